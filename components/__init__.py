@@ -1,0 +1,1 @@
+"""The steps: typed signatures over `training`, one per file, no logic."""

@@ -1,0 +1,1 @@
+"""From raw input to fixed-width Parquet shards with a manifest, and back to rows."""

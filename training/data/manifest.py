@@ -1,0 +1,107 @@
+"""The manifest of a prepared dataset: what the shards hold, where they came from, and what was counted.
+
+Layout of a prepared dataset:
+
+    manifest.json
+    train-00000.parquet ...     fixed-width columns only
+    test-00000.parquet ...
+
+Every table has `row_id` (int64, unique over the dataset) and whatever columns the task wrote.
+The manifest is written last: a directory without it is an unfinished preparation.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from training.errors import UserError
+
+FILE_NAME = "manifest.json"
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Column(Frozen):
+    """One column of the shards. All figures describe the train split only, so that nothing leaks."""
+
+    name: str
+    kind: Literal["number", "category", "vector", "id"]
+    #: Arrow type as text: `int32`, `float`, `fixed_size_list<item: float>[64]`...
+    type: str
+    #: Elements per row: 1, or the length of the vector.
+    width: int = 1
+    count: int = 0
+    missing: int = 0
+    #: number and vector (over all elements)
+    mean: float = 0.0
+    std: float = 1.0
+    minimum: float = 0.0
+    maximum: float = 0.0
+    #: category: `values[code]` names a code; code 0 is "" = missing or unseen. `counts[code]` in the train split.
+    values: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+
+
+class ShardFile(Frozen):
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class SourceFile(Frozen):
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Manifest(Frozen):
+    """A prepared dataset. `Raises` on load: UserError if missing, unreadable or of another format."""
+
+    format: Literal[1] = 1
+    #: `module:Class` of the task that wrote it, and the options and window it was given.
+    task: str
+    options: dict[str, Any] = {}
+    train_months: str = ""
+    test_month: str = ""
+    columns: tuple[Column, ...]
+    #: `train`, `test` and whatever other split the task makes.
+    splits: dict[str, tuple[ShardFile, ...]]
+    #: What the task's `combine` returned: JSON values only.
+    statistics: dict[str, Any] = {}
+    #: Rows read, rows dropped and why: shown in the report.
+    rows_read: int = 0
+    rows_dropped: dict[str, int] = {}
+    sources: tuple[SourceFile, ...] = ()
+    #: sha256 over the sources' checksums and the configuration: same fingerprint, same shards.
+    fingerprint: str = ""
+
+    def column(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
+    def rows(self, split: str) -> int:
+        return sum(shard.rows for shard in self.splits.get(split, ()))
+
+
+def load(directory: str | Path) -> Manifest:
+    """Reads the manifest of a prepared dataset."""
+    path = Path(directory) / FILE_NAME
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished, prepared dataset.") from None
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read as a dataset manifest: {error}") from None
+
+
+def save(manifest: Manifest, directory: str | Path) -> None:
+    """Writes the manifest atomically; call it last."""
+    path = Path(directory) / FILE_NAME
+    scratch = path.with_suffix(".partial")
+    scratch.write_text(json.dumps(manifest.model_dump(), indent=1, sort_keys=True) + "\n")
+    os.replace(scratch, path)

@@ -1,0 +1,42 @@
+"""How work ends: the exit codes of every step, and the one exception that is the user's to fix."""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+EXIT_FAILED = 1
+EXIT_USER_ERROR = 2
+# EX_TEMPFAIL of sysexits.h: "the user is invited to retry".
+EXIT_PREEMPTED = 75
+
+
+class UserError(Exception):
+    """The request or the data is wrong: says what was given, the rule it breaks, and the fix."""
+
+
+class Preempted(Exception):
+    """Training stopped on request after saving a checkpoint; starting it again resumes."""
+
+
+def exits(function: Callable[P, R]) -> Callable[P, R]:
+    """Turns the two expected endings into a line on stderr and an exit code, without a traceback.
+
+    For the entry points only (`training.steps`), so that a step's log in the console ends with the reason.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            raise SystemExit(EXIT_USER_ERROR) from None
+        except Preempted as stop:
+            print(f"stopped: {stop}", file=sys.stderr, flush=True)
+            raise SystemExit(EXIT_PREEMPTED) from None
+
+    return run

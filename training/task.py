@@ -1,0 +1,85 @@
+"""The contract between the product and a user's model: one file, one class.
+
+A task says how rows are made (`shards`, `scan`, `combine`, `rows`), and how a model learns from them
+(`model`, `loss`, `predict`). Everything else - processes, GPUs, sharding, checkpoints, evaluation, report -
+is the product's work. `training.data.tabular.TabularTask` fills in the first half for CSV files.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
+    import pyarrow as pa
+    from torch import Generator, Tensor, nn
+    from torch.optim import Optimizer
+
+    from training.data.manifest import Manifest
+
+    Batch = dict[str, Tensor]
+
+
+class Task(ABC):
+    """What a user writes to train their own model.
+
+    Shapes: B rows in a batch, C classes. A batch maps each column's name to a tensor of shape (B,) or (B, width).
+    """
+
+    #: Names of the classes, in the order of the label's codes; two for a binary task.
+    classes: ClassVar[tuple[str, ...]] = ("no", "yes")
+    #: Columns for which the metrics are also computed value by value.
+    slices: ClassVar[tuple[str, ...]] = ()
+    #: Column whose equal values mark rows that are not independent (a day, a user); "" if all are.
+    group: ClassVar[str] = ""
+    #: Column that holds the class code of each row, int64 in [0, C).
+    label: ClassVar[str] = "label"
+
+    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
+        self.options = dict(options or {})
+        self.train_months = train_months
+        self.test_month = test_month
+
+    # ---- preparation: runs in a pool of processes, shard by shard
+
+    @abstractmethod
+    def shards(self, data: str) -> Sequence[Any]:
+        """Cuts the input into picklable pieces that fit in memory. `data` is what the user gave; "" = the default."""
+
+    def scan(self, shard: Any) -> Any:
+        """Looks at one shard before any is written: validates it, counts what `combine` needs."""
+        return None
+
+    def combine(self, scans: Iterable[Any]) -> dict[str, Any]:
+        """Merges the scans, in shard order, into JSON-able statistics that every `rows` call receives."""
+        return {}
+
+    @abstractmethod
+    def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
+        """The finished rows of one shard by split (`train`, `test`): fixed-width columns, with `label`."""
+
+    # ---- training
+
+    @abstractmethod
+    def model(self, data: "Manifest") -> "nn.Module":
+        """A new model for data with these columns. Called under the run's seed."""
+
+    @abstractmethod
+    def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        """Mean loss over the batch; float32 scalar."""
+
+    @abstractmethod
+    def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        """Class probabilities, float32 (B, C); each row sums to 1."""
+
+    def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
+        """AdamW over all parameters, no decay on vectors (biases, norms)."""
+        from torch.optim import AdamW
+
+        matrices = [p for p in model.parameters() if p.ndim >= 2]
+        vectors = [p for p in model.parameters() if p.ndim < 2]
+        groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+        return AdamW([group for group in groups if group["params"]], lr=learning_rate)
+
+    def augment(self, batch: "Batch", generator: "Generator") -> "Batch":
+        """Random changes to a training batch; draw only from `generator`, so that a resume repeats them."""
+        return batch

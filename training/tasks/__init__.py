@@ -1,0 +1,71 @@
+"""The tasks that ship, and the way any task is found: `module:Class`."""
+
+import difflib
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from training.errors import UserError
+from training.task import Task
+
+#: Short names for the tasks that ship.
+SHIPPED = {"flights": "training.tasks.flights:Flights"}
+
+
+def load(name: str, options: Mapping[str, Any] | None = None, **window: str) -> Task:
+    """The task called `name`: a shipped one by its short name, or any `module:Class` that can be imported.
+
+    Raises:
+        UserError: no such module or class, or the class does not fill the contract of `training.task.Task`.
+    """
+    return find(name)(options, **window)
+
+
+def spec(name: str) -> str:
+    """The full `module:Class` of a short name; other names as they are."""
+    return SHIPPED.get(name, name)
+
+
+def find(name: str) -> type[Task]:
+    module_name, colon, class_name = spec(name).partition(":")
+    if not colon or not module_name or not class_name:
+        raise UserError(
+            f"task {name!r} is neither a shipped task ({', '.join(SHIPPED)}) nor of the form module:Class, "
+            "such as my_package.my_task:MyTask."
+        )
+    return _checked(name, _member(_module(name, module_name), class_name))
+
+
+def _module(name: str, module_name: str) -> Any:
+    if os.getcwd() not in sys.path:  # a user's file lies where they work, also in a child process
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and not module_name.startswith(error.name):
+            raise UserError(f"task {name!r}: {module_name} needs {error.name}, which is not installed.") from None
+        raise UserError(
+            f"task {name!r}: there is no module {module_name} on the Python path or in {os.getcwd()}."
+        ) from None
+    except (SyntaxError, ImportError) as error:
+        raise UserError(f"task {name!r}: {module_name} cannot be imported: {error}") from None
+
+
+def _member(module: Any, class_name: str) -> Any:
+    if not hasattr(module, class_name):
+        near = difflib.get_close_matches(class_name, [n for n, v in vars(module).items() if inspect.isclass(v)], 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UserError(f"{module.__name__} has no class {class_name}.{hint}")
+    return getattr(module, class_name)
+
+
+def _checked(name: str, member: Any) -> type[Task]:
+    if not (inspect.isclass(member) and issubclass(member, Task)):
+        raise UserError(f"task {name!r} is not a class derived from training.task.Task.")
+    missing = sorted(member.__abstractmethods__)
+    if missing:
+        raise UserError(f"task {name!r} lacks {', '.join(missing)}; the contract is training/task.py.")
+    return member
