@@ -2,7 +2,7 @@
 # Sets up everything, then checks style, import rules and types, and runs every test. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")"
-scripts/setup.sh training dev
+scripts/setup.sh vertex training dev
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
 .venv/bin/mypy

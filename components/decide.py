@@ -1,0 +1,40 @@
+"""Evaluation -> promote or keep, with the reason and the report."""
+
+from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
+
+from components.image import step
+
+
+@step
+def decide(
+    dataset: Input[Dataset],
+    model: Input[Model],
+    evaluation: Input[Artifact],
+    report: Output[HTML],
+    summary: Output[Markdown],
+    margin: float = 0.0,
+    confidence: float = 0.95,
+) -> str:
+    """Tests whether the model beats the champion on the same rows; returns `promote` or `keep`.
+
+    Args:
+        dataset: Directory of Parquet shards and manifest.json.
+        model: The challenger.
+        evaluation: Directory with predictions.parquet and metrics.json.
+        report: One self-contained page with plots.
+        summary: The decision and the main figures.
+        margin: The lower confidence bound of the improvement must exceed this.
+        confidence: Confidence of the bounds, in (0.5, 1).
+    """
+    from training.steps import decide as run
+
+    decision = run(
+        dataset.path,
+        model.path,
+        evaluation.path,
+        report.path,
+        summary.path,
+        margin=margin,
+        confidence=confidence,
+    )
+    return "promote" if decision.promote else "keep"

@@ -1,0 +1,33 @@
+"""Model, champion and baseline -> predictions and metrics on the same rows."""
+
+from kfp.dsl import Artifact, ClassificationMetrics, Dataset, Input, Metrics, Model, Output
+
+from components.image import step
+
+
+@step
+def evaluate(
+    dataset: Input[Dataset],
+    model: Input[Model],
+    evaluation: Output[Artifact],
+    metrics: Output[Metrics],
+    classification: Output[ClassificationMetrics],
+    champion: str = "",
+):
+    """Scores the model, the champion and a baseline on the test rows, and measures them.
+
+    Args:
+        dataset: Directory of Parquet shards and manifest.json.
+        model: The challenger: directory with model.safetensors and model.json.
+        evaluation: Directory with predictions.parquet and metrics.json.
+        metrics: Loss, AUC, accuracy and calibration.
+        classification: ROC curve and confusion matrix.
+        champion: Model directory of the champion, local or gs://. Empty: the baseline stands in.
+    """
+    from training.steps import evaluate as run
+
+    result = run(dataset.path, model.path, evaluation.path, champion=champion)
+    metrics.metadata.update(result.scalars)
+    classification.log_confusion_matrix(result.classes, result.confusion_matrix)
+    if result.roc_curve:
+        classification.log_roc_curve(*result.roc_curve)

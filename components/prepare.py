@@ -1,0 +1,32 @@
+"""Raw data -> checked, split and encoded Parquet shards."""
+
+from kfp.dsl import Dataset, Output
+
+from components.image import step
+
+
+@step
+def prepare(
+    dataset: Output[Dataset],
+    data: str = "",
+    task: str = "flights",
+    task_options: dict = {},  # noqa: B006 (kfp reads it once, as a constant)
+    train_months: str = "1-6",
+    test_month: str = "7",
+):
+    """Validates the raw data, splits it by time and writes fixed-width Parquet shards with a manifest.
+
+    Args:
+        dataset: Directory of Parquet shards and manifest.json.
+        data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own data.
+        task: A shipped task (flights) or module:Class.
+        task_options: Options of the task, as JSON.
+        train_months: Months to train on, such as 1-6 or 2013-01:2013-06.
+        test_month: Month to test on, after the training months.
+    """
+    from training.steps import prepare as run
+
+    manifest = run(
+        data, dataset.path, task=task, options=task_options, train_months=train_months, test_month=test_month
+    )
+    dataset.metadata.update(rows={split: manifest.rows(split) for split in manifest.splits})

@@ -1,0 +1,152 @@
+"""The command line: parse, one call, print.
+
+pipelines --help
+python -m pipelines --help
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipelines import __version__
+from pipelines.errors import RequestError, WorkFailed
+
+EXIT_FAILED = 1
+EXIT_WRONG_REQUEST = 2
+
+app = typer.Typer(
+    help="Train PyTorch models on many GPUs with Vertex AI Pipelines: checked at the desk, run on a laptop first.",
+    epilog="Start with: pipelines run training --nproc 2\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"pipelines {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("list", epilog="Example: pipelines list --json")
+def list_(as_json: Json = False) -> None:
+    """List the pipelines with what they do, and their parameters with --json."""
+    from pipelines import listing
+
+    rows = listing.listing()
+    if as_json:
+        _print_json(rows)
+    else:
+        _console(stderr=False).print(listing.table(rows))
+
+
+@app.command(epilog="Example: pipelines compile training --out build")
+def compile(
+    names: Names = None,
+    out: Annotated[Path, typer.Option(help="Folder for the specs.")] = Path("build"),
+    settings: Annotated[Path | None, typer.Option(help="Settings file; default: pipelines.toml.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Fail if a run can cost more than this.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compile pipelines to the JSON that Vertex Pipelines runs, and check every machine in it.
+
+    A spec with an error is not written, and the one from before stays.
+    """
+    from pipelines import compile as verb
+
+    result = verb.compile_all(names or (), out=out, settings=settings, max_usd=max_usd, console=_console(as_json))
+    if as_json:
+        _print_json(result)
+
+
+@app.command(
+    epilog="Example: pipelines run training --set epochs=3 --set train_months=1-3 --set test_month=4 --nproc 2"
+)
+def run(
+    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the pipeline; repeatable."),
+    ] = None,
+    nproc: Annotated[
+        int | None, typer.Option(help="Training processes; default: one per GPU, or 1.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run's own folder.")] = Path("runs"),
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a run that was stopped or failed: go on with it.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a pipeline on this machine: every step, on real data, with real training processes. No account, no Docker.
+
+    Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
+    """
+    from pipelines import run as verb
+
+    try:
+        result = verb.run(name, set_ or (), out=out, nproc=nproc, resume=resume, console=_console(as_json))
+    except WorkFailed as failure:
+        if as_json and failure.result:
+            _print_json(failure.result)
+        raise
+    if as_json:
+        _print_json(result)
+
+
+def _console(stderr: bool) -> Any:
+    from rich.console import Console
+
+    console = Console(stderr=stderr)
+    if not console.is_terminal:  # a log file or a pipe has no width to fold lines to
+        console = Console(stderr=stderr, width=200)
+    return console
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line; expected errors become one message and an exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        app([word for word in given if word != "--debug"])
+    except (RequestError, WorkFailed) as error:
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(getattr(error, "exit_code", EXIT_WRONG_REQUEST)) from None
+    except Exception as error:
+        if debug:
+            raise
+        print(
+            f"error: {type(error).__name__}: {error}\nThis is a fault of ours: --debug shows the traceback.",
+            file=sys.stderr,
+        )
+        raise SystemExit(EXIT_FAILED) from None
+
+
+if __name__ == "__main__":
+    main()

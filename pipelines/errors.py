@@ -1,0 +1,27 @@
+"""The two expected ways in which a command ends badly."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class RequestError(ValueError):
+    """The request is wrong: says what was given, the rule it breaks, and the choices or the fix."""
+
+    exit_code = 2
+
+
+class WorkFailed(Exception):
+    """The request was right and the work failed. `result`, if any, is what --json prints."""
+
+    def __init__(self, message: str, *, result: Any = None, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.result = result
+        self.exit_code = exit_code
+
+
+def nearest(given: str, choices: Iterable[str]) -> str:
+    """`Did you mean X?` when something close exists, else the choices."""
+    choices = sorted(choices)
+    near = difflib.get_close_matches(given, choices, n=1)
+    return f"Did you mean {near[0]}?" if near else f"Choices: {', '.join(choices)}."

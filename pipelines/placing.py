@@ -1,0 +1,52 @@
+"""Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from pipelines.machines.placement import Placement, place
+from pipelines.settings import Settings
+
+
+class Vertex:
+    """Vertex AI: plain steps with their resources, training steps as custom jobs.
+
+    `placements` holds, after a pipeline was built, the machine of every step by the step's name.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.placements: dict[str, Placement] = {}
+
+    def step(self, component: Any) -> Callable[..., Any]:
+        placement = self._place(component.name, kind="step")
+        ready = self._with_image(component)
+
+        def call(**inputs: Any) -> Any:
+            return _request(ready(**inputs), placement)
+
+        return call
+
+    def job(self, component: Any) -> Callable[..., Any]:
+        placement = self._place(component.name, kind="custom_job")
+        return _custom_job(self._with_image(component), placement)
+
+    def _place(self, step: str, kind: Any) -> Placement:
+        placement = place(self.settings.request(step), region=self.settings.region, kind=kind)
+        self.placements[step] = placement
+        return placement
+
+    def _with_image(self, component: Any) -> Any:
+        copied = copy.deepcopy(component)
+        copied.component_spec.implementation.container.image = self.settings.image
+        return copied
+
+
+def _request(task: Any, placement: Placement) -> Any:
+    resources = placement.resources()
+    task.set_cpu_limit(resources["cpu_limit"]).set_memory_limit(resources["memory_limit"])
+    if placement.accelerator_type:
+        task.set_accelerator_type(placement.accelerator_type).set_accelerator_limit(placement.accelerator_count)
+    for name, value in placement.env.items():
+        task.set_env_variable(name, value)
+    return task

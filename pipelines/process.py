@@ -1,0 +1,86 @@
+"""Runs a command in a process group of its own, line by line, and ends the whole group when told to stop."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+#: How long processes may take to save their work after SIGTERM before SIGKILL.
+GRACE_S = 20.0
+
+
+class Interrupted(Exception):
+    """SIGINT or SIGTERM arrived; `signal_number` says which."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal_number = signal_number
+
+
+@contextmanager
+def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Starts `command`; whatever ends the block, no process of the group is left behind.
+
+    The child's stdin is a pipe that nothing is written to: it closes when this process dies, however it dies.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM arrived inside the block; the group was ended.
+    """
+    with _signals_raise():
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            text=True,
+            errors="replace",
+            bufsize=1,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            _end(process)
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        for caught in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C must not interrupt the cleaning up
+            signal.signal(caught, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """SIGTERM to the group, SIGKILL to what is left after the grace period."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_S
+    while _alive(process) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream:
+            stream.close()
+
+
+def _alive(process: subprocess.Popen[str]) -> bool:
+    process.poll()  # reaps the leader, which would otherwise count as a living member
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,125 @@
+"""A pipeline by its name: its compiled spec, and its parameters checked against what it declares."""
+
+import difflib
+import importlib
+import json
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import RequestError, nearest
+from pipelines.target import Target
+
+#: The pipelines of this repository, by the names of their files: add yours here.
+NAMES = ("training",)
+
+_KINDS = {
+    "STRING": "text",
+    "NUMBER_INTEGER": "an integer",
+    "NUMBER_DOUBLE": "a number",
+    "BOOLEAN": "true or false",
+    "LIST": "a JSON list",
+    "STRUCT": "a JSON object",
+}
+
+
+def module(name: str) -> Any:
+    """The module of a pipeline.
+
+    Raises:
+        RequestError: there is no such pipeline.
+    """
+    if name not in NAMES:
+        raise RequestError(f"there is no pipeline {name!r}. {nearest(name, NAMES)}")
+    return importlib.import_module(f"pipelines.{name}")
+
+
+def compiled(name: str, target: Target) -> dict[str, Any]:
+    """The spec of the pipeline `name` for `target`.
+
+    Raises:
+        RequestError: there is no such pipeline.
+    """
+    workflow = module(name).build(target)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # kfp would rather write YAML; its JSON is the one that is byte-identical across hash seeds.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        path = Path(folder) / f"{name}.json"
+        compiler().compile(workflow, str(path))
+        return dict(json.loads(path.read_text()))
+
+
+def compiler() -> Any:
+    from kfp.compiler import Compiler
+
+    return Compiler()
+
+
+def as_text(spec: Mapping[str, Any]) -> str:
+    """The one textual form of a spec: what is compared, committed and uploaded."""
+    return json.dumps(spec, indent=2, sort_keys=True) + "\n"
+
+
+def parameters(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The pipeline's parameters by name, as the spec declares them: parameterType, defaultValue, description."""
+    return spec["root"].get("inputDefinitions", {}).get("parameters", {})
+
+
+def arguments(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """`name=value` texts as typed arguments of the pipeline.
+
+    Raises:
+        RequestError: a text without `=`, an unknown or repeated name, a value of the wrong type, a missing value.
+    """
+    declared = parameters(spec)
+    values: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise RequestError(f"--set {text}: give it as name=value.")
+        if name not in declared:
+            raise RequestError(f"--set {text}: the pipeline has no parameter {name!r}. {_near(name, declared)}")
+        if name in values:
+            raise RequestError(f"--set {name} is given twice.")
+        values[name] = _typed(name, value, declared[name]["parameterType"])
+    missing = [
+        n for n, p in declared.items() if n not in values and "defaultValue" not in p and not p.get("isOptional")
+    ]
+    if missing:
+        raise RequestError(f"the pipeline needs a value for {', '.join(missing)}: --set {missing[0]}=...")
+    return values
+
+
+def _near(name: str, declared: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, declared, n=1)
+    return f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(declared))}."
+
+
+def _typed(name: str, text: str, kind: str) -> Any:
+    try:
+        value = _read(text, kind)
+    except ValueError:
+        raise RequestError(f"--set {name}={text}: {name} takes {_KINDS.get(kind, kind)}.") from None
+    return value
+
+
+def _read(text: str, kind: str) -> Any:
+    if kind == "NUMBER_INTEGER":
+        return int(text)
+    if kind == "NUMBER_DOUBLE":
+        value = float(text)
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError("not finite")
+        return value
+    if kind == "BOOLEAN":
+        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else _refuse()
+    if kind in ("LIST", "STRUCT"):
+        value = json.loads(text)
+        return value if isinstance(value, list if kind == "LIST" else dict) else _refuse()
+    return text
+
+
+def _refuse() -> Any:
+    raise ValueError("wrong type")

@@ -1,0 +1,24 @@
+"""Where a pipeline is compiled for. `Local` is this machine; `pipelines.placing.Vertex` is Vertex AI."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Target(Protocol):
+    """Turns components into steps. Both methods return what a pipeline function calls with the step's inputs."""
+
+    def step(self, component: Any) -> Callable[..., Any]:
+        """A plain step."""
+
+    def job(self, component: Any) -> Callable[..., Any]:
+        """A training step: may have several GPUs and several machines."""
+
+
+class Local:
+    """This machine: every component as it is."""
+
+    def step(self, component: Any) -> Callable[..., Any]:
+        return component
+
+    def job(self, component: Any) -> Callable[..., Any]:
+        return component

@@ -1,0 +1,96 @@
+"""The training pipeline: prepare -> train -> evaluate -> decide.
+
+1. prepare   validates the raw data, splits it by time, writes Parquet shards
+2. train     fits the task's model, one process per GPU
+3. evaluate  scores model, champion and baseline on the same test rows
+4. decide    promotes on a paired statistical test, and writes the report
+"""
+
+from typing import Any
+
+from components.decide import decide
+from components.evaluate import evaluate
+from components.prepare import prepare
+from components.train import train
+from kfp import dsl
+
+from pipelines.target import Target
+
+
+def build(target: Target) -> Any:
+    """The pipeline with every step placed on its machine for `target`."""
+    prepare_step, train_step = target.step(prepare), target.job(train)
+    evaluate_step, decide_step = target.step(evaluate), target.step(decide)
+
+    @dsl.pipeline(
+        name="training",
+        display_name="Train and promote",
+        description="Prepares the data, trains on every GPU, evaluates against the champion, and decides.",
+    )
+    def training(
+        data: str = "",
+        task: str = "flights",
+        task_options: dict = {},  # noqa: B006
+        train_months: str = "1-6",
+        test_month: str = "7",
+        champion: str = "",
+        epochs: float = 3.0,
+        global_batch_size: int = 1024,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 1e-2,
+        warmup_fraction: float = 0.05,
+        clip_norm: float = 1.0,
+        precision: str = "auto",
+        seed: int = 17,
+        margin: float = 0.0,
+        confidence: float = 0.95,
+    ):
+        """Prepares the data, trains on every GPU, evaluates against the champion, and decides.
+
+        Args:
+            data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own
+                data (336,776 flights of 2013 for the task flights).
+            task: A shipped task (flights) or your own as module:Class.
+            task_options: Options of the task, as a JSON object.
+            train_months: Months to train on: 1-6, 1,2,5 or 2013-01:2013-06.
+            test_month: Month to test on, after the training months: 7 or 2013-07.
+            champion: Model directory of the champion, local or gs://. Empty: a logistic regression stands in.
+            epochs: Passes over the training rows; fractions are allowed.
+            global_batch_size: Rows per optimizer step, over all GPUs.
+            learning_rate: Peak learning rate.
+            weight_decay: AdamW's decay of the weight matrices.
+            warmup_fraction: Part of the steps in which the learning rate rises to its peak.
+            clip_norm: Largest norm of the gradient; 0 does not clip.
+            precision: auto (bf16 where the GPU has it), fp32 or bf16.
+            seed: Same seed and same data: same model, bit for bit.
+            margin: Promote only if the lower confidence bound of the improvement exceeds this.
+            confidence: Confidence of the bounds, in (0.5, 1).
+        """
+        prepared = prepare_step(
+            data=data, task=task, task_options=task_options, train_months=train_months, test_month=test_month
+        )
+        trained = train_step(
+            dataset=prepared.outputs["dataset"],
+            epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
+            weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
+            precision=precision, seed=seed,
+        )  # fmt: skip
+        evaluated = evaluate_step(
+            dataset=prepared.outputs["dataset"], model=trained.outputs["model"], champion=champion
+        )
+        decide_step(
+            dataset=prepared.outputs["dataset"],
+            model=trained.outputs["model"],
+            evaluation=evaluated.outputs["evaluation"],
+            margin=margin,
+            confidence=confidence,
+        )
+
+    return training
+
+
+def check(parameters: dict[str, Any]) -> None:
+    """What can be known to be wrong before anything starts; raises ValueError."""
+    from training.steps import check_request
+
+    check_request(**parameters)

@@ -1,0 +1,78 @@
+"""Every step from a shell, as an argument list.
+
+python -m training prepare runs/data --train-months 1-6 --test-month 7
+python -m training train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
+python -m training evaluate runs/data --model runs/model runs/evaluation
+python -m training decide runs/data --model runs/model runs/evaluation --report report.html
+"""
+
+import argparse
+import json
+from typing import Any
+
+from training import steps
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = top.add_subparsers(dest="verb", required=True)
+
+    prepare = verbs.add_parser("prepare", help="raw data -> Parquet shards and manifest")
+    prepare.add_argument("destination", help="folder of the prepared dataset")
+    prepare.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
+    prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
+    prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
+    prepare.add_argument("--train-months", default="1-6", help="such as 1-6 or 2013-01:2013-06")
+    prepare.add_argument("--test-month", default="7")
+
+    train = verbs.add_parser("train", help="shards -> model, resuming from checkpoints")
+    train.add_argument("data", help="prepared dataset")
+    train.add_argument("--model", required=True, help="folder of the model")
+    train.add_argument("--checkpoints", required=True, help="folder of checkpoints and logs")
+    train.add_argument("--nproc", type=int, help="processes; default: one per GPU, or 1")
+    train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
+                       help="a field of training.config.TrainConfig; repeatable")  # fmt: skip
+
+    evaluate = verbs.add_parser("evaluate", help="model -> predictions and metrics")
+    evaluate.add_argument("data", help="prepared dataset")
+    evaluate.add_argument("destination", help="folder of the evaluation")
+    evaluate.add_argument("--model", required=True)
+    evaluate.add_argument("--champion", default="", help="folder of the model to beat; default: the baseline")
+
+    decide = verbs.add_parser("decide", help="evaluation -> decision and report")
+    decide.add_argument("data", help="prepared dataset")
+    decide.add_argument("evaluation", help="folder of the evaluation")
+    decide.add_argument("--model", required=True)
+    decide.add_argument("--report", default="report.html")
+    decide.add_argument("--summary", default="summary.md")
+    decide.add_argument("--margin", type=float, default=0.0)
+    decide.add_argument("--confidence", type=float, default=0.95)
+    return top
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`name=value`, the value read as JSON where it is JSON and as text otherwise."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text}: give it as name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def main(arguments: list[str] | None = None) -> None:
+    given = vars(parser().parse_args(arguments))
+    verb = given.pop("verb")
+    given.update(dict(given.pop("settings", [])))
+    result = getattr(steps, verb)(**given)
+    if verb == "decide":
+        print(result.reason)
+    elif verb == "train":
+        print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

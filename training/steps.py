@@ -1,0 +1,131 @@
+"""What each step calls: one function a step, used by the components and by `python -m training`.
+
+These are the entry points, so they end a process well: a user error is one line and exit code 2, a preemption
+exit code 75. Heavy imports wait inside, so that a wrong request fails within a second.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from training import config as configs
+from training import tasks
+from training.data import manifest as manifests
+from training.data import windows
+from training.errors import UserError, exits
+
+if TYPE_CHECKING:
+    from training.data.manifest import Manifest
+    from training.evaluation.decide import Decision
+    from training.evaluation.evaluate import Evaluation
+
+#: Where checkpoints go when the step's own folder would not survive a second start; the local run sets it.
+CHECKPOINTS_VARIABLE = "TRAINING_CHECKPOINTS"
+
+
+def check_request(
+    *,
+    task: str,
+    task_options: Mapping[str, Any],
+    train_months: str,
+    test_month: str,
+    champion: str,
+    margin: float,
+    confidence: float,
+    data: str,
+    **config: Any,
+) -> None:
+    """What can be told to be wrong about a run before anything starts.
+
+    Raises:
+        ValueError: says what was given, the rule, and the choices.
+    """
+    try:
+        tasks.load(task, task_options, train_months=train_months, test_month=test_month)
+        windows.parse(train_months, test_month)
+        configs.parse({"task": task, "options": dict(task_options), **config})
+        _check_decision(margin, confidence)
+        _check_champion(champion)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+@exits
+def prepare(
+    data: str,
+    destination: str | Path,
+    *,
+    task: str,
+    options: Mapping[str, Any] | None = None,
+    train_months: str = "",
+    test_month: str = "",
+) -> "Manifest":
+    """Validates, splits and encodes the raw data into `destination`; returns its manifest."""
+    from training.data.prepare import prepare as run
+
+    return run(task, data, destination, options=options, train_months=train_months, test_month=test_month)
+
+
+@exits
+def train(
+    data: str | Path, model: str | Path, checkpoints: str | Path, *, nproc: int | None = None, **config: Any
+) -> dict[str, Any]:
+    """Trains the task that prepared `data`, one process per GPU; returns the final figures.
+
+    Args:
+        data: Prepared dataset; its manifest says which task and options.
+        model: Folder for model.safetensors and model.json.
+        checkpoints: Folder for checkpoints and logs; a second start with the same one resumes.
+        nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
+        config: Fields of `training.config.TrainConfig`.
+    """
+    manifest = manifests.load(data)
+    settings = configs.parse({"task": manifest.task, "options": manifest.options, **config})
+    from training.fit import train as run
+
+    place = os.environ.get(CHECKPOINTS_VARIABLE) or checkpoints
+    return run(settings, data=data, model=model, checkpoints=place, nproc=nproc)
+
+
+@exits
+def evaluate(data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "") -> "Evaluation":
+    """Scores model, champion and baseline on the test rows into `destination`; returns the measures."""
+    _check_champion(champion)
+    from training.evaluation.evaluate import evaluate as run
+
+    return run(data, model, destination, champion=champion)
+
+
+@exits
+def decide(
+    data: str | Path,
+    model: str | Path,
+    evaluation: str | Path,
+    report: str | Path,
+    summary: str | Path,
+    *,
+    margin: float = 0.0,
+    confidence: float = 0.95,
+) -> "Decision":
+    """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
+    _check_decision(margin, confidence)
+    from training.evaluation.decide import decide as run
+    from training.report.report import markdown, write
+
+    decision = run(evaluation, margin=margin, confidence=confidence)
+    write(report, data=data, model=model, evaluation=evaluation, decision=decision)
+    Path(summary).write_text(markdown(evaluation=evaluation, decision=decision))
+    return decision
+
+
+def _check_decision(margin: float, confidence: float) -> None:
+    if not 0.5 < confidence < 1:
+        raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
+    if not -1 < margin < 1:
+        raise UserError(f"margin = {margin}: an AUC difference lies between -1 and 1, such as 0.002.")
+
+
+def _check_champion(champion: str) -> None:
+    if champion and "://" not in champion and not (Path(champion) / "model.json").is_file():
+        raise UserError(f"champion = {champion}: there is no model.json in that folder, so it is no model.")
