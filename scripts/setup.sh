@@ -41,7 +41,7 @@ echo "Installing the pinned dependencies into .venv (minutes the first time)..."
 already=$( [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" = "$wanted" ] && tail -n +2 "$stamp" || true )
 rm -f "$stamp"
 log=.venv/install.log
-if ! .venv/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt \
+if ! .venv/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt --config-settings editable_mode=compat \
   -e ".${extras:+[$extras]}" >"$log" 2>&1; then
   cat "$log" >&2
   echo "error: installing the dependencies failed; the log is above and in $log." >&2
