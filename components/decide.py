@@ -15,16 +15,19 @@ def decide(
     margin: float = 0.0,
     confidence: float = 0.95,
 ) -> str:
-    """Tests whether the model beats the champion on the same rows; returns `promote` or `keep`.
+    """Tests whether the model beats the champion on the same rows.
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
-        report: One self-contained page with plots.
-        summary: The decision and the main figures.
         margin: The lower confidence bound of the improvement must exceed this.
         confidence: Confidence of the bounds, in (0.5, 1).
+
+    Returns:
+        report: One self-contained page with plots.
+        summary: The decision and the main figures.
+        Output: promote or keep.
     """
     from training.steps import decide as run
 

@@ -19,10 +19,12 @@ def evaluate(
     Args:
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger: directory with model.safetensors and model.json.
+        champion: Model directory of the champion, local or gs://. Empty: the baseline stands in.
+
+    Returns:
         evaluation: Directory with predictions.parquet and metrics.json.
         metrics: Loss, AUC, accuracy and calibration.
         classification: ROC curve and confusion matrix.
-        champion: Model directory of the champion, local or gs://. Empty: the baseline stands in.
     """
     from training.steps import evaluate as run
 

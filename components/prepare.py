@@ -17,12 +17,14 @@ def prepare(
     """Validates the raw data, splits it by time and writes fixed-width Parquet shards with a manifest.
 
     Args:
-        dataset: Directory of Parquet shards and manifest.json.
         data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own data.
         task: A shipped task (flights) or module:Class.
         task_options: Options of the task, as JSON.
         train_months: Months to train on, such as 1-6 or 2013-01:2013-06.
         test_month: Month to test on, after the training months.
+
+    Returns:
+        dataset: Directory of Parquet shards and manifest.json.
     """
     from training.steps import prepare as run
 

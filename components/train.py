@@ -23,8 +23,6 @@ def train(
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
-        model: Directory with model.safetensors and model.json.
-        checkpoints: Directory of checkpoints and training logs.
         epochs: Passes over the training rows; fractions are allowed.
         global_batch_size: Rows per optimizer step, over all GPUs.
         learning_rate: Peak learning rate.
@@ -33,11 +31,25 @@ def train(
         clip_norm: Largest norm of the gradient; 0 does not clip.
         precision: auto, fp32 or bf16.
         seed: Same seed and same data: same model, bit for bit.
+
+    Returns:
+        model: Directory with model.safetensors and model.json.
+        checkpoints: Directory of checkpoints and training logs.
     """
     from training.steps import train as run
 
-    run(
-        dataset.path, model, checkpoints,
-        epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate, weight_decay=weight_decay,
-        warmup_fraction=warmup_fraction, clip_norm=clip_norm, precision=precision, seed=seed,
-    )  # fmt: skip
+    figures = run(
+        dataset.path,
+        model.path,
+        checkpoints.path,
+        epochs=epochs,
+        global_batch_size=global_batch_size,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        warmup_fraction=warmup_fraction,
+        clip_norm=clip_norm,
+        precision=precision,
+        seed=seed,
+    )
+    checkpoints.path = figures.pop("checkpoints")
+    model.metadata.update(figures)

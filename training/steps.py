@@ -5,6 +5,7 @@ exit code 75. Heavy imports wait inside, so that a wrong request fails within a 
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from training import config as configs
 from training import tasks
 from training.data import manifest as manifests
-from training.data import windows
+from training.data.windows import windows
 from training.errors import UserError, exits
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def check_request(
     """
     try:
         tasks.load(task, task_options, train_months=train_months, test_month=test_month)
-        windows.parse(train_months, test_month)
+        windows(train_months, test_month)
         configs.parse({"task": task, "options": dict(task_options), **config})
         _check_decision(margin, confidence)
         _check_champion(champion)
@@ -84,8 +85,8 @@ def train(
     settings = configs.parse({"task": manifest.task, "options": manifest.options, **config})
     from training.fit import train as run
 
-    place = os.environ.get(CHECKPOINTS_VARIABLE) or checkpoints
-    return run(settings, data=data, model=model, checkpoints=place, nproc=nproc)
+    place = os.environ.get(CHECKPOINTS_VARIABLE) or stable(str(checkpoints))
+    return {**run(settings, data=data, model=model, checkpoints=place, nproc=nproc), "checkpoints": place}
 
 
 @exits
@@ -117,6 +118,14 @@ def decide(
     write(report, data=data, model=model, evaluation=evaluation, decision=decision)
     Path(summary).write_text(markdown(evaluation=evaluation, decision=decision))
     return decision
+
+
+def stable(path: str) -> str:
+    """The folder of a step's output without the number of its attempt, so that a retry finds what was saved.
+
+    Vertex Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>.
+    """
+    return re.sub(r"_-?\d{6,}(?=/[^/]+/?$)", "", path)
 
 
 def _check_decision(margin: float, confidence: float) -> None:
