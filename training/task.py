@@ -7,6 +7,7 @@ is the product's work. `training.data.tabular.TabularTask` fills in the first ha
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
@@ -14,7 +15,7 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
     from torch import Generator, Tensor, nn
     from torch.optim import Optimizer
 
-    from training.data.manifest import Manifest
+    from training.data.manifest import Manifest, SourceFile
 
     Batch = dict[str, Tensor]
 
@@ -33,6 +34,13 @@ class Task(ABC):
     group: ClassVar[str] = ""
     #: Column that holds the class code of each row, int64 in [0, C).
     label: ClassVar[str] = "label"
+    #: Columns that may tell the label by themselves; any other that does is refused as a leak.
+    trusted: ClassVar[tuple[str, ...]] = ()
+
+    #: A folder for temporary files, removed after preparation; set before `shards` is called.
+    scratch: Path
+    #: What `shards` found: goes into the manifest and the fingerprint.
+    sources: "tuple[SourceFile, ...]" = ()
 
     def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
         self.options = dict(options or {})
@@ -50,12 +58,22 @@ class Task(ABC):
         return None
 
     def combine(self, scans: Iterable[Any]) -> dict[str, Any]:
-        """Merges the scans, in shard order, into JSON-able statistics that every `rows` call receives."""
+        """Merges the scans, in shard order, into statistics that every `rows` call receives.
+
+        They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
+        arrays. Four keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), and
+        the windows that were taken, `train_months` and `test_month`.
+        """
         return {}
 
     @abstractmethod
     def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
-        """The finished rows of one shard by split (`train`, `test`): fixed-width columns, with `label`."""
+        """The finished rows of one shard by split (`train`, `test`...), with the label, int64 class codes.
+
+        Float columns are numbers (null = missing), strings are categories, fixed-size lists and binaries are
+        vectors, and integers are ids: carried along, never learned from. `row_id` (int64, unique over the
+        dataset) is added where the task does not give it.
+        """
 
     # ---- training
 

@@ -30,7 +30,8 @@ class Column(Frozen):
     """One column of the shards. All figures describe the train split only, so that nothing leaks."""
 
     name: str
-    kind: Literal["number", "category", "vector", "id"]
+    #: A category is stored as int32 codes; an id is carried along, never learned from.
+    kind: Literal["number", "category", "vector", "id", "label"]
     #: Arrow type as text: `int32`, `float`, `fixed_size_list<item: float>[64]`...
     type: str
     #: Elements per row: 1, or the length of the vector.
@@ -43,6 +44,7 @@ class Column(Frozen):
     minimum: float = 0.0
     maximum: float = 0.0
     #: category: `values[code]` names a code; code 0 is "" = missing or unseen. `counts[code]` in the train split.
+    #: label: the classes, from code 0.
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
 

@@ -1,0 +1,152 @@
+"""The columns of a prepared table: brought to fixed width, and counted in figures that merge across shards."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from training.data.manifest import Column
+from training.errors import UserError
+
+Kind = Literal["number", "category", "vector", "id", "label"]
+#: More values than this would swell the manifest and every embedding.
+MAX_VALUES = 200_000
+
+
+@dataclass
+class Sketch:
+    """What one column holds, in any number of shards; figures of the train split, values of all splits.
+
+    Means and variances merge by Chan, Golub, LeVeque 1983 (https://doi.org/10.1080/00031305.1983.10483115).
+    """
+
+    kind: Kind
+    type: pa.DataType
+    count: int = 0
+    missing: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    minimum: float = np.inf
+    maximum: float = -np.inf
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def merge(self, other: "Sketch") -> None:
+        total = self.count + other.count
+        if other.count:
+            delta = other.mean - self.mean
+            self.mean += delta * other.count / total
+            self.squares += other.squares + delta**2 * self.count * other.count / total
+        self.count, self.missing = total, self.missing + other.missing
+        self.minimum, self.maximum = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
+        self.counts.update(other.counts)
+
+    def column(self, name: str, classes: tuple[str, ...]) -> Column:
+        """The column's entry in the manifest."""
+        if len(self.counts) > MAX_VALUES:
+            raise UserError(f"the category {name} has {len(self.counts)} values; drop it or group them.")
+        values = classes if self.kind == "label" else category_values(self.counts)
+        counted = [str(code) for code in range(len(classes))] if self.kind == "label" else values
+        width = 1 if self.kind != "vector" else _width(self.type)
+        return Column(
+            name=name, kind=self.kind, type=str(self.type), width=width, count=self.count, missing=self.missing,
+            mean=self.mean, std=(self.squares / self.count) ** 0.5 if self.squares > 0 else 1.0,
+            minimum=self.minimum if self.minimum < np.inf else 0.0,
+            maximum=self.maximum if self.maximum > -np.inf else 0.0,
+            values=values if self.kind in ("category", "label") else (),
+            counts=tuple(self.counts[value] for value in counted) if self.kind in ("category", "label") else (),
+        )  # fmt: skip
+
+
+def category_values(counts: Counter[str]) -> tuple[str, ...]:
+    """The values in the order of their codes: "" = missing, then sorted, so that no order of shards shows."""
+    return "", *sorted(value for value in counts if value)
+
+
+def fixed_width(table: pa.Table, label: str) -> pa.Table:
+    """The table with every column in its form on disk, strings still as dictionaries.
+
+    Raises:
+        UserError: a column has no fixed width, or an id or the label is missing somewhere.
+    """
+    columns = {name: _fixed(name, table[name].combine_chunks()) for name in table.column_names}
+    for name, column in columns.items():
+        if column.null_count:
+            raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
+    if label in columns and pa.types.is_integer(columns[label].type):
+        columns[label] = columns[label].cast(pa.int64())
+    return pa.table(columns)
+
+
+def _fixed(name: str, column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _fixed(name, column.cast(kind.value_type))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
+    if pa.types.is_floating(kind):
+        return pc.fill_null(column.cast(pa.float32()), np.nan)
+    if pa.types.is_integer(kind) or pa.types.is_fixed_size_binary(kind):
+        return column
+    if pa.types.is_fixed_size_list(kind):
+        return column
+    raise UserError(
+        f"column {name} is of type {kind}, which has no fixed width: make numbers, strings or vectors of it."
+    )
+
+
+def sketches(table: pa.Table, label: str, train: bool) -> dict[str, Sketch]:
+    """Figures of a table of `fixed_width`; of a split other than train only which values occur."""
+    return {name: _sketch(name, table[name].combine_chunks(), name == label, train) for name in table.column_names}
+
+
+def _sketch(name: str, column: pa.Array, is_label: bool, train: bool) -> Sketch:
+    if pa.types.is_dictionary(column.type):
+        counts = Counter(_value_counts(column))
+        sketch = Sketch("category", pa.int32(), counts=counts if train else Counter(dict.fromkeys(counts, 0)))
+        sketch.count, sketch.missing = (len(column) - counts[""], counts[""]) if train else (0, 0)
+        return sketch
+    if is_label and pa.types.is_integer(column.type):
+        codes, n = np.unique(column.to_numpy(), return_counts=True)
+        by_code = dict(zip(map(str, codes.tolist()), n.tolist(), strict=True)) if train else {}
+        return Sketch("label", column.type, count=len(column) if train else 0, counts=Counter(by_code))
+    if pa.types.is_integer(column.type):
+        return Sketch("id", column.type, count=len(column) if train else 0)
+    vector = not pa.types.is_floating(column.type)
+    sketch = Sketch("vector" if vector else "number", column.type)
+    return _with_moments(name, sketch, elements(column).reshape(-1)) if train and len(column) else sketch
+
+
+def _with_moments(name: str, sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
+    numbers = values.astype(np.float64)
+    known = numbers[~np.isnan(numbers)]
+    if not np.isfinite(known).all():
+        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
+    sketch.count, sketch.missing = len(known), len(numbers) - len(known)
+    if len(known):
+        sketch.mean, sketch.minimum, sketch.maximum = float(known.mean()), float(known.min()), float(known.max())
+        sketch.squares = float(((known - sketch.mean) ** 2).sum())
+    return sketch
+
+
+def elements(column: pa.Array) -> NDArray[np.generic]:
+    """A fixed-width column as numpy: (rows,), or (rows, width) for vectors; bytes become uint8."""
+    if pa.types.is_fixed_size_list(column.type):
+        return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+    if pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width
+        start = column.offset * width
+        return np.frombuffer(column.buffers()[1], np.uint8)[start : start + len(column) * width].reshape(-1, width)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _value_counts(column: pa.Array) -> dict[str, int]:
+    n = np.bincount(column.indices.to_numpy(), minlength=len(column.dictionary))
+    return dict(zip(column.dictionary.to_pylist(), n.tolist(), strict=True))
+
+
+def _width(kind: pa.DataType) -> int:
+    return int(kind.list_size if pa.types.is_fixed_size_list(kind) else kind.byte_width)

@@ -1,0 +1,83 @@
+"""A column that tells the label by itself is most often made from it: measured on a sample before training."""
+
+from collections.abc import Container
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from training.data import keys
+from training.errors import UserError
+
+#: Area under the ROC curve of one column alone above which it is refused.
+MAX_AUC = 0.995
+#: Rows over all shards that are looked at, and of each class the fewest that allow a verdict.
+SAMPLE_ROWS = 200_000
+MIN_OF_EACH_CLASS = 20
+BINS = 256
+
+Sample = dict[str, NDArray[np.generic]]
+
+
+def sample(table: pa.Table, number: int, rows: int) -> Sample:
+    """Up to `rows` rows of a shard in an order that is random but always the same: numbers, and hashed strings."""
+    positions = np.arange(table.num_rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
+    chosen = table.take(pa.array(np.argsort(keys.mixed(positions))[:rows]))
+    arrays = {name: chosen[name].combine_chunks() for name in chosen.column_names}
+    return {
+        name: keys.hashed([array.cast(pa.string())]) if pa.types.is_dictionary(array.type) else array.to_numpy()
+        for name, array in arrays.items()
+        if pa.types.is_dictionary(array.type) or pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
+    }
+
+
+def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str]) -> None:
+    """Raises UserError for the first column of the sample that separates a class from all others by itself.
+
+    Args:
+        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label's codes.
+        trusted: names that are not looked at.
+    """
+    labels = columns[label]
+    for name, values in columns.items():
+        if name == label or name in trusted or values.dtype.kind == "i":
+            continue
+        codes = _codes(values)
+        for code, title in enumerate(classes):
+            auc = separation(codes, labels == code)
+            if auc > MAX_AUC:
+                raise UserError(
+                    f"the column {name} alone tells whether the label is {title!r} (AUC {auc:.4f} on held-out rows "
+                    "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
+                    f"beforehand, name it in the task's `trusted`."
+                )
+
+
+def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
+    """AUC on the second half of the rows of the score "rate of positives among equal codes in the first half".
+
+    Two halves, so that a column of many values is not credited with having learnt them by heart.
+    Returns 0.5 where a half has too few of either class.
+    """
+    half = len(codes) // 2
+    learn, judge = slice(0, half), slice(half, None)
+    if any(min(p.sum(), (~p).sum()) < MIN_OF_EACH_CLASS for p in (positive[learn], positive[judge])):
+        return 0.5
+    size = int(codes.max()) + 1
+    seen = np.bincount(codes[learn], minlength=size)
+    rate = np.bincount(codes[learn], weights=positive[learn], minlength=size) / np.maximum(seen, 1)
+    rate[seen == 0] = positive[learn].mean()
+    _, rank = np.unique(rate, return_inverse=True)
+    hits = np.bincount(rank[codes[judge]], weights=positive[judge], minlength=size)
+    misses = np.bincount(rank[codes[judge]], weights=~positive[judge], minlength=size)
+    below = np.cumsum(misses) - misses
+    return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
+
+
+def _codes(values: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Codes from 0: one for each category, or for each of BINS quantiles of a number and one for missing."""
+    if values.dtype.kind == "u":
+        return np.unique(values, return_inverse=True)[1]
+    known = values[~np.isnan(values)]
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1])) if len(known) else np.zeros(1)
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))

@@ -1,0 +1,95 @@
+"""Work on many shards in a pool of processes, with its progress on stderr."""
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing.connection import wait
+from types import TracebackType
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from training.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: Between two lines of progress where there is no terminal, as in a log.
+LINE_EVERY_S = 10.0
+
+
+class WorkerPool:
+    """Maps functions over shards, in order, with `workers` processes; one worker is this process itself."""
+
+    def __init__(self, workers: int | None):
+        if workers is not None and workers < 1:
+            raise UserError(f"workers is {workers}; it must be at least 1.")
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self._executor: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._executor:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, title: str, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """The results in the order of `items`, with a progress bar called `title`.
+
+        Raises:
+            UserError: raised by `function`, or a worker was killed.
+        """
+        results = map(function, items) if self._alone(len(items)) else self._pool().map(function, items)
+        try:
+            yield from progress(title, results, len(items))
+        except BrokenProcessPool:
+            raise UserError(
+                f"a process died while {title}, most likely for lack of memory: try fewer than {self.workers} workers."
+            ) from None
+
+    def _alone(self, items: int) -> bool:
+        return self.workers == 1 or (items <= 1 and self._executor is None)
+
+    def _pool(self) -> ProcessPoolExecutor:
+        if self._executor is None:
+            # Not fork: this process may have threads (pyarrow, torch, Google clients), whose locks a fork keeps.
+            context = multiprocessing.get_context("spawn")
+            self._executor = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_start_worker)
+        return self._executor
+
+
+def _start_worker() -> None:
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    parent = multiprocessing.parent_process()
+    if parent:  # a pool's workers outlive a parent that was killed: end with it
+        threading.Thread(target=partial(_end_with, parent.sentinel), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def progress(title: str, results: Iterator[Result], total: int) -> Iterator[Result]:
+    """Passes the results on and shows how many there were: a bar on a terminal, else a line now and then."""
+    if sys.stderr.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            yield from bar.track(results, total=total, description=title)
+        return
+    last = time.monotonic()
+    for done, result in enumerate(results, 1):
+        if time.monotonic() - last > LINE_EVERY_S:
+            last = time.monotonic()
+            print(f"{title}: {done} of {total} shards", file=sys.stderr, flush=True)
+        yield result

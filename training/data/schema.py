@@ -1,0 +1,117 @@
+"""The declared columns of a CSV file, and reading a piece of one under that declaration."""
+
+import csv
+import difflib
+import io
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from training.data.sources import Piece
+from training.errors import UserError
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of the input."""
+
+    name: str
+    type: pa.DataType
+    #: May be empty (or NA, NULL, NaN). An empty string column reads as "".
+    nullable: bool = False
+    #: Is its value known before the outcome, or only after it? `features` never sees the latter.
+    known: Literal["before", "after"] = "before"
+
+
+def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -> None:
+    """Raises UserError if the file lacks a declared column, with the nearest name that it has."""
+    missing = [field.name for field in fields if field.name not in columns]
+    if not missing:
+        return
+    spare = [column for column in columns if column not in {field.name for field in fields}]
+    near = [(name, difflib.get_close_matches(name, spare, 1)) for name in missing]
+    hints = "".join(f" Is {match[0]!r} meant to be {name!r}?" for name, match in near if match)
+    raise UserError(
+        f"{source} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has {', '.join(columns)}.{hints}"
+    )
+
+
+def read(piece: Piece, fields: Sequence[Field]) -> pa.Table:
+    """The declared columns of one piece, in the order of `fields`.
+
+    Raises:
+        UserError: a value has the wrong type or is missing, or a row the wrong number of fields;
+            names file, line and column.
+    """
+    data = piece.read()
+    try:
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            # One thread: the pool has one process per core, and only so do errors carry the row.
+            pyarrow.csv.ReadOptions(column_names=piece.columns, use_threads=False, block_size=len(data) + 1),
+            pyarrow.csv.ParseOptions(newlines_in_values=b'"' in data),
+            pyarrow.csv.ConvertOptions(
+                column_types={field.name: field.type for field in fields},
+                include_columns=[field.name for field in fields],
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise UserError(_explained(piece, data, str(error))) from None
+    for field in fields:
+        _check_present(piece, data, table, field)
+    return table.combine_chunks()
+
+
+def line_of(piece: Piece, record: int, data: bytes | None = None) -> int:
+    """The number of the line at which a record of the piece starts, as an editor shows it."""
+    data = piece.read() if data is None else data
+    reader = csv.reader(io.StringIO(data.decode(errors="replace"), newline=""))
+    line, seen = 0, -1
+    for fields in reader:
+        seen += bool(fields)  # an empty line is no record
+        if seen == record:
+            break
+        line = reader.line_num
+    return piece.first_line + line
+
+
+def _check_present(piece: Piece, data: bytes, table: pa.Table, field: Field) -> None:
+    if field.nullable:
+        return
+    column = table[field.name]
+    empty = pc.equal(column, "") if pa.types.is_string(field.type) else pc.is_null(column)
+    record = pc.index(empty, True).as_py()
+    if record >= 0:
+        raise UserError(
+            f"{piece.source}, line {line_of(piece, record, data)}: column {field.name} is empty, "
+            "and the schema says that it never is."
+        )
+
+
+def _explained(piece: Piece, data: bytes, message: str) -> str:
+    """pyarrow's message in terms of the file: its line for the piece's row, the column's name for its index."""
+    row = re.search(r"Row #(\d+): ", message)
+    where = f"{piece.source}, line {line_of(piece, int(row[1]) - 1, data)}" if row else piece.source
+    reason = message[row.end() :] if row else message
+    if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
+        last = row is not None and _is_last_record(piece, data, int(row[1]))
+        return (
+            f"{where} has {width[2]} fields where the header has {width[1]}: {reason.partition(': ')[2]!r}."
+            + " The file seems to be cut off there." * last
+        )
+    column = re.match(r"In CSV column #(\d+)", message)
+    name = f", column {piece.columns[int(column[1])]}" if column else ""
+    if value := re.match(r"CSV conversion error to (.+?): invalid value '(.*)'", reason, re.DOTALL):
+        reason = f"{value[2]!r} is not of type {value[1]}."
+    return f"{where}{name}: {reason}"
+
+
+def _is_last_record(piece: Piece, data: bytes, records: int) -> bool:
+    rows = sum(1 for fields in csv.reader(io.StringIO(data.decode(errors="replace"), newline="")) if fields)
+    return piece.end == os.path.getsize(piece.path) and records == rows

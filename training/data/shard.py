@@ -1,0 +1,104 @@
+"""One shard of a prepared dataset: a pure function from a piece of the input to rows and their figures.
+
+Two passes, because the codes of a category need the values of all shards: `prepare_shard` leaves the rows in
+scratch space and returns what they hold, `write_shard` writes the Parquet files of the dataset.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from training.data import leaks
+from training.data.columns import Sketch, fixed_width, sketches
+from training.data.manifest import ShardFile
+from training.errors import UserError
+from training.task import Task
+
+ROW_ID = "row_id"
+
+
+@dataclass
+class Prepared:
+    """The statistics of one shard."""
+
+    path: Path
+    rows: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, Sketch] = field(default_factory=dict)
+    sample: leaks.Sample = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `write_shard` is to write: the file of each split, and the row id of its first row."""
+
+    source: Path
+    files: Mapping[str, Path]
+    first_row_ids: Mapping[str, int]
+
+
+def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, Any], sample_rows: int) -> Prepared:
+    """Makes the rows of one shard and leaves them in the task's scratch folder."""
+    prepared = Prepared(task.scratch / f"rows-{number}")
+    for split, table in task.rows(shard, statistics).items():
+        rows = fixed_width(table, task.label)
+        prepared.rows[split] = rows.num_rows
+        _merge(prepared, sketches(rows, task.label, split == "train"))
+        if split == "train":
+            prepared.sample = leaks.sample(rows, number, sample_rows)
+        if rows.num_rows:
+            with pa.OSFile(_scratch(prepared.path, split), "wb") as file, pa.ipc.new_file(file, rows.schema) as ipc:
+                ipc.write_table(rows)
+    return prepared
+
+
+def _merge(prepared: Prepared, found: dict[str, Sketch]) -> None:
+    if prepared.columns and (odd := sorted(prepared.columns.keys() ^ found.keys())):
+        raise UserError(f"the splits differ in their columns: {odd[0]} is not in all of them.")
+    if not prepared.columns:
+        prepared.columns = found
+        return
+    for name, sketch in prepared.columns.items():
+        sketch.merge(found[name])
+
+
+def write_shard(order: Order, values: Mapping[str, tuple[str, ...]]) -> dict[str, ShardFile]:
+    """Writes a prepared shard's rows as Parquet, one file a split, with the codes of `values`."""
+    return {split: _write(order, split, path, values) for split, path in order.files.items()}
+
+
+def _write(order: Order, split: str, path: Path, values: Mapping[str, tuple[str, ...]]) -> ShardFile:
+    with pa.memory_map(_scratch(order.source, split)) as file:
+        rows = pa.ipc.open_file(file).read_all().combine_chunks()
+        for name, known in values.items():
+            position = rows.column_names.index(name)
+            rows = rows.set_column(position, name, _coded(rows[name].combine_chunks(), known))
+        if ROW_ID not in rows.column_names:
+            ids = np.arange(rows.num_rows, dtype=np.int64) + order.first_row_ids[split]
+            rows = rows.add_column(0, ROW_ID, pa.array(ids))
+        data = _parquet(rows, list(values))
+    path.write_bytes(data)
+    return ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
+
+
+def _coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
+    """The codes of a category in the whole dataset, for its codes in this shard."""
+    code = {value: i for i, value in enumerate(known)}
+    codes = np.array([code[value] for value in column.dictionary.to_pylist()], np.int32)
+    return pa.array(codes[column.indices.to_numpy()])
+
+
+def _parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
+    """In memory first: the checksum costs no second read, and a shard is small."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd", use_dictionary=categories, row_group_size=max(1, rows.num_rows))
+    return sink.getvalue()
+
+
+def _scratch(path: Path, split: str) -> str:
+    return f"{path}-{split}.arrow"

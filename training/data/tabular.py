@@ -1,0 +1,265 @@
+"""A task over CSV files: declare the columns, and what is left to write is what is special about yours.
+
+class Churn(TabularTask):
+    schema = (
+        Field("customer", pa.string()),
+        Field("week", pa.date32()),
+        Field("plan", pa.string()),
+        Field("spend", pa.float64(), nullable=True),
+        Field("churned", pa.bool_(), known="after"),
+    )
+    key = ("customer", "week")
+    time = "week"
+    target = "churned"
+    slices = ("plan",)
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from training.data import keys, schema, sources, splits
+from training.data.declaration import check_declaration, check_options
+from training.data.keys import KeyFile
+from training.data.schema import Field
+from training.data.sources import Piece
+from training.errors import UserError
+from training.task import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from training.data.manifest import Manifest
+    from training.task import Batch
+
+
+@dataclass
+class Scan:
+    """What one piece tells before any row is written."""
+
+    rows: int
+    #: Labelled and unlabelled rows by day (days since 1970-01-01; one entry, 0, without a time column).
+    labelled: Counter[int] = field(default_factory=Counter)
+    unlabelled: Counter[int] = field(default_factory=Counter)
+    keys: KeyFile | None = None
+    summary: Any = None
+
+
+class TabularTask(Task):
+    """A task over CSV files. Declare the columns; override `labels`, `features`, `summary` where you differ.
+
+    Raises:
+        UserError: the declaration is inconsistent, or an option or a window is not one.
+    """
+
+    #: The columns to read; others in the files are ignored.
+    schema: ClassVar[tuple[Field, ...]] = ()
+    #: Columns that together occur once; checked over all files.
+    key: ClassVar[tuple[str, ...]] = ()
+    #: Date or timestamp column that the windows cut; without one, rows are split by a hash of `group` or key.
+    time: ClassVar[str] = ""
+    #: Column that holds the outcome: bool, class names, or class codes. Unneeded if `labels` is overridden.
+    target: ClassVar[str] = ""
+    #: Windows that hold if none are given; "" = all months before the last, and the last.
+    default_train_months: ClassVar[str] = ""
+    default_test_month: ClassVar[str] = ""
+    #: Why a row may have no label, for the report.
+    unlabelled: ClassVar[str] = "no label"
+    #: Options and their defaults; a task may add its own.
+    settings: ClassVar[Mapping[str, Any]] = {"hidden": [256, 128], "dropout": 0.1}
+
+    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
+        super().__init__(options, train_months=train_months, test_month=test_month)
+        check_declaration(type(self))
+        check_options(type(self).__name__, self.options, self.settings)
+        self.windows = splits.windows_of(self)
+        self.pieces: Sequence[Piece] = ()
+
+    # ---- what a task of its own may override
+
+    def default_data(self) -> str:
+        """The input when none is given."""
+        raise UserError(f"{type(self).__name__} has no input of its own: give CSV files, folders or globs.")
+
+    def dates(self, table: pa.Table) -> pa.Array:
+        """The day of each row, date32, for the windows."""
+        return _column(table, self.time).cast(pa.date32())
+
+    def labels(self, table: pa.Table) -> pa.Array:
+        """The class code of each row, int64; null if its outcome is unknown, and the row is left out."""
+        column = _column(table, self.target)
+        if pa.types.is_string(column.type):
+            return pc.index_in(column, pa.array(self.classes)).cast(pa.int64())
+        return column.cast(pa.int64())
+
+    def features(self, table: pa.Table, statistics: Mapping[str, Any]) -> dict[str, Any]:
+        """What the model learns from, by name: numbers or strings (rows,), as Arrow or numpy arrays.
+
+        `table` holds the columns known before the outcome, no others. By default all of them but the key's,
+        the time and the group.
+        """
+        spare = {*self.key, self.time, self.group}
+        return {name: _column(table, name) for name in table.column_names if name not in spare}
+
+    def summary(self, table: pa.Table) -> Any:
+        """What `merge` needs to know of one piece, all columns; small, for it is kept until all are scanned."""
+        return None
+
+    def merge(self, summaries: Iterable[Any]) -> dict[str, Any]:
+        """Statistics over the whole input, from the summaries in order; `features` receives them."""
+        return {}
+
+    # ---- the contract of Task
+
+    def shards(self, data: str) -> Sequence[Piece]:
+        self.pieces, self.sources = sources.cut(data.strip() or self.default_data(), self.scratch)
+        for source, columns in dict.fromkeys((piece.source, piece.columns) for piece in self.pieces):
+            schema.check_header(source, columns, self.schema)
+        return self.pieces
+
+    def scan(self, shard: Piece) -> Scan:
+        table = schema.read(shard, self.schema)
+        labels = self._checked_labels(shard, table)
+        known = labels.is_valid().to_numpy(zero_copy_only=False)
+        days = self._days(table)
+        return Scan(
+            rows=table.num_rows,
+            labelled=_counted(days[known]),
+            unlabelled=_counted(days[~known]),
+            keys=self._write_keys(shard, table),
+            summary=self.summary(table),
+        )
+
+    def combine(self, scans: Iterable[Scan]) -> dict[str, Any]:
+        found = list(scans)
+        self._check_duplicates([scan.keys for scan in found if scan.keys])
+        labelled: Counter[int] = sum((scan.labelled for scan in found), Counter())
+        unlabelled: Counter[int] = sum((scan.unlabelled for scan in found), Counter())
+        plan = splits.plan(self, labelled, unlabelled)
+        return plan | {"rows_read": sum(scan.rows for scan in found)} | self.merge(scan.summary for scan in found)
+
+    def rows(self, shard: Piece, statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
+        table = schema.read(shard, self.schema)
+        columns = self._row_columns(shard, table, statistics)
+        split = splits.assign(self, table, self._days(table), statistics)
+        split[~columns[self.label].is_valid().to_numpy(zero_copy_only=False)] = -1
+        finished = pa.table(columns)
+        return {name: finished.take(pa.array(np.flatnonzero(split == code))) for code, name in enumerate(splits.NAMES)}
+
+    # ---- a network that fits any table
+
+    def model(self, data: "Manifest") -> "nn.Module":
+        from training.networks import TabularNetwork
+
+        columns = [c for c in data.columns if c.kind in ("number", "category") and c.name != self.group]
+        setting = {**self.settings, **self.options}
+        return TabularNetwork(columns, len(self.classes), hidden=setting["hidden"], dropout=setting["dropout"])
+
+    def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        from torch.nn.functional import cross_entropy
+
+        return cross_entropy(model(batch).float(), batch[self.label])
+
+    def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        return cast("Tensor", model(batch).float().softmax(dim=-1))
+
+    # ---- one piece
+
+    def _days(self, table: pa.Table) -> NDArray[np.int32]:
+        if not self.time:
+            return np.zeros(table.num_rows, np.int32)
+        return np.asarray(self.dates(table).cast(pa.int32()))
+
+    def _checked_labels(self, shard: Piece, table: pa.Table) -> pa.Array:
+        labels = _array(self.labels(table)).cast(pa.int64())
+        wrong = pc.or_(pc.less(labels, 0), pc.greater_equal(labels, len(self.classes)))
+        if self.target and pa.types.is_string(table.schema.field(self.target).type):
+            wrong = pc.and_(labels.is_null(), pc.not_equal(_column(table, self.target), ""))
+        record = pc.index(wrong, True).as_py()
+        if record >= 0:
+            given = table[self.target][record].as_py() if self.target else labels[record].as_py()
+            raise UserError(
+                f"{shard.source}, line {schema.line_of(shard, record)}: the label {given!r} is none of "
+                f"{', '.join(self.classes)}{'' if self.target else f' (codes 0 to {len(self.classes) - 1})'}."
+            )
+        return labels
+
+    def _row_columns(self, shard: Piece, table: pa.Table, statistics: Mapping[str, Any]) -> dict[str, pa.Array]:
+        before = table.select([f.name for f in self.schema if f.known == "before"])
+        features = self._checked_features(before, statistics)
+        rest = {"row_id": pa.array(np.arange(table.num_rows) + shard.first_row)}
+        if self.group and self.group not in features:
+            rest[self.group] = self._group(before)
+        return {**rest, **features, self.label: _array(self.labels(table)).cast(pa.int64())}
+
+    def _checked_features(self, before: pa.Table, statistics: Mapping[str, Any]) -> dict[str, pa.Array]:
+        after = {f.name for f in self.schema if f.known == "after"}
+        try:
+            features = {name: _feature(name, _array(v)) for name, v in self.features(before, statistics).items()}
+        except KeyError as error:
+            if not (asked := [name for name in after if name in str(error)]):
+                raise
+            raise UserError(
+                f"{type(self).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
+                "the model would learn from what it is to predict."
+            ) from None
+        if leaks := sorted(after & features.keys()):
+            raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
+        if lacking := [name for name in self.slices if name not in features]:
+            raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
+        return features
+
+    def _group(self, before: pa.Table) -> pa.Array:
+        if self.group == "day":
+            return pa.array(self._days(before))
+        return _column(before, self.group)
+
+    def _write_keys(self, shard: Piece, table: pa.Table) -> KeyFile | None:
+        if not self.key:
+            return None
+        hashes = keys.hashed([_column(table, name) for name in self.key])
+        return KeyFile.write(self.scratch / f"keys-{shard.number}", hashes)
+
+    # ---- all pieces
+
+    def _check_duplicates(self, files: Sequence[KeyFile]) -> None:
+        for first, second in keys.duplicates(files):
+            here, there = (self._key_at(row) for row in (second, first))
+            if here[1] == there[1]:  # else two keys share a hash
+                written = ", ".join(f"{k}={v}" for k, v in here[1].items())
+                raise UserError(f"{here[0]} repeats the key of {there[0]}: {written}. A key must occur once.")
+
+    def _key_at(self, row: keys.Row) -> tuple[str, dict[str, Any]]:
+        piece = self.pieces[row.shard]
+        values = schema.read(piece, self.schema).select(list(self.key)).slice(row.row, 1).to_pylist()[0]
+        return f"{piece.source}, line {schema.line_of(piece, row.row)}", values
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    return _array(table[name])
+
+
+def _array(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    return values if isinstance(values, pa.Array) else pa.array(values)
+
+
+def _feature(name: str, values: pa.Array) -> pa.Array:
+    """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_boolean(values.type):
+        return values.cast(pa.float32(), safe=False)
+    if pa.types.is_string(values.type) or pa.types.is_dictionary(values.type):
+        return values
+    raise UserError(f"the feature {name} is of type {values.type}: make numbers or strings of it in `features`.")
+
+
+def _counted(days: NDArray[np.int32]) -> Counter[int]:
+    values, counts = np.unique(days, return_counts=True)
+    return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))

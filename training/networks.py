@@ -1,0 +1,53 @@
+"""Networks that a task may take as they are.
+
+Legend: B rows, F numbers, K categories, E embedding widths in sum, C classes.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from training.data.manifest import Column
+
+
+class TabularNetwork(nn.Module):
+    """Embeddings of the categories beside the standardised numbers, into a multi-layer perceptron.
+
+    Means and deviations of the train split are buffers, so the model takes raw rows wherever it goes.
+    A missing number counts as the mean, and a second input says that it was missing.
+    """
+
+    mean_F: Tensor
+    scale_F: Tensor
+
+    def __init__(self, columns: Sequence[Column], classes: int, *, hidden: Sequence[int], dropout: float):
+        super().__init__()
+        numbers = [column for column in columns if column.kind == "number"]
+        categories = [column for column in columns if column.kind == "category"]
+        self.numbers = [column.name for column in numbers]
+        self.categories = [column.name for column in categories]
+        self.register_buffer("mean_F", torch.tensor([column.mean for column in numbers]))
+        self.register_buffer("scale_F", torch.tensor([1 / max(column.std, 1e-6) for column in numbers]))
+        self.embeddings = nn.ModuleList(nn.Embedding(len(c.values), _width(len(c.values))) for c in categories)
+        width = 2 * len(numbers) + sum(_width(len(c.values)) for c in categories)
+        layers: list[nn.Module] = []
+        for size in hidden:
+            layers += [nn.Linear(width, size), nn.LayerNorm(size), nn.SiLU(), nn.Dropout(dropout)]
+            width = size
+        self.layers = nn.Sequential(*layers, nn.Linear(width, classes))
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """Logits (B, C) of a batch: float (B,) per number, integer codes (B,) per category."""
+        inputs = [layer(batch[name].long()) for name, layer in zip(self.categories, self.embeddings, strict=True)]
+        if self.numbers:
+            numbers_BF = torch.stack([batch[name].float() for name in self.numbers], dim=1)
+            missing_BF = numbers_BF.isnan()
+            standard_BF = ((numbers_BF - self.mean_F) * self.scale_F).masked_fill(missing_BF, 0).clamp(-8, 8)
+            inputs += [standard_BF, missing_BF.float()]
+        return self.layers(torch.cat(inputs, dim=1))
+
+
+def _width(values: int) -> int:
+    """Embedding width for a number of values: fastai's rule, https://docs.fast.ai/tabular.model.html."""
+    return min(64, round(1.6 * values**0.56))
