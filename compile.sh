@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Sets up what is missing, then compiles and checks every pipeline into build/. Arguments go to `pipelines compile`.
 set -euo pipefail
-"$(dirname "$0")/scripts/setup.sh" vertex
-exec "$(dirname "$0")/.venv/bin/pipelines" compile "$@"
+cd "$(dirname "$0")"
+./scripts/setup.sh vertex
+exec ./.venv/bin/pipelines compile "$@"

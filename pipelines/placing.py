@@ -43,10 +43,33 @@ class Vertex:
 
 
 def _request(task: Any, placement: Placement) -> Any:
-    resources = placement.resources()
-    task.set_cpu_limit(resources["cpu_limit"]).set_memory_limit(resources["memory_limit"])
+    """A plain step: limits that leave exactly the placement's machine."""
+    limits = placement.resources()
+    task.set_cpu_limit(limits["cpu_limit"]).set_memory_limit(limits["memory_limit"])
     if placement.accelerator_type:
         task.set_accelerator_type(placement.accelerator_type).set_accelerator_limit(placement.accelerator_count)
     for name, value in placement.env.items():
         task.set_env_variable(name, value)
     return task
+
+
+def _custom_job(component: Any, placement: Placement) -> Any:
+    """A custom job around the component, through Google's own wrapper.
+
+    The wrapper knows how to hand the step's inputs to a job; worker pools it knows only in part (no reduction
+    server), so its pools give way to the placement's.
+    """
+    from google_cloud_pipeline_components.v1.custom_job import create_custom_training_job_from_component
+
+    scheduling = placement.scheduling()
+    job = create_custom_training_job_from_component(
+        component,
+        display_name=component.name,
+        timeout=scheduling["timeout"],
+        strategy=scheduling["strategy"],
+        max_wait_duration=scheduling.get("max_wait_duration", "86400s"),
+    )
+    pools = job.component_spec.inputs["worker_pool_specs"]
+    container = pools.default[0]["container_spec"]
+    pools.default = placement.worker_pool_specs(container["image_uri"], container["command"], container["args"])
+    return job

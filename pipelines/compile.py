@@ -1,0 +1,56 @@
+"""`pipelines compile`: every pipeline to JSON for Vertex, checked before it is written."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines import settings as settings_file
+from pipelines import spec, strict
+from pipelines.errors import RequestError
+from pipelines.machines.placement import Placement, PlacementError
+from pipelines.placing import Vertex
+
+
+def compile_all(
+    names: Sequence[str], *, out: Path, settings: Path | None, max_usd: float | None, console: Console
+) -> list[dict[str, Any]]:
+    """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
+
+    Raises:
+        RequestError: an unknown pipeline, wrong settings, a machine that cannot be, or a run that can cost more than
+            `max_usd`. The spec in question is not written; the one from before stays.
+    """
+    loaded = settings_file.load(settings)
+    return [_compile(name, loaded, out, max_usd, console) for name in names or spec.NAMES]
+
+
+def _compile(
+    name: str, settings: settings_file.Settings, out: Path, max_usd: float | None, console: Console
+) -> dict[str, Any]:
+    target = Vertex(settings)
+    try:
+        compiled = spec.compiled(name, target)
+    except PlacementError as error:
+        raise RequestError(f"{name}: {error}") from None
+    strict.verify(compiled)
+    text = spec.as_text(compiled)
+    path = out / f"{name}.json"
+    _write(path, text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    console.print(f"{path}  sha256:{digest[:12]}", highlight=False)
+    return {"name": name, "path": str(path), "sha256": digest, "steps": []}
+
+
+def _write(path: Path, text: str) -> None:
+    """All or nothing: a reader sees the old spec or the new one."""
+    scratch = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_text(text)
+        os.replace(scratch, path)
+    except OSError as error:
+        raise RequestError(f"{path} cannot be written: {error.strerror}.") from None
