@@ -125,7 +125,9 @@ def test_plain_steps_request_cpu_memory_and_gpu(vertex: dict[str, Any]) -> None:
 def test_an_impossible_machine_is_refused_and_the_old_spec_stays(tmp_path: Path) -> None:
     from rich.console import Console
 
-    (tmp_path / "pipelines.toml").write_text('[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n')
+    (tmp_path / "pipelines.toml").write_text(
+        '[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n'
+    )
     (tmp_path / "training.json").write_text("old")
     with pytest.raises(RequestError, match="training: "):
         verb.compile_all(

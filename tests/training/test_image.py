@@ -1,0 +1,107 @@
+"""The image, without Docker: the Dockerfile's install steps in a clean environment, then a step as KFP runs it."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DOCKERFILE = (REPOSITORY / "training" / "Dockerfile").read_text()
+#: What the base image brings: PyTorch, in its own version.
+BASE_HAS = ("torch", "torchgen", "functorch")
+
+
+def instructions(name: str) -> list[str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return [line.partition(" ")[2].strip() for line in joined.splitlines() if line.startswith(f"{name} ")]
+
+
+def test_the_base_is_pinned_by_digest_and_has_the_torch_that_was_tested() -> None:
+    base = instructions("ARG")[0].removeprefix("BASE=")
+    torch, digest = re.fullmatch(
+        r"pytorch/pytorch:([\d.]+)-cuda12\.\d-cudnn9-runtime@(sha256:[0-9a-f]{64})", base
+    ).groups()
+    assert digest
+    assert f"torch=={torch}" in (REPOSITORY / "constraints.txt").read_text()
+    assert instructions("FROM") == ["${BASE}"]
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    assert instructions("USER")[-1] not in ("root", "0")
+
+
+def test_only_what_is_copied_goes_to_the_builder() -> None:
+    allowed = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {source.removeprefix("./") for line in instructions("COPY") for source in shlex.split(line)[:-1]}
+    assert copied == allowed
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment made by the Dockerfile's own steps; returns its bin folder."""
+    root = tmp_path_factory.mktemp("image")
+    subprocess.run([sys.executable, "-m", "venv", str(root / "python")], check=True)
+    python = root / "python" / "bin" / "python3"
+    _link_base(python)
+    app = root / "app"
+    app.mkdir()
+    for line in instructions("COPY"):
+        *sources, destination = shlex.split(line)
+        for source in sources:
+            _copy(REPOSITORY / source, app / destination)
+    (install,) = [line for line in instructions("RUN") if "pip install" in line]
+    subprocess.run([str(python), *shlex.split(install)[1:]], cwd=app, check=True, capture_output=True)
+    return python.parent
+
+
+def _copy(source: Path, destination: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, destination, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    else:
+        shutil.copy(source, destination)
+
+
+def _link_base(python: Path) -> None:
+    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    torch = distribution("torch")
+    installed = Path(str(torch.locate_file("")))
+    for name in (*BASE_HAS, Path(str(torch._path)).name):  # type: ignore[attr-defined]
+        if (installed / name).exists():
+            (packages / name).symlink_to(installed / name)
+
+
+def test_a_step_runs_in_it_as_kfp_would_run_it(image: Path, tmp_path: Path, flights_csv: Path) -> None:
+    spec = json.loads((REPOSITORY / "tests" / "golden" / "training.json").read_text())
+    container = spec["deploymentSpec"]["executors"]["exec-prepare"]["container"]
+    executor_input = {
+        "inputs": {"parameterValues": {"data": str(flights_csv), "train_months": "1-2", "test_month": "3"}},
+        "outputs": {
+            "artifacts": {
+                "dataset": {
+                    "artifacts": [
+                        {
+                            "name": "dataset",
+                            "type": {"schemaTitle": "system.Dataset"},
+                            "uri": str(tmp_path / "dataset"),
+                        }
+                    ]
+                }
+            },
+            "outputFile": str(tmp_path / "executor_output.json"),
+        },
+    }
+    arguments = [argument.replace("{{$}}", json.dumps(executor_input)) for argument in container["args"]]
+    environment = {"PATH": f"{image}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*container["command"], *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "dataset" / "manifest.json").read_text())["splits"]["train"]
+    assert "dataset" in json.loads((tmp_path / "executor_output.json").read_text())["artifacts"]
