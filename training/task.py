@@ -8,7 +8,7 @@ is the product's work. `training.data.tabular.TabularTask` fills in the first ha
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
     import pyarrow as pa
@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
 
     from training.data.manifest import Manifest, SourceFile
 
-    Batch = dict[str, Tensor]
+#: Each column's name, and its values for B rows: (B,) or (B, width).
+Batch: TypeAlias = "dict[str, Tensor]"
 
 
 class Task(ABC):
