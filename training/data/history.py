@@ -1,0 +1,62 @@
+"""What happened lately at a place, for features that look back and never ahead.
+
+Events are counted by place and hour (hours since 1970-01-01 UTC) in tables that merge across shards; a row then
+asks for the hours before its own.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+
+def events(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) -> pa.Table:
+    """Number of events and sum of their values by place (strings) and hour; all arguments (events,).
+
+    Whole values, so that the sums do not depend on the order in which shards are merged.
+    """
+    ones = np.ones(len(hour), np.int64)
+    return _summed(pa.table({"place": place, "hour": hour, "count": ones, "total": value.astype(np.int64)}))
+
+
+def merged(tables: Iterable[pa.Table]) -> pa.Table:
+    """The history over all shards: columns place, hour, count, total."""
+    return _summed(pa.concat_tables(tables))
+
+
+def lately(
+    history: pa.Table, place: pa.Array, hour: NDArray[np.int64], first: int, last: int
+) -> tuple[Numbers, Numbers]:
+    """Mean value and number of the events at each row's place from `first` to `last` hours before its hour.
+
+    Returns:
+        The means, NaN where there was no event, and the counts; (rows,) each.
+
+    Raises:
+        ValueError: the window reaches into the row's own hour or beyond.
+    """
+    if not 1 <= last <= first:
+        raise ValueError(f"the window from {first} to {last} hours ago must end at least one hour ago.")
+    if not history.num_rows:
+        return np.full(len(hour), np.nan), np.zeros(len(hour))
+    places = pc.unique(history["place"])
+    start = pc.min(history["hour"]).as_py()
+    length = pc.max(history["hour"]).as_py() - start + 2
+    running = np.zeros((2, len(places) + 1, length))  # the last place stands for those without any event
+    at = pc.index_in(history["place"], places).to_numpy(), history["hour"].to_numpy() - start + 1
+    running[0][at], running[1][at] = history["count"].to_numpy(), history["total"].to_numpy()
+    running = running.cumsum(axis=2)  # [..., i]: all before hour start + i
+    row = pc.fill_null(pc.index_in(place, places), len(places)).to_numpy()
+    begin, end = (np.clip(hour - start - back, 0, length - 1) for back in (first, last - 1))
+    count, total = running[:, row, end] - running[:, row, begin]
+    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0), count
+
+
+def _summed(table: pa.Table) -> pa.Table:
+    by = table.group_by(["place", "hour"], use_threads=False)
+    sums = by.aggregate([("count", "sum"), ("total", "sum")])
+    return sums.rename_columns(["place", "hour", "count", "total"])
