@@ -49,6 +49,8 @@ class Progress:
             self.live.stop()
 
     def __call__(self, event: Event) -> None:
+        if event.kind == "line" and not event.step:
+            return
         if event.kind == "line":
             self.lines[event.step] = event.text
         else:
@@ -62,7 +64,7 @@ class Progress:
 
     def _print(self, event: Event) -> None:
         if event.kind == "line":
-            text = f"{event.step or 'run'} | {event.text}"
+            text = f"{event.step} | {event.text}"
         else:
             took = "" if event.kind == "started" else f" after {self.seconds[event.step]:.1f} s"
             text = f"{event.step}: {event.kind}{took}"

@@ -54,7 +54,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Event:
-    """Something a run's output says: a step `started`, `succeeded`, `failed`, or printed a `line`."""
+    """Something a run's output says: a step `started`, `succeeded`, `failed`, or printed a `line`.
+
+    A line without a step comes from kfp.local itself.
+    """
 
     kind: str
     step: str
@@ -132,6 +135,7 @@ def _events(lines: Iterator[str], keep: Callable[[str], Any]) -> Iterator[Event]
             yield Event("started", step)
         elif found := _ENDED.search(text):
             yield Event("succeeded" if found["status"] == "SUCCESS" else "failed", found["step"])
+            step = ""  # what follows until the next step is kfp's listing of the outputs
         elif text.endswith("Got executor_input:"):
             dump_end = " " * (len(text) - len(text.lstrip())) + "}"
         elif dump_end:

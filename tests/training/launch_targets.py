@@ -1,0 +1,1 @@
+"""What the launch tests run in training processes."""
