@@ -22,8 +22,12 @@ class Preempted(Exception):
     """Training stopped on request after saving a checkpoint; starting it again resumes."""
 
 
+class ProcessFailed(Exception):
+    """A training process failed or was killed; names it and holds its traceback or last words."""
+
+
 def exits(function: Callable[P, R]) -> Callable[P, R]:
-    """Turns the two expected endings into a line on stderr and an exit code, without a traceback.
+    """Turns the expected endings into a line on stderr and an exit code, without a traceback.
 
     For the entry points only (`training.steps`), so that a step's log in the console ends with the reason.
     """
@@ -38,5 +42,8 @@ def exits(function: Callable[P, R]) -> Callable[P, R]:
         except Preempted as stop:
             print(f"stopped: {stop}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_PREEMPTED) from None
+        except ProcessFailed as failure:
+            print(f"failed: {failure}", file=sys.stderr, flush=True)
+            raise SystemExit(EXIT_FAILED) from None
 
     return run

@@ -1,0 +1,122 @@
+"""A trained model as a folder: `model.safetensors` and `model.json`, the same bits for the same inputs.
+
+No times, speeds, paths or machine names go in; those are in `training.json` beside the checkpoints.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from training import tasks
+from training.data.manifest import Column, Manifest
+from training.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from training.task import Task
+
+WEIGHTS = "model.safetensors"
+CARD = "model.json"
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Point(Frozen):
+    """One point of the learning curve."""
+
+    step: int
+    epoch: float
+    #: Mean over the steps since the point before.
+    loss: float
+    #: Mean over a fixed sample of the validation split, at the end of an epoch, if there is such a split.
+    validation_loss: float | None = None
+    learning_rate: float
+
+
+class ModelCard(Frozen):
+    """What a model is, what it learned from, and how."""
+
+    format: Literal[1] = 1
+    #: `module:Class` and what it was told.
+    task: str
+    options: dict[str, Any] = {}
+    train_months: str = ""
+    test_month: str = ""
+    columns: tuple[Column, ...]
+    statistics: dict[str, Any] = {}
+    #: Fingerprint of the prepared data (`Manifest.fingerprint`).
+    data: str = ""
+    #: The fields of `TrainConfig` that decide the numbers.
+    config: dict[str, Any]
+    steps: int
+    #: Rows of the training split.
+    samples: int = 0
+    parameters: int
+    history: tuple[Point, ...] = ()
+
+    def manifest(self) -> Manifest:
+        """The dataset as the task saw it, without its files."""
+        return Manifest(
+            task=self.task, options=self.options, train_months=self.train_months, test_month=self.test_month,
+            columns=self.columns, splits={}, statistics=self.statistics, fingerprint=self.data,
+        )  # fmt: skip
+
+
+def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
+    """Writes the weights, then the card; a folder without a card is unfinished."""
+    from safetensors.torch import save_model
+
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / CARD).unlink(missing_ok=True)
+    save_model(module, str(directory / WEIGHTS))
+    scratch = directory / (CARD + ".partial")
+    scratch.write_text(json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
+    scratch.replace(directory / CARD)
+
+
+def load_card(directory: str | Path) -> ModelCard:
+    """The card alone, without torch.
+
+    Raises:
+        UserError: the folder holds no finished model.
+    """
+    path = Path(directory) / CARD
+    try:
+        return ModelCard.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read as a model card: {error}") from None
+
+
+def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
+    """The task, its trained model in evaluation mode on the CPU, and the card.
+
+    Raises:
+        UserError: no finished model, or its weights are damaged or do not fit what the task builds.
+    """
+    card = load_card(directory)
+    task = tasks.load(card.task, card.options, train_months=card.train_months, test_month=card.test_month)
+    module = task.model(card.manifest())
+    load_weights(directory, module)
+    return task, module.eval(), card
+
+
+def load_weights(directory: str | Path, module: "nn.Module") -> None:
+    """Puts the saved weights into `module`. Raises UserError if they cannot be read or do not fit."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    path = Path(directory) / WEIGHTS
+    try:
+        load_model(module, str(path))
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} cannot be read as weights: {error}") from None
+    except RuntimeError as error:
+        raise UserError(f"{path} does not fit the model that the task builds: {error}") from None

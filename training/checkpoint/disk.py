@@ -1,0 +1,70 @@
+"""Checkpoints in a folder of a file system: fsync, and link(2) as the atomic commit."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class DiskStore:
+    """A flat folder of immutable files. Every method may raise OSError."""
+
+    def __init__(self, directory: str | Path):
+        self.directory = Path(directory)
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    def write(self, name: str, chunks: Iterable[memoryview]) -> None:
+        """Writes a new file and waits until it is on the disk; leaves nothing behind if that fails."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / name
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            for chunk in chunks:
+                while chunk:
+                    chunk = chunk[os.write(descriptor, chunk) :]
+            os.fsync(descriptor)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def commit(self, name: str, data: bytes) -> bool:
+        """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
+        scratch = f".{name}.{os.getpid()}-{os.urandom(4).hex()}"
+        self.write(scratch, [memoryview(data)])
+        try:
+            os.link(self.directory / scratch, self.directory / name)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+                raise
+            if (self.directory / name).exists():  # a file system without hard links, such as FUSE or exFAT
+                return False
+            os.rename(self.directory / scratch, self.directory / name)
+        finally:
+            (self.directory / scratch).unlink(missing_ok=True)
+            self._sync_directory()
+        return True
+
+    def read(self, name: str) -> bytes:
+        return (self.directory / name).read_bytes()
+
+    def names(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(os.listdir(self.directory))
+        return []
+
+    def delete(self, name: str) -> None:
+        (self.directory / name).unlink(missing_ok=True)
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self.directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

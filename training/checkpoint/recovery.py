@@ -1,0 +1,87 @@
+"""Finds the checkpoint to go on from: the newest whose parts all verify. No torch here."""
+
+from collections.abc import Callable, Iterator
+
+import google_crc32c
+
+from training.checkpoint.disk import DiskStore
+from training.checkpoint.manifest import Manifest, part_position, position
+
+
+class Damaged(Exception):
+    """A manifest or part that is missing, cut short or altered."""
+
+
+def newest_run(store: DiskStore) -> int:
+    """Number of the newest run with a committed checkpoint; -1 if there is none."""
+    return max((place[0] for place in map(position, store.names()) if place), default=-1)
+
+
+def committed(store: DiskStore, run: int) -> list[str]:
+    """Names of the run's manifests, newest first."""
+    found = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
+    return [name for _, name in sorted(found, reverse=True)]
+
+
+def read_manifest(store: DiskStore, name: str) -> Manifest:
+    """Raises Damaged if it cannot be read, or describes another checkpoint than its name."""
+    try:
+        manifest = Manifest.model_validate_json(store.read(name))
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{name} cannot be read ({type(error).__name__})") from None
+    if manifest.name != name:
+        raise Damaged(f"{name} is the manifest of {manifest.name}")
+    return manifest
+
+
+def read_part(store: DiskStore, manifest: Manifest, number: int) -> bytes:
+    """The part's verified bytes. Raises Damaged."""
+    part = manifest.parts[number]
+    try:
+        data = store.read(part.name)
+    except OSError as error:
+        raise Damaged(f"{part.name} cannot be read ({type(error).__name__})") from None
+    if len(data) != part.bytes:
+        raise Damaged(f"{part.name} has {len(data)} bytes instead of {part.bytes}")
+    if google_crc32c.value(data) != part.crc32c:
+        raise Damaged(f"{part.name} fails its checksum")
+    return data
+
+
+def verify(store: DiskStore, manifest: Manifest) -> None:
+    """Reads every part back. Raises Damaged."""
+    for number in range(len(manifest.parts)):
+        read_part(store, manifest, number)
+
+
+def newest(store: DiskStore, run: int, say: Callable[[str], None]) -> Manifest | None:
+    """The newest checkpoint of the run that verifies; says in one line each which were passed over."""
+    for name in committed(store, run):
+        try:
+            manifest = read_manifest(store, name)
+            verify(store, manifest)
+            return manifest
+        except Damaged as damage:
+            say(f"checkpoint passed over: {damage}")
+    return None
+
+
+def retire(store: DiskStore, run: int, keep: int) -> None:
+    """Deletes all but the newest `keep` checkpoints of the run, manifest before parts, and older loose parts.
+
+    A part of an unfinished attempt goes when its step is behind the oldest checkpoint that stays.
+    """
+    names = committed(store, run)
+    for name in names[keep:]:
+        store.delete(name)
+    kept = [position(name) for name in names[:keep]]
+    oldest = min((place for place in kept if place), default=(run, 0))
+    for name in _parts_before(store, run, oldest[1]):
+        store.delete(name)
+
+
+def _parts_before(store: DiskStore, run: int, step: int) -> Iterator[str]:
+    for name in store.names():
+        place = part_position(name)
+        if place and place[0] == run and place[1] < step:
+            yield name

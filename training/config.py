@@ -1,0 +1,120 @@
+"""Everything a training run can be told, checked once, before anything heavy is imported."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from training.errors import UserError
+
+#: Fields that change how a run goes but not what it computes: they may differ between a run and its resume.
+OPERATIONAL = (
+    "checkpoint_every_s",
+    "checkpoint_every_steps",
+    "checkpoint_patience_s",
+    "keep",
+    "resume",
+    "strategy",
+    "rendezvous_timeout_s",
+)
+
+
+class TrainConfig(BaseModel):
+    """How to train. The defaults suit a small table; every field can be set with `--set name=value`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str = "flights"
+    """A shipped task by its short name, or any `module:Class` derived from `training.task.Task`."""
+    options: dict[str, Any] = {}
+    """What the task itself can be told, such as layer sizes; see the task."""
+    epochs: float = Field(3, gt=0)
+    """Passes over the training split; a fraction is allowed."""
+    global_batch_size: int = Field(1024, ge=1)
+    """Samples per optimizer step over all processes; never changes with their number."""
+    microbatches: int = Field(0, ge=0)
+    """Pieces of a global batch that are dealt to the processes; 0 = smallest multiple of their number >= 4."""
+    learning_rate: float = Field(1e-3, gt=0)
+    """Peak learning rate, reached after the warm-up."""
+    weight_decay: float = Field(0.01, ge=0)
+    """Decoupled weight decay (AdamW) on matrices; vectors (biases, norms) have none."""
+    warmup_fraction: float = Field(0.05, ge=0, lt=1)
+    """Share of the steps during which the learning rate rises linearly; a cosine to zero follows."""
+    clip_norm: float = Field(1.0, ge=0)
+    """Largest 2-norm of the whole gradient; 0 = no clipping."""
+    loss_limit: float = Field(1e6, gt=0)
+    """Training stops when a step's loss is above this, or not a number."""
+    seed: int = Field(0, ge=0, lt=2**63)
+    """Fixes the initial weights, the sample order, augmentation and dropout."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Arithmetic of the model: `auto` = bfloat16 autocast where the GPU has it, else float32."""
+    compile: bool = False
+    """Whether the model goes through `torch.compile`: a slower start, then faster steps."""
+    deterministic: bool = True
+    """Whether two runs give the same bits; false lets GPU kernels add in any order."""
+    exact: bool = False
+    """Whether the result is bit-identical for every number of processes (powers of two only)."""
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    """`ddp` = every GPU holds the whole model; `fsdp` = each holds a share of it (FSDP2)."""
+    checkpoint_every_s: float = Field(60, gt=0)
+    """Seconds between checkpoints, by the clock of rank 0."""
+    checkpoint_every_steps: int = Field(0, ge=0)
+    """Steps between checkpoints; 0 = by the clock only."""
+    checkpoint_patience_s: float = Field(600, gt=0)
+    """Seconds for which failing checkpoints are only warned about; then training fails."""
+    keep: int = Field(3, ge=3)
+    """Checkpoints that stay; at least 3, so that two older ones outlive a bad newest."""
+    resume: str = "auto"
+    """`auto` = go on from the newest checkpoint if there is one; `never` = start anew; else the folder of
+    another run's checkpoints to go on from."""
+    warm_start: str = ""
+    """Folder of a trained model whose weights replace the initial ones; empty = none."""
+    rendezvous_timeout_s: float = Field(900, gt=0)
+    """Seconds that nodes wait for each other at the start: machines come up minutes apart."""
+
+    @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit")
+    @classmethod
+    def _finite(cls, value: float) -> float:
+        if not -1e300 < value < 1e300:
+            raise ValueError("must be a finite number")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "TrainConfig":
+        if self.microbatches > self.global_batch_size:
+            raise ValueError(
+                f"microbatches={self.microbatches} is more than global_batch_size={self.global_batch_size}: "
+                "every microbatch needs a sample"
+            )
+        if self.exact and self.strategy == "fsdp":
+            raise ValueError("exact=true works with strategy=ddp only")
+        return self
+
+    def mathematical(self) -> dict[str, Any]:
+        """The fields that decide the result: what a checkpoint's fingerprint compares."""
+        return self.model_dump(exclude=set(OPERATIONAL))
+
+
+def parse(values: dict[str, Any]) -> TrainConfig:
+    """The configuration with these fields set.
+
+    Raises:
+        UserError: an unknown field or a value that breaks its rule; names each, with what was given.
+    """
+    try:
+        return TrainConfig(**values)
+    except ValidationError as error:
+        raise UserError("\n".join(_sentence(problem) for problem in error.errors())) from None
+
+
+def _sentence(problem: Any) -> str:
+    import difflib
+
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(name, TrainConfig.model_fields, 1)
+        hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(TrainConfig.model_fields)}."
+        return f"training has no setting {name!r}.{hint}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if not name:
+        return message + "."
+    return f"{name}={problem['input']!r}: {message[0].lower()}{message[1:]}."

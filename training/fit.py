@@ -1,0 +1,134 @@
+"""One call that trains: checks everything without torch, then starts the processes."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from training import cluster as clusters
+from training import tasks
+from training.checkpoint import recovery
+from training.checkpoint.disk import DiskStore
+from training.checkpoint.manifest import require_same
+from training.config import TrainConfig
+from training.data import manifest as manifests
+from training.data.manifest import Manifest
+from training.errors import UserError
+from training.launch import launch
+from training.order import count_microbatches
+
+
+def train(
+    config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None
+) -> dict[str, Any]:
+    """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
+
+    Args:
+        data: Folder of a prepared dataset.
+        model: Folder for the model (`training.bundle`); only global rank 0 writes it.
+        checkpoints: Folder for checkpoints, `training.json` and TensorBoard logs; give the same one to resume.
+        nproc: Processes on this machine; default: TRAINING_NPROC, else one per GPU, else 1.
+
+    Returns:
+        steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
+
+    Raises:
+        UserError: something that was given is wrong, or the loss is no longer a number.
+        Preempted: SIGTERM or SIGINT came and the state is saved.
+        ProcessFailed: a training process failed or was killed.
+    """
+    local = clusters.process_count(nproc, os.environ)
+    prepared = manifests.load(data)
+    samples = _checked(config, prepared, data)
+    for folder in (model, checkpoints):
+        _require_writable(Path(folder))
+    world_size = _world_size(local)
+    source, run, resume_run = _source(config, DiskStore(checkpoints))
+    argument = _argument(config, prepared, samples, world_size, source, resume_run) | {
+        "data": str(data), "model": str(model), "checkpoints": str(checkpoints), "run": run,
+        "tensorboard": str(Path(checkpoints) / "tensorboard"), "token": os.urandom(4).hex(),
+    }  # fmt: skip
+    figures = launch("training.loop:run", argument, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s)
+    return figures or {}
+
+
+def _checked(config: TrainConfig, prepared: Manifest, data: str | Path) -> int:
+    """Rows of the training split, once the data is known to suit the configuration."""
+    if tasks.spec(config.task) != tasks.spec(prepared.task):
+        raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
+    tasks.load(prepared.task, prepared.options, train_months=prepared.train_months, test_month=prepared.test_month)
+    samples = prepared.rows("train")
+    if not samples:
+        raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
+    if config.warm_start:
+        from training.bundle import load_card
+
+        load_card(config.warm_start)
+    return samples
+
+
+def _counts(prepared: Manifest) -> str:
+    return ", ".join(f"{prepared.rows(split)} in {split!r}" for split in prepared.splits) or "no splits"
+
+
+def _require_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"x")
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written to: {error.strerror}.") from None
+
+
+def _world_size(local: int) -> int:
+    if clusters.started_by_torchrun(os.environ):
+        return int(os.environ["WORLD_SIZE"])
+    return clusters.cluster(os.environ).nodes * local
+
+
+def _source(config: TrainConfig, own: DiskStore) -> tuple[DiskStore, int, int]:
+    """Where to resume from, the number of this run in its own folder, and of the run to go on from (-1 = none)."""
+    newest = recovery.newest_run(own)
+    if config.resume == "never":
+        return own, newest + 1, -1
+    if config.resume == "auto" or newest >= 0:  # a retry of a run that came from elsewhere goes on from its own
+        return own, max(newest, 0), newest
+    other = DiskStore(config.resume)
+    found = recovery.newest_run(other)
+    if found < 0:
+        raise UserError(f"resume={config.resume}: there are no checkpoints; give auto, never or a folder with some.")
+    return other, 0, found
+
+
+def _argument(
+    config: TrainConfig, prepared: Manifest, samples: int, world_size: int, source: DiskStore, resume_run: int
+) -> dict[str, Any]:
+    """The plan of the run and the settings that its checkpoints are held to."""
+    then = _settings_then(source, resume_run)
+    dealt = (
+        config.microbatches or then.get("microbatches") or count_microbatches(0, world_size, config.global_batch_size)
+    )
+    if dealt < world_size:
+        raise UserError(
+            f"microbatches={dealt} cannot be dealt to {world_size} processes: each needs at least one. "
+            f"Take at most {dealt} processes, or at least {world_size} microbatches."
+        )
+    chosen = config.mathematical() | {"task": tasks.spec(config.task), "options": prepared.options}
+    settings = {"config": chosen | {"microbatches": dealt}, "microbatches": dealt, "data": prepared.fingerprint,
+                "samples": samples}  # fmt: skip
+    if then:
+        require_same(then, settings, str(source))
+    plan = {"samples": samples, "epochs": config.epochs, "global_batch_size": config.global_batch_size,
+            "microbatches": dealt, "seed": config.seed}  # fmt: skip
+    return {"config": config.model_dump(), "plan": plan, "settings": settings, "resume_from": str(source),
+            "resume_run": resume_run}  # fmt: skip
+
+
+def _settings_then(source: DiskStore, run: int) -> dict[str, Any]:
+    """The settings of the newest readable checkpoint to go on from; empty if there is none."""
+    for name in recovery.committed(source, run):
+        try:
+            return recovery.read_manifest(source, name).settings
+        except recovery.Damaged:
+            continue
+    return {}

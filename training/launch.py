@@ -1,0 +1,111 @@
+"""Starts the training processes of this machine and waits for them: one call, no torch in the caller.
+
+`launch("training.loop:run", {...})` runs the function in one process per GPU. A separate launcher process imports
+torch once and forks the ranks, so that N ranks cost one import, and so that the caller's threads, signal handlers
+and memory never meet a fork. See `training.launcher` for what happens there and `training.rank` for a rank.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from training import cluster as clusters
+from training.errors import Preempted, ProcessFailed, UserError
+
+
+def launch(
+    target: str,
+    argument: Mapping[str, Any],
+    *,
+    nproc: int | None = None,
+    rendezvous_timeout_s: float = 900,
+    environment: Mapping[str, str] | None = None,
+) -> Any:
+    """Runs `target` (`module:function`, called with the argument and a `training.rank.Rank`) in every process.
+
+    Returns:
+        What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
+
+    Raises:
+        UserError: the request is wrong, or a rank raised one.
+        Preempted: SIGTERM or SIGINT came, here or on any rank, and the ranks stopped.
+        ProcessFailed: a rank failed; says which, where and its traceback or last words.
+    """
+    environment = os.environ if environment is None else environment
+    if clusters.started_by_torchrun(environment):
+        from training.rank import run_as_rank
+
+        return run_as_rank(target, argument, environment)
+    place = clusters.cluster(environment)
+    if not place.trains:
+        return None
+    request = {
+        "target": target,
+        "argument": dict(argument),
+        "cluster": place.model_dump(),
+        "nproc": clusters.process_count(nproc, environment),
+        "timeout_s": rendezvous_timeout_s,
+        "parent": os.getpid(),
+        "path": sys.path,
+        "terminal": sys.stderr.isatty(),
+    }
+    return _outcome(*_run_launcher(json.dumps(request), environment))
+
+
+def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, int]:
+    """The launcher's report and exit code. Its own session keeps Ctrl-C away from the ranks: we pass it on once."""
+    report, written = os.pipe()
+    command = [sys.executable, "-m", "training.launcher", str(written)]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=dict(environment)
+    )
+    os.close(written)
+    try:
+        with _passing_signals(child), os.fdopen(report, "rb") as stream:
+            assert child.stdin
+            child.stdin.write(request.encode())
+            child.stdin.close()
+            return stream.read().decode(), child.wait()
+    except BaseException:
+        child.kill()  # the ranks die with it
+        child.wait()
+        raise
+
+
+@contextmanager
+def _passing_signals(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """The first SIGTERM or SIGINT asks the ranks to save and stop, the second ends them at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked = False
+
+    def handle(number: int, frame: Any) -> None:
+        nonlocal asked
+        child.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
+        asked = True
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _outcome(report: str, code: int) -> Any:
+    if not report and code == -signal.SIGTERM:
+        raise Preempted("training was stopped before it began")
+    if not report:
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        raise ProcessFailed(f"the launcher of the training processes ended without a report ({how}).")
+    ending = json.loads(report)
+    if ending["kind"] == "value":
+        return ending["value"]
+    raise {"user_error": UserError, "preempted": Preempted}.get(ending["kind"], ProcessFailed)(ending["text"])

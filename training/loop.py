@@ -1,0 +1,284 @@
+"""Training on one rank, from the first or the resumed step to the finished model.
+
+Ranks talk twice: gradients at every step, and a pulse about twice a second in which they share the losses since the
+last one, whether anyone was asked to stop, and whether rank 0's clock wants a checkpoint. All decisions are made
+from the pulse's figures, which every rank sees alike, so all ranks take them at the same step.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training import bundle, tasks
+from training.batches import held_out, microbatches, tensors
+from training.checkpoint import recovery, state
+from training.checkpoint.disk import DiskStore
+from training.checkpoint.manifest import Manifest as Checkpoint
+from training.checkpoint.writer import Writer
+from training.config import TrainConfig
+from training.data import manifest as manifests
+from training.data.rows import open_rows
+from training.errors import Preempted, UserError
+from training.history import History
+from training.learner import Learner, gather
+from training.order import Plan, deal
+from training.progress import Progress
+from training.rank import Rank
+
+_PULSE_S = 0.5
+_VALIDATION_BATCHES = 64
+
+
+def run(argument: Mapping[str, Any], rank: Rank) -> dict[str, Any]:
+    """Trains; the figures of the run. Called in every rank by `training.launch`."""
+    argument = rank.agree(argument)  # rank 0 has looked at the checkpoints; machines may see folders differently
+    with Trainer(argument, rank) as trainer:
+        trainer.start()
+        return trainer.train()
+
+
+class Trainer:
+    """One rank of a run."""
+
+    def __init__(self, argument: Mapping[str, Any], rank: Rank):
+        self.rank, self.argument = rank, argument
+        self.config = TrainConfig(**argument["config"])
+        self.plan = Plan(**argument["plan"])
+        self.dealt = deal(self.plan.microbatches, rank.world_size, rank.rank)
+        self.data = manifests.load(argument["data"])
+        self.rows = open_rows(argument["data"], "train")
+        self.task = tasks.load(self.data.task, self.data.options, train_months=self.data.train_months,
+                               test_month=self.data.test_month)  # fmt: skip
+        self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
+        self.validation = self._validation_batches()
+        self.store = DiskStore(argument["checkpoints"])
+        self.writer = Writer(
+            self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
+            token=argument["token"], settings=argument["settings"], keep=self.config.keep,
+            patience_s=self.config.checkpoint_patience_s,
+        )  # fmt: skip
+        self.pending: list[Tensor] = []
+
+    def __enter__(self) -> "Trainer":
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        if self.rank.leads and hasattr(self, "tensorboard"):
+            self.tensorboard.close()
+
+    # ---- start and resume
+
+    def start(self) -> None:
+        """Warms up, then takes the state of the checkpoint to go on from, if there is one."""
+        first = self.plan.rows(0, 1, range(self.dealt.start, self.dealt.start + 1))
+        self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
+        if self.config.warm_start:
+            bundle.load_weights(self.config.warm_start, self.learner.module)
+        found = self._newest()
+        self.step = found.step if found else 0
+        self.resumed_from = self.step
+        self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction,
+                               found.history if found else None)  # fmt: skip
+        self.progress = Progress(self.plan.steps, self.step, self.plan.global_batch_size, terminal=self.rank.terminal)
+        self.began = self.saved_at = self.pulsed_at = time.monotonic()
+        self.pulse_steps = 1
+        self.next_pulse = self._boundary(self.step + 1)
+        if self.rank.leads:
+            self._lead(found)
+
+    def _newest(self) -> Checkpoint | None:
+        """Rank 0 picks the newest that verifies; every rank verifies again what it reads."""
+        source, number = DiskStore(self.argument["resume_from"]), self.argument["resume_run"]
+        found = recovery.newest(source, number, self._say) if self.rank.leads and number >= 0 else None
+        name = self.rank.agree(found.name if found else "")
+        if not name:
+            return None
+        found = found or recovery.read_manifest(source, name)
+        whole = state.decode(found, lambda part: recovery.read_part(source, found, part))
+        self.learner.restore(whole, found.scalars)
+        return found
+
+    def _lead(self, found: Checkpoint | None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        purge = {"purge_step": self.step} if found else {}
+        self.tensorboard = SummaryWriter(self.argument["tensorboard"], **purge)
+        if found:
+            self._say(f"resuming from step {found.step} of {self.plan.steps}")
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    # ---- steps
+
+    def train(self) -> dict[str, Any]:
+        batches = microbatches(self.rows, self.plan, self.dealt, self.step, self.rank.device)
+        while self.step < self.plan.steps:
+            self.pending += self.learner.step(self.step, batches)
+            self.step += 1
+            if self.step == self.next_pulse:
+                self._pulse()
+        return self._finish()
+
+    def _pulse(self) -> None:
+        count = len(self.pending) // len(self.dealt)
+        elapsed = time.monotonic() - self.pulsed_at
+        values = [float(self.rank.stopping), float(self._save_is_due()), self._next_interval(elapsed / count)]
+        values += torch.stack(self.pending).tolist()
+        widest = len(deal(self.plan.microbatches, self.rank.world_size, 0))
+        everyone = gather(values, 3 + count * widest)
+        self.pending.clear()
+        losses = self._global_losses(everyone[:, 3:], count)
+        self._record(self.step - count, losses)
+        self._act(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]), interval=int(everyone[0, 2]))
+        if self.rank.leads:
+            self._show(losses[-1], elapsed, count)
+        self.pulsed_at = time.monotonic()
+
+    def _global_losses(self, values: Tensor, count: int) -> list[float]:
+        """Each step's mean loss over the global batch; added microbatch by microbatch, whoever computed them."""
+        parts = []
+        for rank in range(self.rank.world_size):
+            dealt = deal(self.plan.microbatches, self.rank.world_size, rank)
+            parts.append(values[rank, : count * len(dealt)].view(count, len(dealt)))
+        total = torch.zeros(count, dtype=torch.float64)
+        for number, column in enumerate(torch.cat(parts, dim=1).unbind(dim=1)):
+            total += column * self.plan.share(number)
+        return total.tolist()
+
+    def _save_is_due(self) -> bool:
+        return time.monotonic() - self.saved_at >= self.config.checkpoint_every_s and not self.writer.busy
+
+    def _next_interval(self, step_s: float) -> int:
+        """Steps to the next pulse, by rank 0's clock; at most double the last, since first steps are slow."""
+        return max(1, min(2 * self.pulse_steps, int(_PULSE_S / max(step_s, 1e-6)), 4096))
+
+    def _act(self, *, stop: bool, save: bool, interval: int) -> None:
+        if self.plan.ends_epoch(self.step - 1):
+            self._validate()
+        every = self.config.checkpoint_every_steps
+        if save or stop or (every and self.step % every == 0) or self.step == self.plan.steps:
+            self._save()
+        if stop and self.step < self.plan.steps:
+            self.writer.wait()
+            raise Preempted(f"step {self.step} of {self.plan.steps} is saved in {self.store}; start again to resume.")
+        self.pulse_steps = interval
+        self.next_pulse = self._boundary(self.step + interval)
+
+    def _boundary(self, wanted: int) -> int:
+        """`wanted`, or the step before it at which something must happen."""
+        stops = [wanted, self.plan.steps, self._epoch_end()]
+        if every := self.config.checkpoint_every_steps:
+            stops.append((self.step // every + 1) * every)
+        return min(stops)
+
+    def _epoch_end(self) -> int:
+        """Steps done when the epoch that step `self.step` belongs to has ended."""
+        done = int(self.plan.epoch(self.step) + 1e-12)
+        return max(self.step + 1, math.ceil((done + 1) * self.plan.samples / self.plan.global_batch_size))
+
+    def _record(self, first: int, losses: list[float]) -> None:
+        for step, loss in enumerate(losses, first):
+            if not loss <= self.config.loss_limit:  # also true of NaN
+                self._diverged(step, loss)
+            self.history.add(step, loss)
+
+    def _diverged(self, step: int, loss: float) -> None:
+        rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
+        ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
+        shown = ", ".join(map(str, ids[:20].tolist())) + (", ..." if len(ids) > 20 else "")
+        good = self.writer.durable_step or self.resumed_from
+        raise UserError(
+            f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g}).\n"
+            f"Rows of its batch (row_id): {shown}\n"
+            + (f"The last good checkpoint is of step {good}, in {self.store}.\n" if good else "")
+            + "A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps."
+        )
+
+    # ---- validation
+
+    def _validation_batches(self) -> list[dict[str, Tensor]]:
+        """This rank's every n-th of a fixed set of batches."""
+        if not self.data.rows("validation"):
+            self.validation_sizes: list[int] = []
+            return []
+        rows = open_rows(self.argument["data"], "validation")
+        size = max(1, self.plan.global_batch_size // self.plan.microbatches)
+        chosen = held_out(rows, size, _VALIDATION_BATCHES)
+        self.validation_sizes = [len(index) for index in chosen]
+        own = chosen[self.rank.rank :: self.rank.world_size]
+        return [tensors(rows.take(index), self.rank.device) for index in own]
+
+    def _validate(self) -> None:
+        if not self.validation_sizes:
+            return
+        own = [loss.item() for loss in self.learner.losses(self.validation)]
+        count, world_size = len(self.validation_sizes), self.rank.world_size
+        everyone = gather(own, -(-count // world_size))
+        weighted = [float(everyone[i % world_size, i // world_size]) * n for i, n in enumerate(self.validation_sizes)]
+        loss = math.fsum(weighted) / sum(self.validation_sizes)
+        self.history.validated(loss)
+        if self.rank.leads:
+            self.tensorboard.add_scalar("loss/validation", loss, self.step)
+
+    # ---- saving and the end
+
+    def _save(self) -> None:
+        whole = self.learner.tensors()
+        layout = state.stored(whole, self.rank.world_size)
+        self.writer.save(self.step, state.share(whole, layout, self.rank.rank), layout, self.learner.scalars(),
+                         self.history.state)  # fmt: skip
+        self.saved_at = time.monotonic()
+
+    def _show(self, loss: float, elapsed: float, count: int) -> None:
+        done = self.step == self.plan.steps
+        self.progress.show(self.step, loss, epoch=self.plan.epoch(self.step), done=done)
+        self.tensorboard.add_scalar("loss/train", loss, self.step)
+        self.tensorboard.add_scalar("learning_rate", self.learner.optimizer.param_groups[0]["lr"], self.step)
+        self.tensorboard.add_scalar("samples_per_s", count * self.plan.global_batch_size / elapsed, self.step)
+
+    def _finish(self) -> dict[str, Any]:
+        seconds = time.monotonic() - self.began
+        self.writer.wait()
+        if not self.rank.leads:
+            return {}
+        bundle.save(self.argument["model"], self.learner.module, self._card())
+        figures = self._figures(seconds)
+        path = Path(self.argument["checkpoints"]) / "training.json"
+        path.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+        return figures
+
+    def _card(self) -> bundle.ModelCard:
+        return bundle.ModelCard(
+            task=tasks.spec(self.data.task), options=self.data.options, train_months=self.data.train_months,
+            test_month=self.data.test_month, columns=self.data.columns, statistics=self.data.statistics,
+            data=self.data.fingerprint, config=self.argument["settings"]["config"], steps=self.plan.steps,
+            samples=self.plan.samples, parameters=self._parameter_count(),
+            history=tuple(bundle.Point(**point) for point in self.history.points),
+        )  # fmt: skip
+
+    def _parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.learner.module.parameters())
+
+    def _figures(self, seconds: float) -> dict[str, Any]:
+        steps = self.plan.steps - self.resumed_from
+        last = self.history.points[-1]
+        return {
+            "steps": self.plan.steps, "resumed_from": self.resumed_from, "loss": last["loss"],
+            "validation_loss": last["validation_loss"], "seconds": round(seconds, 3),
+            "samples_per_s": round(steps * self.plan.global_batch_size / seconds, 1),
+            "world_size": self.rank.world_size, "microbatches": self.plan.microbatches,
+            "parameters": self._parameter_count(), "device": self._device_name(),
+            "cpu_threads": torch.get_num_threads(),
+        }  # fmt: skip
+
+    def _device_name(self) -> str:
+        return torch.cuda.get_device_name() if self.rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"

@@ -1,0 +1,174 @@
+"""Waits for the ranks of this machine: relays their output, finds the first to fail, ends all together."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from training.errors import EXIT_PREEMPTED
+
+#: After a first failure, time for the others to report theirs: the cause is then chosen among them.
+_SETTLE_S = 0.5
+_LAST_LINES = 15
+
+
+@dataclass
+class Child:
+    """One rank, seen from the launcher."""
+
+    pid: int
+    rank: int
+    stdout: int
+    stderr: int
+    events: int
+    status: int | None = None
+    """As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running."""
+    ending: dict[str, Any] | None = None
+    failed_at: float = float("inf")
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    partial: dict[int, bytes] = field(default_factory=dict)
+    """The unfinished line of each descriptor."""
+    message: bytes = b""
+
+    def hear(self, data: bytes, descriptor: int) -> list[bytes]:
+        """Takes output in; returns the lines that are complete."""
+        *lines, self.partial[descriptor] = (self.partial.get(descriptor, b"") + data).split(b"\n")
+        self.last.extend(map(_shown, lines))
+        return lines
+
+    def last_words(self) -> list[str]:
+        return [*self.last, *(_shown(line) for line in self.partial.values() if line)]
+
+
+def _shown(line: bytes) -> str:
+    """What a terminal shows of a line that was rewritten with carriage returns."""
+    return line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")
+
+
+class Watch:
+    """The children and what they have said. `until_end` returns the report for `training.launch`."""
+
+    def __init__(self, children: list[Child], request: Mapping[str, Any], *, stop_s: float):
+        self.children = children
+        self.host = request["cluster"]["host"]
+        self.world_size = request["cluster"]["nodes"] * request["nproc"]
+        self.stop_s = stop_s
+        self.stop_by = float("inf")
+        self.settled_at = float("inf")
+        self.muted = False
+        self.selector = selectors.DefaultSelector()
+        for child in children:
+            for descriptor in (child.stdout, child.stderr, child.events):
+                self.selector.register(descriptor, selectors.EVENT_READ, child)
+
+    def until_end(self) -> dict[str, Any]:
+        signal.signal(signal.SIGTERM, self._stop)
+        while any(child.status is None for child in self.children) and time.monotonic() < self.settled_at:
+            self._turn()
+        self._kill()
+        self._drain()
+        return self._report()
+
+    def _turn(self) -> None:
+        for key, _ in self.selector.select(timeout=0.05):
+            self._read(key.data, key.fd)
+        self._reap()
+        if time.monotonic() > self.stop_by:
+            self.settled_at = 0
+
+    def _stop(self, number: int, frame: Any) -> None:
+        self.stop_by = min(self.stop_by, time.monotonic() + self.stop_s)
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        for child in self.children:
+            if child.status is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child.pid, number)
+
+    def _read(self, child: Child, descriptor: int) -> None:
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            self.selector.unregister(descriptor)
+        elif descriptor == child.events:
+            child.message += data
+            if child.message.endswith(b"\n"):
+                child.ending = json.loads(child.message)
+                if child.ending["kind"] not in ("value", "preempted"):
+                    self._fails(child)
+        else:
+            self._relay(child, data, 1 if descriptor == child.stdout else 2)
+
+    def _relay(self, child: Child, data: bytes, descriptor: int) -> None:
+        lines = child.hear(data, descriptor)
+        if self.muted:
+            return
+        if child.rank:
+            data = b"".join(b"[rank %d] %s\n" % (child.rank, line) for line in lines)
+        with contextlib.suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(descriptor, data) :]
+
+    def _reap(self) -> None:
+        for child in self.children:
+            if child.status is None:
+                pid, status = os.waitpid(child.pid, os.WNOHANG)
+                if pid:
+                    child.status = os.waitstatus_to_exitcode(status)
+                    if child.status not in (0, EXIT_PREEMPTED):
+                        self._fails(child)
+
+    def _fails(self, child: Child) -> None:
+        child.failed_at = min(child.failed_at, time.monotonic())
+        self.muted = True
+        self.settled_at = min(self.settled_at, time.monotonic() + _SETTLE_S)
+
+    def _kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        for child in self.children:
+            if child.status is None:
+                os.waitpid(child.pid, 0)
+
+    def _drain(self) -> None:
+        """Reads what the dead have left in their pipes."""
+        while ready := self.selector.select(timeout=0):
+            for key, _ in ready:
+                self._read(key.data, key.fd)
+
+    def _report(self) -> dict[str, Any]:
+        failed = [child for child in self.children if child.failed_at < float("inf")]
+        if failed:
+            return self._failure(min(failed, key=_guilt))
+        if all(child.status == 0 for child in self.children):
+            return self.children[0].ending or {"kind": "value", "value": None}
+        said = [child.ending for child in self.children if child.ending and child.ending["kind"] == "preempted"]
+        late = f"training did not stop within {self.stop_s:.0f} s and was ended; start it again to resume"
+        return said[0] if said else {"kind": "preempted", "text": late}
+
+    def _failure(self, child: Child) -> dict[str, Any]:
+        if child.ending and child.ending["kind"] == "user_error":
+            return child.ending
+        words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_words())
+        head = f"rank {child.rank} of {self.world_size} on {self.host} {_how(child.status)}"
+        if not child.ending:
+            head += "; its last words:" if words else "; it had said nothing"
+        return {"kind": "failed", "text": head + "\n" + words if words else head + "."}
+
+
+def _guilt(child: Child) -> tuple[int, float]:
+    """Smallest for the rank that brought the others down: those that only lost their peer come last."""
+    bystander = bool(child.ending and child.ending.get("bystander"))
+    return int(bystander), child.failed_at
+
+
+def _how(status: int | None) -> str:
+    if status is not None and status < 0:
+        name = signal.Signals(-status).name
+        return f"was killed by {name}" + (" (often: out of memory)" if name == "SIGKILL" else "")
+    return "failed" if status in (None, 1) else f"failed with exit code {status}"
