@@ -1,1 +1,0 @@
-"""What the launch tests run in training processes."""
