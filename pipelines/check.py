@@ -1,0 +1,63 @@
+"""`pipelines check PATH...`: judge any spec against the GPU catalog, before anything is queued."""
+
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from pipelines.errors import RequestError
+from pipelines.machines import report as rendering
+from pipelines.machines.check import Report
+from pipelines.machines.check import check as judge
+from pipelines.machines.documents import Document, Unreadable, parse
+
+
+def check(
+    paths: Sequence[str | Path],
+    *,
+    regions: Sequence[str] = (),
+    strategy: str | None = None,
+    ignore: Sequence[str] = (),
+    form: str = "text",
+    as_of: str | None = None,
+) -> int:
+    """Checks the paths (`-` is standard input), prints the report on stdout, and returns the exit code.
+
+    Raises:
+        RequestError: an unknown rule, strategy, region, format or date.
+    """
+    if form not in rendering.FORMATS:
+        raise RequestError(f"--format {form}: choose from {', '.join(rendering.FORMATS)}.")
+    unread: list[str] = []
+    inputs: list[str | Path | Document] = []
+    for path in paths:
+        inputs += _standard_input(unread) if str(path) == "-" else [path]
+    try:
+        found = judge(inputs, regions=regions, strategy=strategy, ignore=ignore, as_of=day(as_of))
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    found.unreadable[:0] = unread
+    _print(found, form)
+    return found.exit_code
+
+
+def day(text: str | None) -> date | None:
+    """The date of `--as-of`."""
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise RequestError(f"--as-of {text}: write a date like 2026-08-20.") from None
+
+
+def _standard_input(unread: list[str]) -> Sequence[Document]:
+    try:
+        return parse("<stdin>", sys.stdin.read())
+    except (Unreadable, UnicodeDecodeError) as error:
+        unread.append(str(error))
+        return []
+
+
+def _print(report: Report, form: str) -> None:
+    for line in report.unreadable:
+        print(f"error: {line}", file=sys.stderr)
+    print(rendering.render(report, form))

@@ -1,0 +1,101 @@
+"""Findings and step rows: what a check reports, and the collector that the judges write to."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from pipelines.machines.documents import Document, Path_, dotted
+from pipelines.machines.node import Node
+from pipelines.machines.rules import Problem
+
+
+@dataclass(frozen=True)
+class Finding:
+    rule: str
+    severity: str
+    file: str
+    step: str
+    field: str
+    message: str
+    suggestion: str
+    path: Path_ = dataclasses.field(default=(), compare=False)
+    document: Document | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def line(self) -> int:
+        return self.document.line(self.path) if self.document else 1
+
+    def as_json(self) -> dict[str, str]:
+        names = ("rule", "severity", "file", "step", "field", "message", "suggestion")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One set of equal machines of a step. `usd_per_hour` is the price of one of them."""
+
+    step: str
+    machine_type: str | None
+    accelerator_type: str | None
+    accelerator_count: int
+    replicas: int | None
+    strategy: str
+    usd_per_hour: float | None
+    region: str | None = None
+    timeout_s: float | None = None
+
+    @property
+    def max_usd(self) -> float | None:
+        """The most it can cost: timeout x machines x price; None where one of them is not known."""
+        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None:
+            return None
+        return self.usd_per_hour * self.replicas * self.timeout_s / 3600
+
+    def as_json(self) -> dict[str, object]:
+        names = ("step", "machine_type", "accelerator_type", "accelerator_count", "replicas", "strategy")
+        price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
+        return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price}
+
+
+@dataclass
+class Judgement:
+    """Collects the findings of one document. The options are those of `pipelines check`."""
+
+    document: Document
+    as_of: date
+    regions: Sequence[str] = ()
+    strategy: str | None = None
+    findings: list[Finding] = dataclasses.field(default_factory=list)
+    steps: list[StepRow] = dataclasses.field(default_factory=list)
+
+    def report(self, step: str, at: Node, problem: Problem) -> None:
+        """A problem at a place; says so when the value is only a parameter's default."""
+        message = problem.message
+        if at.assumed:
+            message = f"{message} (With the default of the pipeline parameter '{at.assumed}'.)"
+        finding = Finding(
+            problem.rule, problem.level, self.document.file, step, dotted(at.path), message, problem.suggestion,
+            at.path, self.document,
+        )  # fmt: skip
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def say(self, step: str, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
+        self.report(step, at, Problem(rule, "", message, suggestion, severity))
+
+    def unknown(self, step: str, at: Node, what: str) -> None:
+        """The value is not known: an error if no run can know it, else a note."""
+        if at.dangling:
+            self.say(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
+        elif at.runtime:
+            self.say(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", "Give the parameter a default.")
+
+    def malformed(self, step: str, at: Node, what: str, wanted: str) -> None:
+        given = "missing" if at.value is None else f"{_short(at.value)}"
+        self.say(step, at, "GPU025", f"{what} must be {wanted}; it is {given}.")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
