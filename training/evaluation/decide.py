@@ -1,0 +1,168 @@
+"""The decision to promote: a paired test of challenger against champion on the same rows.
+
+Promote if all three hold:
+
+1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in AUC for two
+   classes, else in log loss (also where one class is absent). Groups of rows are resampled, see `comparison`.
+2. Calibrated: the calibration error has not grown by more than `CALIBRATION_TOLERANCE`, or the growth may be chance.
+3. Fair: no slice has a significantly higher log loss (one-sided, robust to groups, Holm over all slices).
+
+Without a champion the baseline is the one to beat. The first is the claim, so it carries the burden of proof; the
+other two are vetoes, which need proof themselves: else a small test set could never pass.
+
+    python -m training.evaluation.decide DIRECTORY     # DIRECTORY/predictions.parquet -> decision.json
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from training.errors import UserError, exits
+from training.evaluation import comparison, decision, metrics, predictions, reason
+from training.evaluation.comparison import Blocks
+from training.evaluation.decision import CalibrationCheck, Decision, Reference, SliceCheck
+from training.evaluation.predictions import Predictions
+
+__all__ = ["Decision", "decide"]
+
+#: The model to beat, the first that was scored.
+RIVALS: tuple[Reference, ...] = ("champion", "baseline")
+#: One percentage point: about what a perfect model shows by chance when a bin holds 2,000 rows
+#: (sqrt(2 / pi) * sqrt(.3 * .7 / 2000) = .008), and too small to change what anybody does with a rate.
+CALIBRATION_TOLERANCE = 0.01
+#: Fewer groups than this cannot carry a bootstrap or a robust standard error:
+#: Cameron, Gelbach & Miller 2008, https://doi.org/10.1162/rest.90.3.414, find tests far off at 5 and 10.
+FEWEST_GROUPS = 10
+FEWEST_SLICE_ROWS = 100
+
+
+def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95) -> Decision:
+    """Compares challenger and champion on the saved predictions, writes `decision.json` beside them, returns it.
+
+    Args:
+        evaluation_dir: Directory with `predictions.parquet`.
+        margin: The lower bound of the improvement must exceed this, in AUC or in nats of log loss. Below 0, a
+            challenger that is worse by less than that may replace the champion.
+        confidence: One-sided, of every bound and test; in (0.5, 1).
+
+    Raises:
+        UserError: an argument out of range, or no readable predictions.
+    """
+    if not 0.5 < confidence < 1:
+        raise UserError(f"confidence is {confidence}; it must be above 0.5 and below 1, such as 0.95.")
+    if not -1 < margin < 1:
+        raise UserError(f"margin is {margin}; it must be between -1 and 1, such as 0.005.")
+    result = _decide(predictions.read(evaluation_dir), margin, confidence)
+    decision.save(result, evaluation_dir)
+    return result
+
+
+def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
+    draft = Decision(
+        promote=False,
+        reason=reason.nothing_to_beat(),
+        reference=next((model for model in RIVALS if model in data.probabilities), None),
+        margin=margin,
+        confidence=confidence,
+        rows=len(data),
+        group=data.header.group,
+        groups=len(np.unique(data.group.codes)) if data.group else len(data),
+    )
+    if not draft.reference:
+        return draft
+    if draft.groups < FEWEST_GROUPS:
+        return draft.model_copy(update={"reason": reason.too_few(draft, FEWEST_GROUPS)})
+    checked = draft.model_copy(update=_checks(data, draft.reference, confidence))
+    assert checked.lower_bound is not None and checked.calibration is not None
+    better = checked.lower_bound > margin
+    promote = better and not checked.calibration.worse and not checked.worse_slices
+    decided = checked.model_copy(update={"promote": promote})
+    return decided.model_copy(update={"reason": reason.compared(decided)})
+
+
+def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[str, Any]:
+    """The fields of the decision that need the bootstrap."""
+    rows = comparison.blocks(data.group, len(data))
+    weights_RG = comparison.resample(rows.count)
+    by_auc = data.binary and len(np.unique(data.label)) == 2
+    statistic = _auc_with_replicates if by_auc else _loss_with_replicates
+    ours, our_R = statistic(data, "challenger", weights_RG, rows)
+    theirs, their_R = statistic(data, reference, weights_RG, rows)
+    sign = 1 if by_auc else -1
+    gain = comparison.interval(sign * (ours - theirs), sign * (our_R - their_R), rows.count, confidence)
+    return {
+        "metric": "auc" if by_auc else "loss",
+        "challenger_value": ours,
+        "reference_value": theirs,
+        "difference": gain.estimate,
+        "lower_bound": gain.low,
+        "upper_bound": gain.high,
+        "calibration": _calibration(data, reference, weights_RG, rows, confidence),
+        "slices": _slices(data, reference, confidence),
+    }
+
+
+def _auc_with_replicates(
+    data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks
+) -> tuple[float, np.ndarray]:
+    table = data.probabilities[model]
+    value = metrics.auc(data.label, table)
+    assert value is not None
+    return value, comparison.auc_replicates(weights_RG, data.label == 1, table[:, 1], rows)
+
+
+def _loss_with_replicates(
+    data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks
+) -> tuple[float, np.ndarray]:
+    losses = metrics.row_losses(data.label, data.probabilities[model])
+    return float(losses.mean()), comparison.mean_replicates(weights_RG, losses, rows)
+
+
+def _calibration(
+    data: Predictions, reference: Reference, weights_RG: np.ndarray, rows: Blocks, confidence: float
+) -> CalibrationCheck:
+    tables = data.probabilities["challenger"], data.probabilities[reference]
+    ours, theirs = (metrics.scores(data.label, table).calibration_error for table in tables)
+    our_R, their_R = (comparison.calibration_replicates(weights_RG, data.label, t, rows) for t in tables)
+    growth = comparison.interval(ours - theirs, our_R - their_R, rows.count, confidence)
+    worse = growth.estimate > CALIBRATION_TOLERANCE and growth.low > 0
+    return CalibrationCheck(challenger=ours, reference=theirs, lower_bound=growth.low, worse=worse)
+
+
+def _slices(data: Predictions, reference: Reference, confidence: float) -> tuple[SliceCheck, ...]:
+    losses = [metrics.row_losses(data.label, data.probabilities[m]) for m in ("challenger", reference)]
+    increase = losses[0] - losses[1]
+    group = data.group.codes if data.group else np.arange(len(data))
+    drafts = [
+        _slice(column, names.values[code], increase[names.codes == code], group[names.codes == code])
+        for column, names in data.slices.items()
+        for code in np.unique(names.codes)
+    ]
+    adjusted = iter(comparison.holm([draft.p_value for draft in drafts if draft.p_value is not None]))
+    return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
+
+
+def _slice(column: str, value: str, increase: np.ndarray, group: np.ndarray) -> SliceCheck:
+    enough = len(increase) >= FEWEST_SLICE_ROWS and len(np.unique(group)) >= FEWEST_GROUPS
+    return SliceCheck(
+        column=column,
+        value=value,
+        rows=len(increase),
+        loss_increase=float(increase.mean()),
+        p_value=comparison.worse_p_value(increase, group) if enough else None,
+        worse=False,
+    )
+
+
+def _adjusted(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -> SliceCheck:
+    if draft.p_value is None:
+        return draft
+    p_value = next(adjusted)
+    return draft.model_copy(update={"p_value": p_value, "worse": p_value < 1 - confidence})
+
+
+if __name__ == "__main__":
+    print(exits(decide)(sys.argv[1]).reason)

@@ -1,0 +1,86 @@
+"""What was decided, and what it rests on: the content of `decision.json`."""
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+from training.data.manifest import Frozen
+
+FILE_NAME = "decision.json"
+#: The model to beat: without a champion the baseline stands in.
+Reference = Literal["champion", "baseline"]
+
+
+class CalibrationCheck(Frozen):
+    """Expected calibration errors, and the lower bound of their difference."""
+
+    challenger: float
+    reference: float
+    lower_bound: float
+    worse: bool
+
+
+class SliceCheck(Frozen):
+    """One slice: how much higher the challenger's log loss is, in nats, and the chance of that by luck."""
+
+    column: str
+    value: str
+    rows: int
+    loss_increase: float
+    #: Adjusted for the number of slices; None if the slice was too small to test.
+    p_value: float | None
+    worse: bool
+
+
+class Decision(Frozen):
+    """What `decision.json` holds."""
+
+    promote: bool
+    #: One sentence for people.
+    reason: str
+    #: None if there was neither champion nor baseline.
+    reference: Reference | None = None
+    #: What was compared; None if nothing could be.
+    metric: Literal["auc", "loss"] | None = None
+    challenger_value: float | None = None
+    reference_value: float | None = None
+    #: Challenger minus reference, above 0 = better (the log loss is turned round), with bounds at `confidence`.
+    difference: float | None = None
+    lower_bound: float | None = None
+    upper_bound: float | None = None
+    margin: float
+    confidence: float
+    rows: int
+    #: Column that marks rows that are not independent; "" if all rows are.
+    group: str = ""
+    #: Independent groups of rows: the rows themselves if there is no such column.
+    groups: int
+    calibration: CalibrationCheck | None = None
+    slices: tuple[SliceCheck, ...] = ()
+
+    @property
+    def worse_slices(self) -> tuple[SliceCheck, ...]:
+        return tuple(s for s in self.slices if s.worse)
+
+    @property
+    def untested_slices(self) -> tuple[SliceCheck, ...]:
+        return tuple(s for s in self.slices if s.p_value is None)
+
+    @property
+    def tested_slices(self) -> tuple[SliceCheck, ...]:
+        return tuple(s for s in self.slices if s.p_value is not None)
+
+
+def save(decision: Decision, directory: str | Path) -> None:
+    """Writes `decision.json` atomically."""
+    path = Path(directory) / FILE_NAME
+    scratch = path.with_suffix(".partial")
+    scratch.write_text(json.dumps(decision.model_dump(), indent=1, sort_keys=True, allow_nan=False) + "\n")
+    os.replace(scratch, path)
+
+
+def load(directory: str | Path) -> Decision | None:
+    """The decision in an evaluation's directory; None if there is none yet."""
+    path = Path(directory) / FILE_NAME
+    return Decision.model_validate_json(path.read_bytes()) if path.exists() else None

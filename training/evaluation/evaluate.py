@@ -1,0 +1,135 @@
+"""Scores the new model, the champion and a baseline on the same rows, saves the predictions, and measures them.
+
+python -m training evaluate DATA --model MODEL DESTINATION [--champion MODEL]
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from training.data import manifest as manifests
+from training.data.manifest import Manifest
+from training.data.rows import Rows, open_rows
+from training.errors import UserError
+from training.evaluation import baseline as baselines
+from training.evaluation import measure, predictions, score
+from training.evaluation.measure import Evaluation
+from training.evaluation.names import Namer, namer
+from training.evaluation.predictions import Header
+from training.task import Task
+
+__all__ = ["Evaluation", "evaluate"]
+
+#: Columns of B rows -> class probabilities (B, C).
+Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
+
+BATCH_ROWS = 8_192
+
+
+def evaluate(
+    data: str | Path,
+    model: str | Path,
+    destination: str | Path,
+    *,
+    champion: str = "",
+    baseline: bool = True,
+    split: str = "test",
+    batch_rows: int = BATCH_ROWS,
+) -> Evaluation:
+    """Writes `predictions.parquet` and `metrics.json` into `destination`; memory holds one batch of predictions.
+
+    Args:
+        data: Directory of a prepared dataset.
+        model: Directory of the new model, the challenger.
+        destination: Directory, made if missing.
+        champion: Directory of the model to beat; "" if there is none.
+        baseline: Whether to fit and score a logistic regression as well.
+        split: Split of the dataset to score.
+        batch_rows: Rows scored at once; the figures do not depend on it, up to float32 rounding.
+
+    Raises:
+        UserError: a directory does not hold what it should, the split is empty, or the champion cannot be compared.
+    """
+    manifest = manifests.load(data)
+    if not manifest.rows(split):
+        raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(manifest)}.")
+    challenger = score.load(model, manifest)
+    scorers: dict[str, Scorer] = {"challenger": challenger}
+    if champion:
+        scorers["champion"] = reigning = score.load(champion, manifest)
+        score.check_comparable(reigning, challenger)
+    task = challenger.task
+    rows = open_rows(data, split)
+    namers = {name: _namer(manifest, rows, name) for name in task.slices}
+    group = {"group": _namer(manifest, rows, task.group, whole=True)} if task.group else {}
+    fitted, notes = _baseline(data, manifest, task) if baseline else (None, ())
+    if fitted:
+        scorers["baseline"] = fitted
+    header = Header(
+        task=manifest.task,
+        split=split,
+        classes=tuple(task.classes),
+        models=tuple(scorers),
+        group=task.group,
+        slices=tuple(task.slices),
+        notes=notes,
+    )
+    batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows)
+    predictions.write(destination, header, batches)
+    return measure.measure(destination)
+
+
+def _row_counts(manifest: Manifest) -> str:
+    return ", ".join(f"{manifest.rows(name):,} in {name}" for name in manifest.splits) or "no splits"
+
+
+def _baseline(data: str | Path, manifest: Manifest, task: Task) -> tuple[baselines.Baseline | None, tuple[str, ...]]:
+    """The baseline if one can be fitted, and what a reader must know about it."""
+    if not manifest.rows("train"):
+        return None, ("No baseline: the dataset has no train split.",)
+    try:
+        fitted = baselines.fit(manifest, open_rows(data, "train"), task)
+    except ValueError as error:
+        return None, (f"No baseline: {error}.",)
+    rows = manifest.rows("train")
+    sampled = f"The baseline was fitted on {fitted.rows:,} of {rows:,} train rows, evenly spaced."
+    return fitted, (sampled,) if fitted.rows < rows else ()
+
+
+def _namer(manifest: Manifest, rows: Rows, name: str, *, whole: bool = False) -> "tuple[str, Namer]":
+    """The dataset's column behind a slice or group, and how to name its values."""
+    column = next((column for column in manifest.columns if column.name == name), None)
+    if column is None:
+        raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
+    return name, namer(column, rows.columns[name], whole=whole)
+
+
+def _batches(
+    rows: Rows,
+    task: Task,
+    header: Header,
+    namers: "dict[str, tuple[str, Namer]]",
+    scorers: dict[str, Scorer],
+    batch_rows: int,
+) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(rows), batch_rows):
+        batch = rows.take(np.arange(start, min(start + batch_rows, len(rows))))
+        label = batch[task.label].astype(np.int64)
+        _check_labels(label, header, start)
+        yield {
+            "row_id": batch["row_id"],
+            "label": label,
+            **{column: name(batch[source]) for column, (source, name) in namers.items()},
+            **{model: scorer(batch) for model, scorer in scorers.items()},
+        }
+
+
+def _check_labels(label: np.ndarray, header: Header, start: int) -> None:
+    wrong = np.flatnonzero((label < 0) | (label >= len(header.classes)))
+    if len(wrong):
+        raise UserError(
+            f"row {start + wrong[0]} of the {header.split} split has label {label[wrong[0]]}; "
+            f"{header.task} has the classes 0 to {len(header.classes) - 1}."
+        )

@@ -1,0 +1,212 @@
+"""Saved predictions -> `metrics.json`: every figure of the report, for each model on the same rows.
+
+python -m training.evaluation.measure DIRECTORY    # recompute from DIRECTORY/predictions.parquet
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from training.data.manifest import Frozen
+from training.errors import UserError, exits
+from training.evaluation import comparison, metrics, predictions
+from training.evaluation.metrics import CalibrationBin, Roc, Scores
+from training.evaluation.predictions import Names, Predictions
+
+FILE_NAME = "metrics.json"
+#: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
+MOST_SLICE_VALUES = 50
+#: Each side of a 95 % interval.
+INTERVAL_CONFIDENCE = 0.975
+SLICE_REPLICATES = 1_000
+
+
+class ModelMetrics(Frozen):
+    """One model on all rows of the split."""
+
+    scores: Scores
+    #: 95 % interval of the AUC, from resampled groups of rows; None where the AUC is undefined.
+    auc_interval: tuple[float, float] | None
+    roc: Roc | None
+    calibration: tuple[CalibrationBin, ...]
+    #: Rows by confidence, in 20 bins of equal width over [0, 1].
+    confidence_counts: tuple[int, ...]
+
+
+class SliceMetrics(Frozen):
+    """All models on the rows where one column has one value."""
+
+    column: str
+    value: str
+    rows: int
+    #: Rate of the second of two classes; above two, of the slice's most frequent class.
+    base_rate: float
+    models: dict[str, Scores]
+    #: 95 % interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
+    interval: tuple[float, float] | None
+
+
+class Evaluation(Frozen):
+    """What `metrics.json` holds."""
+
+    task: str
+    split: str
+    classes: tuple[str, ...]
+    rows: int
+    #: Rows of each class.
+    label_counts: tuple[int, ...]
+    #: Column whose equal values mark rows that are not independent, and how many values; "" and 0 if none.
+    group: str
+    groups: int
+    #: By `challenger`, `champion`, `baseline`, as far as scored.
+    models: dict[str, ModelMetrics]
+    #: The challenger's counts, actual class by predicted class.
+    confusion_matrix: list[list[int]]
+    slices: tuple[SliceMetrics, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def slice_metric(self) -> str:
+        """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
+        return "auc" if len(self.classes) == 2 else "accuracy"
+
+    @property
+    def scalars(self) -> dict[str, float]:
+        """Flat figures for a metrics table: the challenger's by name, the others' as `champion_auc`..."""
+        result = {"rows": float(self.rows)}
+        for model, measured in self.models.items():
+            prefix = "" if model == "challenger" else f"{model}_"
+            values = measured.scores.model_dump().items()
+            result.update({prefix + name: value for name, value in values if value is not None})
+        return result
+
+    @property
+    def roc_curve(self) -> tuple[list[float], list[float], list[float]] | None:
+        """The challenger's false positive rates, true positive rates and thresholds; None if undefined."""
+        curve = self.models["challenger"].roc
+        if curve is None:
+            return None
+        return list(curve.false_positive_rate), list(curve.true_positive_rate), list(curve.threshold)
+
+
+def measure(directory: str | Path) -> Evaluation:
+    """Computes every figure from the directory's predictions, writes `metrics.json` beside them, and returns it.
+
+    Raises:
+        UserError: the directory holds no readable predictions.
+    """
+    data = predictions.read(directory)
+    result = Evaluation(
+        task=data.header.task,
+        split=data.header.split,
+        classes=data.header.classes,
+        rows=len(data),
+        label_counts=tuple(np.bincount(data.label, minlength=len(data.header.classes)).tolist()),
+        group=data.header.group,
+        groups=len(np.unique(data.group.codes)) if data.group else 0,
+        models={model: _model(data, table) for model, table in data.probabilities.items()},
+        confusion_matrix=metrics.confusion(data.label, data.probabilities["challenger"]),
+        slices=tuple(s for column, names in data.slices.items() for s in _slices(data, column, names)),
+        notes=(*data.header.notes, *_notes(data)),
+    )
+    _save(result, Path(directory) / FILE_NAME)
+    return result
+
+
+def load(directory: str | Path) -> Evaluation:
+    """Reads `metrics.json`.
+
+    Raises:
+        UserError: it is missing or of another format.
+    """
+    path = Path(directory) / FILE_NAME
+    try:
+        return Evaluation.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read as an evaluation: {error}") from None
+
+
+def _save(result: Evaluation, path: Path) -> None:
+    scratch = path.with_suffix(".partial")
+    scratch.write_text(json.dumps(result.model_dump(), indent=1, sort_keys=True, allow_nan=False) + "\n")
+    os.replace(scratch, path)
+
+
+def _model(data: Predictions, probabilities: np.ndarray) -> ModelMetrics:
+    confidence, outcome = metrics.confidence_and_outcome(data.label, probabilities)
+    return ModelMetrics(
+        scores=metrics.scores(data.label, probabilities),
+        auc_interval=_auc_interval(data.label, probabilities, data.group, comparison.REPLICATES),
+        roc=metrics.roc(data.label, probabilities),
+        calibration=tuple(metrics.calibration_bins(confidence, outcome)),
+        confidence_counts=tuple(np.histogram(confidence, bins=20, range=(0, 1))[0].tolist()),
+    )
+
+
+def _auc_interval(
+    label: np.ndarray, probabilities: np.ndarray, group: Names | None, replicates: int
+) -> tuple[float, float] | None:
+    estimate = metrics.auc(label, probabilities)
+    if estimate is None or probabilities.shape[1] > 2:
+        return None
+    rows = comparison.blocks(group, len(label))
+    weights = comparison.resample(rows.count, replicates)
+    values = comparison.auc_replicates(weights, label == 1, probabilities[:, 1], rows)
+    return _bounds(estimate, values, rows.count)
+
+
+def _bounds(estimate: float, values: np.ndarray, count: int) -> tuple[float, float] | None:
+    bounds = comparison.interval(estimate, values, count, INTERVAL_CONFIDENCE)
+    return (bounds.low, bounds.high) if np.isfinite([bounds.low, bounds.high]).all() else None
+
+
+def _slices(data: Predictions, column: str, names: Names) -> list[SliceMetrics]:
+    counts = np.bincount(names.codes, minlength=len(names.values))
+    frequent = np.argsort(-counts, kind="stable")[:MOST_SLICE_VALUES]
+    kept = sorted(code for code in frequent if counts[code])
+    return [_slice(data, column, names.values[code], names.codes == code) for code in kept]
+
+
+def _slice(data: Predictions, column: str, value: str, chosen: np.ndarray) -> SliceMetrics:
+    label = data.label[chosen]
+    tables = {model: table[chosen] for model, table in data.probabilities.items()}
+    group = Names(data.group.codes[chosen], data.group.values) if data.group else None
+    rates = np.bincount(label, minlength=len(data.header.classes)) / len(label)
+    return SliceMetrics(
+        column=column,
+        value=value,
+        rows=len(label),
+        base_rate=float(rates[1] if data.binary else rates.max()),
+        models={model: metrics.scores(label, table) for model, table in tables.items()},
+        interval=_slice_interval(label, tables["challenger"], group),
+    )
+
+
+def _slice_interval(label: np.ndarray, probabilities: np.ndarray, group: Names | None) -> tuple[float, float] | None:
+    if probabilities.shape[1] == 2:
+        return _auc_interval(label, probabilities, group, SLICE_REPLICATES)
+    right = (probabilities.argmax(axis=1) == label).astype(np.float64)
+    rows = comparison.blocks(group, len(label))
+    values = comparison.mean_replicates(comparison.resample(rows.count, SLICE_REPLICATES), right, rows)
+    return _bounds(float(right.mean()), values, rows.count)
+
+
+def _notes(data: Predictions) -> list[str]:
+    names, present = data.header.classes, set(np.unique(data.label).tolist())
+    notes = []
+    if absent := [name for code, name in enumerate(names) if code not in present]:
+        notes.append(f"The AUC is undefined: no row of the {data.header.split} split is of class {', '.join(absent)}.")
+    for column, values in data.slices.items():
+        if (seen := len(np.unique(values.codes))) > MOST_SLICE_VALUES:
+            notes.append(f"Slice {column}: the {MOST_SLICE_VALUES} most frequent of {seen:,} values are shown.")
+    return notes
+
+
+if __name__ == "__main__":
+    for name, figure in exits(measure)(sys.argv[1]).scalars.items():
+        print(f"{name:30} {figure:.6g}")

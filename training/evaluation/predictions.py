@@ -1,0 +1,167 @@
+"""Saved predictions: the one thing that metrics, comparison and decision read.
+
+`predictions.parquet` has one row per scored row, in the order of the split:
+
+    row_id       int64                       as in the dataset
+    label        int64                       class code, in [0, C)
+    group        dictionary of strings       rows of one group are not independent; absent if the task names none
+    challenger   float, or float[C]          two classes: probability of the second; else of each class
+    champion     "                           absent if there is no champion
+    baseline     "                           absent if none was fitted
+    NAME         dictionary of strings       one column for each slice of the task
+
+What the columns mean (`Header`) is JSON under the key `predictions` of the Parquet schema's metadata.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from training.data.manifest import Frozen
+from training.errors import UserError
+
+FILE_NAME = "predictions.parquet"
+MODELS = ("challenger", "champion", "baseline")
+RESERVED = ("row_id", "label", "group", *MODELS)
+METADATA_KEY = b"predictions"
+
+
+class Header(Frozen):
+    """What the columns of a predictions file mean."""
+
+    task: str
+    #: Name of the split that was scored.
+    split: str
+    classes: tuple[str, ...]
+    #: Models that were scored, of `MODELS`.
+    models: tuple[str, ...]
+    #: Dataset column that `group` was made from; "" if rows are independent.
+    group: str = ""
+    slices: tuple[str, ...] = ()
+    #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Names:
+    """A column of names: `values[codes[i]]` is the name in row i; codes are int32 of shape (N,)."""
+
+    codes: np.ndarray
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The file in memory. N rows, C classes; `probabilities[model]` is float64 (N, C)."""
+
+    header: Header
+    row_id: np.ndarray
+    label: np.ndarray
+    group: Names | None
+    probabilities: dict[str, np.ndarray]
+    slices: dict[str, Names]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def binary(self) -> bool:
+        return len(self.header.classes) == 2
+
+
+def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any]]) -> Path:
+    """Writes batches of columns (row_id, label, group and slices as `Names`, float (B, C) per model), atomically.
+
+    Raises:
+        UserError: no batch holds a row, or a slice is called like a column of this file.
+    """
+    if clash := sorted(set(header.slices) & set(RESERVED)):
+        raise UserError(f"a slice may not be called {clash[0]!r}: predictions keep {', '.join(RESERVED)}.")
+    path = Path(directory) / FILE_NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".partial")
+    try:
+        _write(scratch, header, batches)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return path
+
+
+def _write(path: Path, header: Header, batches: Iterable[dict[str, Any]]) -> None:
+    schema, rows = _schema(header), 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            arrays = [_array(batch[field.name], field.type) for field in schema]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            rows += len(arrays[0])
+    if not rows:
+        raise UserError(f"the {header.split} split has no rows: there is nothing to evaluate on.")
+
+
+def _schema(header: Header) -> pa.Schema:
+    width, names = len(header.classes), pa.dictionary(pa.int32(), pa.string())
+    probability = pa.float32() if width == 2 else pa.list_(pa.float32(), width)
+    fields = [("row_id", pa.int64()), ("label", pa.int64())]
+    fields += [("group", names)] if header.group else []
+    fields += [(model, probability) for model in header.models]
+    fields += [(name, names) for name in header.slices]
+    return pa.schema(fields, metadata={METADATA_KEY: header.model_dump_json().encode()})
+
+
+def _array(column: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(column, Names):
+        return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), list(column.values))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.FixedSizeListArray.from_arrays(column.astype(np.float32).ravel(), kind.list_size)
+    if pa.types.is_float32(kind):
+        return pa.array(column[:, 1].astype(np.float32))
+    return pa.array(column, type=kind)
+
+
+def read(directory: str | Path) -> Predictions:
+    """Reads a predictions file.
+
+    Raises:
+        UserError: there is none in the directory, or it is not one of ours.
+    """
+    path = Path(directory) / FILE_NAME
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} cannot be read as predictions: {error}") from None
+    if METADATA_KEY not in (table.schema.metadata or {}):
+        raise UserError(f"{path} carries no {METADATA_KEY.decode()!r} metadata: evaluate did not write it.")
+    header = Header.model_validate_json(table.schema.metadata[METADATA_KEY])
+    return Predictions(
+        header=header,
+        row_id=table["row_id"].to_numpy(),
+        label=table["label"].to_numpy(),
+        group=_names(table["group"]) if header.group else None,
+        probabilities={model: _probabilities(table[model]) for model in header.models},
+        slices={name: _names(table[name]) for name in header.slices},
+    )
+
+
+def _names(column: pa.ChunkedArray) -> Names:
+    array = column.unify_dictionaries().combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    return Names(array.indices.to_numpy(), tuple(array.dictionary.to_pylist()))
+
+
+def _probabilities(column: pa.ChunkedArray) -> np.ndarray:
+    """Float64 (N, C); the parts that float32 rounded are made to sum to 1 again."""
+    if pa.types.is_fixed_size_list(column.type):
+        flat = column.combine_chunks().flatten().to_numpy().astype(np.float64)
+        table = flat.reshape(-1, column.type.list_size)
+        return table / table.sum(axis=1, keepdims=True)
+    second = column.to_numpy().astype(np.float64)
+    return np.stack([1 - second, second], axis=1)

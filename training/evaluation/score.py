@@ -1,0 +1,102 @@
+"""A trained model as a function from rows of a dataset to class probabilities.
+
+The model may have been trained on other data than is scored, as a champion was: its categories are looked up by
+value, and columns that it does not know are left out.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from training import bundle
+from training.batches import tensors
+from training.bundle import ModelCard
+from training.data.manifest import Column, Manifest
+from training.data.rows import recode
+from training.errors import UserError
+from training.task import Task
+
+#: Probabilities computed in bfloat16 sum to 1 only about so far.
+SUM_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model in evaluation mode on `device`, and how to hand it rows of the dataset."""
+
+    path: str
+    task: Task
+    module: nn.Module
+    device: torch.device
+    #: By name: each column that the model takes, as in the dataset and as in its training.
+    columns: dict[str, tuple[Column, Column]]
+    card: ModelCard
+
+    @torch.inference_mode()
+    def __call__(self, batch: dict[str, np.ndarray]) -> np.ndarray:
+        """Class probabilities, float32 (B, C), of the columns of B rows.
+
+        Raises:
+            UserError: the task's `predict` does not return probabilities.
+        """
+        known = {name: _translated(batch[name], *pair) for name, pair in self.columns.items()}
+        table = self.task.predict(self.module, tensors(known, self.device)).float().cpu().numpy()
+        rows = len(next(iter(batch.values())))
+        if table.shape != (rows, len(self.task.classes)):
+            raise UserError(
+                f"{self.card.task}.predict returned shape {table.shape} for {rows} rows and "
+                f"{len(self.task.classes)} classes."
+            )
+        if not (np.isfinite(table).all() and table.min() >= 0 and np.abs(table.sum(1) - 1).max() < SUM_TOLERANCE):
+            raise UserError(
+                f"{self.card.task}.predict must return probabilities: finite, not below 0, each row summing to 1."
+            )
+        return np.asarray(table)
+
+
+def load(model: str | Path, data: Manifest) -> TrainedModel:
+    """The model in a directory, ready to score rows of `data`; on the GPU if there is one.
+
+    Raises:
+        UserError: the directory holds no model, or the data lacks what it was trained with.
+    """
+    columns = _columns(model, bundle.load_card(model), data)
+    task, module, card = bundle.load(model)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return TrainedModel(str(model), task, module.to(device), device, columns, card)
+
+
+def check_comparable(champion: TrainedModel, challenger: TrainedModel) -> None:
+    """Raises UserError unless both predict the same classes of the same task."""
+    if champion.card.task != challenger.card.task:
+        raise UserError(
+            f"the champion in {champion.path} was trained for {champion.card.task}, the new model for "
+            f"{challenger.card.task}: they cannot be compared."
+        )
+    old, new = champion.task.classes, challenger.task.classes
+    if tuple(old) != tuple(new):
+        raise UserError(
+            f"the champion in {champion.path} predicts the classes {', '.join(old)}, the new model "
+            f"{', '.join(new)}: they cannot be compared. Run without a champion to start anew."
+        )
+
+
+def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
+    present = {column.name: column for column in data.columns}
+    if absent := [column.name for column in card.columns if column.name not in present]:
+        raise UserError(f"the model in {model} needs {', '.join(absent)}, which the data does not have.")
+    pairs = {column.name: (present[column.name], column) for column in card.columns}
+    for name, (there, learnt) in pairs.items():
+        if (there.kind, there.width) != (learnt.kind, learnt.width):
+            raise UserError(
+                f"the model in {model} was trained with {name} as {learnt.kind} of width {learnt.width}; "
+                f"in the data it is {there.kind} of width {there.width}."
+            )
+    return pairs
+
+
+def _translated(values: np.ndarray, data: Column, model: Column) -> np.ndarray:
+    return recode(values, data, model) if data.kind == "category" else values
