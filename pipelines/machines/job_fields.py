@@ -22,9 +22,9 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
         text = f"A boot disk of {size_gb} GB is not possible: {MIN_DISK_GB} to {MAX_DISK_GB} GB."
         found.append(Problem("GPU012", "bootDiskSizeGb", text, f"The default is {DEFAULT_DISK_GB} GB."))
     if disk_type and disk_type not in DISK_TYPES:
-        near = closest(disk_type.lower(), DISK_TYPES, cutoff=0.5) or "pd-ssd"
+        near = closest(disk_type.lower(), DISK_TYPES) if machine is None else machine.default_boot_disk
         text = f"No boot disk type of training is called '{disk_type}'."
-        return [*found, Problem("GPU012", "bootDiskType", text, f"Nearest: {near}.")]
+        return [*found, Problem("GPU012", "bootDiskType", text, f"Nearest: {near or 'pd-ssd'}.")]
     if machine is None or not disk_type or disk_type in machine.boot_disks:
         return found
     text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."

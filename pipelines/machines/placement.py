@@ -179,7 +179,8 @@ def place(
         reservation=request.reservation,
         boot_disk_type=disk,
         boot_disk_gb=request.boot_disk_gb or job_fields.DEFAULT_DISK_GB,
-        timeout_s=_seconds(request.timeout) or DEFAULT_TIMEOUT_S,
+        # A plain step has no timeout of its own: a pipeline task ends after seven days.
+        timeout_s=job_fields.MAX_TIMEOUT_S if kind == "step" else _seconds(request.timeout) or DEFAULT_TIMEOUT_S,
         env=dict(request.env),
         reduction_server=request.reduction_server,
         price=choice.price,
@@ -198,7 +199,16 @@ def _seconds(value: str | int | None) -> int | None:
 
 def _refuse_job_fields(request: Request, name: str) -> None:
     defaults = Request()
-    fields = ("nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server")
+    fields = (
+        "nodes",
+        "strategy",
+        "max_wait",
+        "reservation",
+        "boot_disk_type",
+        "boot_disk_gb",
+        "reduction_server",
+        "timeout",
+    )
     for each in fields:
         if getattr(request, each) != getattr(defaults, each):
             raise PlacementError(
