@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -31,7 +32,7 @@ class WorkerPool:
     def __init__(self, workers: int | None):
         if workers is not None and workers < 1:
             raise UserError(f"workers is {workers}; it must be at least 1.")
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or _cores()
         self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "WorkerPool":
@@ -66,9 +67,15 @@ class WorkerPool:
         return self._executor
 
 
+def _cores() -> int:
+    """Cores that this process may use; macOS does not tell, and there it is all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _start_worker() -> None:
     import pyarrow as pa
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     pa.set_cpu_count(1)
     parent = multiprocessing.parent_process()
     if parent:  # a pool's workers outlive a parent that was killed: end with it

@@ -171,7 +171,7 @@ def _fingerprint(name: str, task: Task) -> str:
     parts = {
         "format": Manifest.model_fields["format"].default,
         "task": tasks.spec(name),
-        "code": inspect.getsource(type(task)),
+        "code": inspect.getsource(sys.modules[type(task).__module__]),
         "options": task.options,
         "window": [task.train_months, task.test_month],
         "sources": [source.sha256 for source in task.sources],

@@ -14,8 +14,8 @@ class Churn(TabularTask):
     slices = ("plan",)
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -41,14 +41,23 @@ if TYPE_CHECKING:
 
 @dataclass
 class Scan:
-    """What one piece tells before any row is written."""
+    """What one piece tells before any row is written, or all pieces together."""
 
-    rows: int
+    rows: int = 0
     #: Labelled and unlabelled rows by day (days since 1970-01-01; one entry, 0, without a time column).
     labelled: Counter[int] = field(default_factory=Counter)
     unlabelled: Counter[int] = field(default_factory=Counter)
-    keys: KeyFile | None = None
+    keys: list[KeyFile] = field(default_factory=list)
     summary: Any = None
+
+    def summaries(self, scans: "Iterable[Scan]") -> Iterator[Any]:
+        """Adds up the scans as they come and passes their summaries on, so that these are never all held."""
+        for scan in scans:
+            self.rows += scan.rows
+            self.labelled.update(scan.labelled)
+            self.unlabelled.update(scan.unlabelled)
+            self.keys += scan.keys
+            yield scan.summary
 
 
 class TabularTask(Task):
@@ -108,14 +117,21 @@ class TabularTask(Task):
         return {name: _column(table, name) for name in table.column_names if name not in spare}
 
     def summary(self, table: pa.Table) -> Any:
-        """What `merge` needs to know of one piece, all columns; small, for it is kept until all are scanned."""
+        """What `merge` needs to know of one piece; `table` holds all columns."""
         return None
 
     def merge(self, summaries: Iterable[Any]) -> dict[str, Any]:
-        """Statistics over the whole input, from the summaries in order; `features` receives them."""
+        """Statistics over the whole input, from the summaries in order; `features` receives them.
+
+        Take the summaries one by one where the input may be large.
+        """
         return {}
 
     # ---- the contract of Task
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to the workers with every call."""
+        return {**self.__dict__, "pieces": ()}
 
     def shards(self, data: str) -> Sequence[Piece]:
         self.pieces, self.sources = sources.cut(data.strip() or self.default_data(), self.scratch)
@@ -137,12 +153,12 @@ class TabularTask(Task):
         )
 
     def combine(self, scans: Iterable[Scan]) -> dict[str, Any]:
-        found = list(scans)
-        self._check_duplicates([scan.keys for scan in found if scan.keys])
-        labelled: Counter[int] = sum((scan.labelled for scan in found), Counter())
-        unlabelled: Counter[int] = sum((scan.unlabelled for scan in found), Counter())
-        plan = splits.plan(self, labelled, unlabelled)
-        return plan | {"rows_read": sum(scan.rows for scan in found)} | self.merge(scan.summary for scan in found)
+        whole = Scan()
+        summaries = whole.summaries(scans)
+        merged = self.merge(summaries)
+        deque(summaries, maxlen=0)  # those that `merge` had no use for
+        self._check_duplicates(whole.keys)
+        return {**splits.plan(self, whole.labelled, whole.unlabelled), "rows_read": whole.rows, **merged}
 
     def rows(self, shard: Piece, statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         table = schema.read(shard, self.schema)
@@ -203,7 +219,7 @@ class TabularTask(Task):
         try:
             features = {name: _feature(name, _array(v)) for name, v in self.features(before, statistics).items()}
         except KeyError as error:
-            if not (asked := [name for name in after if name in str(error)]):
+            if not (asked := [name for name in after if f'"{name}"' in str(error)]):
                 raise
             raise UserError(
                 f"{type(self).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
@@ -216,15 +232,20 @@ class TabularTask(Task):
         return features
 
     def _group(self, before: pa.Table) -> pa.Array:
-        if self.group == "day":
+        if self.group == "day" and self.time:
             return pa.array(self._days(before))
+        if self.group not in before.column_names:
+            raise UserError(
+                f"{type(self).__name__}.group is {self.group!r}: neither a feature, nor a column known before the "
+                "outcome, nor 'day' of a task with a time."
+            )
         return _column(before, self.group)
 
-    def _write_keys(self, shard: Piece, table: pa.Table) -> KeyFile | None:
+    def _write_keys(self, shard: Piece, table: pa.Table) -> list[KeyFile]:
         if not self.key:
-            return None
+            return []
         hashes = keys.hashed([_column(table, name) for name in self.key])
-        return KeyFile.write(self.scratch / f"keys-{shard.number}", hashes)
+        return [KeyFile.write(self.scratch / f"keys-{shard.number}", hashes)]
 
     # ---- all pieces
 

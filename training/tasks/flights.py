@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from training.data import history
+from training.data import events
 from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.errors import UserError
@@ -99,12 +99,11 @@ class Flights(TabularTask):
         """Departures and their delays by place and by the UTC hour in which they happened; flights that waited."""
         left = table.filter(table["dep_delay"].is_valid())
         hour, delay = _departure_hours(left), np.clip(left["dep_delay"].to_numpy().astype(np.int64), 0, MAX_DELAY_MIN)
-        found = {name: history.events(_place(left, by), hour, delay) for name, (by, _) in RECENT_HOURS.items()}
+        found = {name: events.counted(_place(left, by), hour, delay) for name, (by, _) in RECENT_HOURS.items()}
         return {**found, "waiting": _waiting(table)}
 
     def merge(self, summaries: Iterable[dict[str, pa.Table]]) -> dict[str, Any]:
-        all_of = list(summaries)
-        return {"_history": {name: history.merged(found[name] for found in all_of) for name in all_of[0]}}
+        return {"_history": events.merged(summaries)}
 
 
 def _day_fraction(times: pa.ChunkedArray) -> Numbers:
@@ -133,11 +132,9 @@ def _waiting(table: pa.Table) -> pa.Table:
     due, left = _hours(table), table["dep_delay"].is_valid().to_numpy()
     gone = np.full(len(due), np.iinfo(np.int64).max)
     gone[left] = _departure_hours(table.filter(left))
-    waits = []
-    for wait in range(MAX_WAIT_HOURS):
-        still = gone > due + wait
-        waits.append(history.events(table["origin"].filter(still), due[still] + wait, np.zeros(still.sum())))
-    return history.merged(waits)
+    hours = due[:, None] + np.arange(MAX_WAIT_HOURS)
+    flight, wait = np.nonzero(hours < gone[:, None])
+    return events.counted(table["origin"].take(pa.array(flight)), hours[flight, wait], np.zeros_like(flight))
 
 
 def _recent(table: pa.Table, past: Mapping[str, pa.Table]) -> dict[str, Numbers]:
@@ -148,8 +145,8 @@ def _recent(table: pa.Table, past: Mapping[str, pa.Table]) -> dict[str, Numbers]
     hour, columns = _hours(table), {}
     for name, (by, windows) in RECENT_HOURS.items():
         for first, last in windows:
-            mean, count = history.lately(past[name], _place(table, by), hour, first, last)
+            mean, count = events.lately(past[name], _place(table, by), hour, first, last)
             columns[f"{name}_delay_{first}_to_{last}_h_ago"] = mean
             columns[f"{name}_departures_{first}_to_{last}_h_ago"] = count
-    columns["origin_waiting"] = history.lately(past["waiting"], _place(table, ("origin",)), hour, 1, 1)[1]
+    columns["origin_waiting"] = events.lately(past["waiting"], _place(table, ("origin",)), hour, 1, 1)[1]
     return columns

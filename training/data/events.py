@@ -4,7 +4,8 @@ Events are counted by place and hour (hours since 1970-01-01 UTC) in tables that
 asks for the hours before its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
+MERGED_AT_ONCE = 16
 
-def events(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) -> pa.Table:
+
+def counted(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) -> pa.Table:
     """Number of events and sum of their values by place (strings) and hour; all arguments (events,).
 
     Whole values, so that the sums do not depend on the order in which shards are merged.
@@ -23,9 +26,13 @@ def events(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) -
     return _summed(pa.table({"place": place, "hour": hour, "count": ones, "total": value.astype(np.int64)}))
 
 
-def merged(tables: Iterable[pa.Table]) -> pa.Table:
-    """The history over all shards: columns place, hour, count, total."""
-    return _summed(pa.concat_tables(tables))
+def merged(histories: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
+    """The histories over all shards, by name; few at a time are held in memory."""
+    remaining, whole = iter(histories), dict[str, pa.Table]()
+    while batch := list(islice(remaining, MERGED_AT_ONCE)):
+        parts = [whole, *batch] if whole else batch
+        whole = {name: _summed(pa.concat_tables(part[name] for part in parts)) for name in batch[0]}
+    return whole
 
 
 def lately(
@@ -45,15 +52,21 @@ def lately(
         return np.full(len(hour), np.nan), np.zeros(len(hour))
     places = pc.unique(history["place"])
     start = pc.min(history["hour"]).as_py()
-    length = pc.max(history["hour"]).as_py() - start + 2
-    running = np.zeros((2, len(places) + 1, length))  # the last place stands for those without any event
-    at = pc.index_in(history["place"], places).to_numpy(), history["hour"].to_numpy() - start + 1
-    running[0][at], running[1][at] = history["count"].to_numpy(), history["total"].to_numpy()
-    running = running.cumsum(axis=2)  # [..., i]: all before hour start + i
-    row = pc.fill_null(pc.index_in(place, places), len(places)).to_numpy()
-    begin, end = (np.clip(hour - start - back, 0, length - 1) for back in (first, last - 1))
-    count, total = running[:, row, end] - running[:, row, begin]
+    length = pc.max(history["hour"]).as_py() - start + 1
+    codes, hours = pc.index_in(history["place"], places).to_numpy(), history["hour"].to_numpy()
+    keys = codes.astype(np.int64) * (length + 1) + hours - start
+    order = np.argsort(keys)
+    keys = keys[order]
+    row = pc.fill_null(pc.index_in(place, places), len(places)).to_numpy().astype(np.int64) * (length + 1)
+    begin, end = (np.searchsorted(keys, row + np.clip(hour - start - back, 0, length)) for back in (first, last - 1))
+    count, total = (_running(history[name].to_numpy()[order], begin, end) for name in ("count", "total"))
     return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0), count
+
+
+def _running(values: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Numbers:
+    """The sum of values[begin:end] for each pair."""
+    sums = np.concatenate([[0], np.cumsum(values)]).astype(np.float64)
+    return sums[end] - sums[begin]
 
 
 def _summed(table: pa.Table) -> pa.Table:
