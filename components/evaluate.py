@@ -13,7 +13,7 @@ def evaluate(
     metrics: Output[Metrics],
     classification: Output[ClassificationMetrics],
     champion: str = "",
-):
+) -> None:
     """Scores the model, the champion and a baseline on the test rows, and measures them.
 
     Args:

@@ -10,10 +10,10 @@ def prepare(
     dataset: Output[Dataset],
     data: str = "",
     task: str = "flights",
-    task_options: dict = {},  # noqa: B006 (kfp reads it once, as a constant)
+    task_options: dict = {},
     train_months: str = "1-6",
     test_month: str = "7",
-):
+) -> None:
     """Validates the raw data, splits it by time and writes fixed-width Parquet shards with a manifest.
 
     Args:

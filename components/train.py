@@ -18,7 +18,7 @@ def train(
     clip_norm: float,
     precision: str,
     seed: int,
-):
+) -> None:
     """Trains with DistributedDataParallel, one process per GPU, and resumes from the newest good checkpoint.
 
     Args:

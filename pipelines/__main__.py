@@ -20,7 +20,8 @@ EXIT_WRONG_REQUEST = 2
 
 app = typer.Typer(
     help="Train PyTorch models on many GPUs with Vertex AI Pipelines: checked at the desk, run on a laptop first.",
-    epilog="Start with: pipelines run training --nproc 2\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
+    epilog="Start with: pipelines run training --nproc 2"
+    "\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -72,9 +73,9 @@ def compile(
 
     A spec with an error is not written, and the one from before stays.
     """
-    from pipelines import compile as verb
+    from pipelines.compile import compile_all
 
-    result = verb.compile_all(names or (), out=out, settings=settings, max_usd=max_usd, console=_console(as_json))
+    result = compile_all(names or (), out=out, settings=settings, max_usd=max_usd, console=_console(as_json))
     if as_json:
         _print_json(result)
 

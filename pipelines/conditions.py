@@ -45,7 +45,7 @@ def _value(node: ast.expr, values: Mapping[str, Any], condition: str) -> Any:
             return value
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
-        case ast.Subscript(value=ast.Attribute(attr="parameter_values"), slice=ast.Constant(value=key)):
+        case ast.Subscript(value=ast.Attribute(attr="parameter_values"), slice=ast.Constant(value=str(key))):
             if key not in values:
                 raise ValueError(f"the condition {condition!r} needs {key}, which has no value")
             return values[key]

@@ -1,4 +1,4 @@
-"""The strictest reading of a spec that the protocol allows: unknown fields, wrong types and dangling names are errors."""
+"""The strictest reading of a spec: unknown fields, wrong types and names of nothing are errors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from pipelines.errors import RequestError
 
 
 def verify(spec: Mapping[str, Any]) -> None:
-    """Parses a compiled spec into the `PipelineSpec` and `PipelineDeploymentConfig` messages, and follows its references.
+    """Parses a compiled spec into `PipelineSpec` and `PipelineDeploymentConfig`, and follows its references.
 
     Raises:
         RequestError: the spec does not parse, or a task, component or executor that it names does not exist.

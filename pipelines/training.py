@@ -30,7 +30,7 @@ def build(target: Target) -> Any:
     def training(
         data: str = "",
         task: str = "flights",
-        task_options: dict = {},  # noqa: B006
+        task_options: dict = {},
         train_months: str = "1-6",
         test_month: str = "7",
         champion: str = "",
@@ -44,7 +44,7 @@ def build(target: Target) -> Any:
         seed: int = 17,
         margin: float = 0.0,
         confidence: float = 0.95,
-    ):
+    ) -> None:
         """Prepares the data, trains on every GPU, evaluates against the champion, and decides.
 
         Args:
