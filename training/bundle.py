@@ -75,6 +75,7 @@ def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CARD).unlink(missing_ok=True)
     save_model(module, str(directory / WEIGHTS))
+    (directory / WEIGHTS).chmod(0o644)  # safetensors makes it the owner's alone; later steps may be other users
     scratch = directory / (CARD + ".partial")
     scratch.write_text(json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
     scratch.replace(directory / CARD)

@@ -55,11 +55,14 @@ def launch(
         "path": sys.path,
         "terminal": sys.stderr.isatty(),
     }
-    return _outcome(*_run_launcher(json.dumps(request), environment))
+    report, code, asked = _run_launcher(json.dumps(request), environment)
+    if not report and asked:
+        raise Preempted("training was ended before it could save; start it again to resume from the last checkpoint.")
+    return _outcome(report, code)
 
 
-def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, int]:
-    """The launcher's report and exit code. Its own session keeps Ctrl-C away from the ranks: we pass it on once."""
+def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, int, bool]:
+    """The launcher's report, its exit code, and whether a signal asked it to stop. Its own session keeps Ctrl-C away from the ranks: we pass it on once."""
     report, written = os.pipe()
     command = [sys.executable, "-m", "training.launcher", str(written)]
     child = subprocess.Popen(
@@ -67,11 +70,11 @@ def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, in
     )
     os.close(written)
     try:
-        with _passing_signals(child), os.fdopen(report, "rb") as stream:
+        with _passing_signals(child) as asked, os.fdopen(report, "rb") as stream:
             assert child.stdin
             child.stdin.write(request.encode())
             child.stdin.close()
-            return stream.read().decode(), child.wait()
+            return stream.read().decode(), child.wait(), bool(asked)
     except BaseException:
         child.kill()  # the ranks die with it
         child.wait()
@@ -79,29 +82,29 @@ def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, in
 
 
 @contextmanager
-def _passing_signals(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """The first SIGTERM or SIGINT asks the ranks to save and stop, the second ends them at once."""
+def _passing_signals(child: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
+    """The first SIGTERM or SIGINT asks the ranks to save and stop, the second ends them at once.
+
+    Yields the signals that came, so far. Outside the main thread Python cannot catch any.
+    """
+    asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
-    asked = False
 
     def handle(number: int, frame: Any) -> None:
-        nonlocal asked
         child.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
-        asked = True
+        asked.append(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _outcome(report: str, code: int) -> Any:
-    if not report and code == -signal.SIGTERM:
-        raise Preempted("training was stopped before it began")
     if not report:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         raise ProcessFailed(f"the launcher of the training processes ended without a report ({how}).")

@@ -51,7 +51,7 @@ class Learner:
             return self.module
         return DistributedDataParallel(
             self.module, device_ids=[self.rank.device] if self.rank.device.type == "cuda" else None,
-            gradient_as_bucket_view=True, broadcast_buffers=False,
+            gradient_as_bucket_view=True, forward_sync_buffers=False,
         )  # fmt: skip
 
     def warm_up(self, batch: Batch) -> None:

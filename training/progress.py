@@ -24,6 +24,8 @@ class Progress:
         if not done and now - self.last_shown < due and self.last_shown != self.began:
             return
         self._measure(now, step)
+        if done:  # the whole run, not the last stretch
+            self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
         left = (self.steps - step) / self.rate if self.rate else 0.0
         line = (
             f"step {step}/{self.steps}  epoch {epoch:.2f}  loss {loss:.4f}  "

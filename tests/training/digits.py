@@ -1,6 +1,7 @@
 """A small real task for the training tests: scikit-learn's 8x8 digits, with dropout, batch norm and augmentation."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,20 @@ class Digits(Task):
         return Net(options.get("hidden", 64), options.get("dropout", 0.2), options.get("wide", 0))
 
     def loss(self, model, batch):
+        self.interrupt()
         loss = nn.functional.cross_entropy(model(batch["pixels"]), batch["label"])
         if self.options.get("bad_row") is not None and (batch["row_id"] == self.options["bad_row"]).any():
             loss = loss * float("nan")
         return loss
+
+    calls = 0
+
+    def interrupt(self):
+        """DIGITS_SIGNAL=rank:calls:signal has that rank send itself a signal at that call, once per process."""
+        self.calls += 1
+        rank, calls, number = map(int, os.environ.get("DIGITS_SIGNAL", "-1:0:0").split(":"))
+        if rank == int(os.environ.get("RANK", "0")) and calls == self.calls:
+            os.kill(os.getpid(), number)
 
     def predict(self, model, batch):
         return model(batch["pixels"]).softmax(dim=1)
@@ -77,7 +88,9 @@ def prepare(directory: Path, **options: Any) -> Path:
         path = directory / f"{split}-00000.parquet"
         pq.write_table(table, path)
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        splits[split] = (manifests.ShardFile(path=path.name, rows=len(table), bytes=path.stat().st_size, sha256=sha256),)
+        splits[split] = (
+            manifests.ShardFile(path=path.name, rows=len(table), bytes=path.stat().st_size, sha256=sha256),
+        )
     columns = (
         manifests.Column(name="row_id", kind="id", type="int64"),
         manifests.Column(name="label", kind="number", type="int64"),
@@ -85,7 +98,9 @@ def prepare(directory: Path, **options: Any) -> Path:
     )
     fingerprint = hashlib.sha256(json.dumps([options, [s[0].sha256 for s in splits.values()]]).encode()).hexdigest()
     manifests.save(
-        manifests.Manifest(task="digits:Digits", options=options, columns=columns, splits=splits, fingerprint=fingerprint),
+        manifests.Manifest(
+            task="digits:Digits", options=options, columns=columns, splits=splits, fingerprint=fingerprint
+        ),
         directory,
     )
     return directory

@@ -120,13 +120,15 @@ def encode(tensors: Mapping[str, Tensor]) -> list[memoryview]:
     Format: https://huggingface.co/docs/safetensors/index#format
     """
     header, offset = {}, 0
-    for name, tensor in tensors.items():
+    # Widest types first, so that every tensor is aligned; then by name, so that equal states are equal files.
+    ordered = dict(sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])))
+    for name, tensor in ordered.items():
         end = offset + tensor.nbytes
         header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    return [memoryview(len(text).to_bytes(8, "little") + text), *map(_buffer, tensors.values())]
+    return [memoryview(len(text).to_bytes(8, "little") + text), *map(_buffer, ordered.values())]
 
 
 def _buffer(tensor: Tensor) -> memoryview:

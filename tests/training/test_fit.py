@@ -1,0 +1,170 @@
+import hashlib
+import json
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from training import bundle
+from training.checkpoint import recovery
+from training.checkpoint.disk import DiskStore
+from training.checkpoint.manifest import Manifest, Part
+from training.config import parse
+from training.data.rows import open_rows
+from training.errors import Preempted, ProcessFailed, UserError
+from training.fit import train
+
+
+def config(**changes):
+    given = {"task": "digits:Digits", "epochs": 5, "global_batch_size": 96, "learning_rate": 0.01, **changes}
+    return parse(given)
+
+
+def run(folder, data, nproc, **changes):
+    return train(config(**changes), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc)
+
+
+def model_bits(folder):
+    return [hashlib.sha256((folder / "model" / name).read_bytes()).hexdigest() for name in (bundle.WEIGHTS, bundle.CARD)]
+
+
+def final_state(folder):
+    """Checksums of the last checkpoint's parts: model and optimizer."""
+    store = DiskStore(folder / "checkpoints")
+    manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
+    return manifest.step, manifest.scalars, manifest.history, [part.crc32c for part in manifest.parts]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(digits, tmp_path_factory):
+    """Four processes, from start to end: with three or more, the order of DDP's buckets shows in the bits."""
+    import sys
+    from pathlib import Path
+
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    sys.path.insert(0, str(Path(__file__).parent))
+    figures = run(folder, digits, 4)
+    sys.path.pop(0)
+    return folder, figures
+
+
+def test_training_learns_and_its_model_can_be_loaded(uninterrupted, digits):
+    folder, figures = uninterrupted
+    assert figures["steps"] == 63
+    assert figures["world_size"] == 4
+    task, module, card = bundle.load(folder / "model")
+    rows = open_rows(digits, "test")
+    columns = {name: torch.from_numpy(values) for name, values in rows.columns.items()}
+    with torch.no_grad():
+        probabilities = task.predict(module, columns)
+    assert (probabilities.argmax(1) == columns["label"]).float().mean() > 0.85
+    assert card.steps == 63
+    assert card.parameters == sum(p.numel() for p in module.parameters())
+    assert card.history[-1].loss < 0.5 * card.history[0].loss
+    assert [point.step for point in card.history if point.validation_loss is not None] == [13, 25, 38, 50, 63]
+
+
+def test_only_the_named_files_are_written(uninterrupted):
+    folder, _ = uninterrupted
+    assert sorted(path.name for path in (folder / "model").iterdir()) == ["model.json", "model.safetensors"]
+    names = [path.name for path in (folder / "checkpoints").iterdir()]
+    kinds = sorted(name.rpartition(".")[2] for name in names)
+    assert kinds == ["json", "json", *["safetensors"] * 4, "tensorboard"]
+    assert len(list((folder / "checkpoints" / "tensorboard").iterdir())) == 1
+
+
+def test_a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(uninterrupted, digits, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("DIGITS_SIGNAL", f"2:40:{signal.SIGKILL}")
+    with pytest.raises(ProcessFailed, match="rank 2 of 4 on .* was killed by SIGKILL"):
+        run(tmp_path, digits, 4, checkpoint_every_steps=5)
+    monkeypatch.delenv("DIGITS_SIGNAL")
+    figures = run(tmp_path, digits, 4, checkpoint_every_steps=7)
+    assert 30 <= figures["resumed_from"] <= 40
+    assert model_bits(tmp_path) == model_bits(uninterrupted[0])
+    assert final_state(tmp_path) == final_state(uninterrupted[0])
+    assert f"resuming from step {figures['resumed_from']} of 63" in capfd.readouterr().err
+
+
+def test_a_stop_on_one_rank_saves_and_other_numbers_of_processes_go_on(uninterrupted, digits, tmp_path, monkeypatch):
+    """2 processes, then 1, then 4: the same curve up to the order of additions."""
+    monkeypatch.setenv("DIGITS_SIGNAL", f"1:30:{signal.SIGTERM}")
+    with pytest.raises(Preempted, match="step 1[5-9] of 63 is saved|step [2-6][0-9] of 63 is saved"):
+        run(tmp_path, digits, 2, microbatches=4, checkpoint_every_steps=5)
+    monkeypatch.setenv("DIGITS_SIGNAL", f"0:60:{signal.SIGTERM}")
+    with pytest.raises(Preempted):
+        run(tmp_path, digits, 1, microbatches=4, checkpoint_every_steps=5)
+    monkeypatch.delenv("DIGITS_SIGNAL")
+    run(tmp_path, digits, 4, microbatches=4)
+    expected, found = (bundle.load_card(place / "model") for place in (uninterrupted[0], tmp_path))
+    np.testing.assert_allclose([p.loss for p in found.history], [p.loss for p in expected.history], rtol=1e-3)
+
+
+def test_a_finished_run_started_again_writes_the_same_model_at_once(uninterrupted, digits, tmp_path):
+    folder, _ = uninterrupted
+    figures = train(config(), data=digits, model=tmp_path / "model", checkpoints=folder / "checkpoints", nproc=4)
+    assert figures["resumed_from"] == figures["steps"] == 63
+    assert model_bits(tmp_path) == model_bits(folder)
+
+
+def test_a_loss_that_is_no_number_stops_with_the_step_and_the_rows(digits, tmp_path):
+    from digits import prepare
+
+    data = prepare(tmp_path / "data", bad_row=777)
+    with pytest.raises(UserError, match=r"the loss of step \d+ is nan(.|\n)*row_id(.|\n)*learning_rate"):
+        run(tmp_path, data, 2, epochs=1)
+    assert not (tmp_path / "model" / "model.json").exists()
+
+
+# ---- mistakes: found before any process starts
+
+
+def test_a_changed_setting_is_refused_with_the_difference(uninterrupted, digits):
+    folder, _ = uninterrupted
+    with pytest.raises(UserError, match=r"config\.learning_rate: 0\.01 -> 0\.5(.|\n)*resume=never"):
+        run(folder, digits, 4, learning_rate=0.5)
+
+
+def test_more_processes_than_microbatches_are_refused(digits, tmp_path):
+    with pytest.raises(UserError, match="microbatches=2 cannot be dealt to 4 processes"):
+        run(tmp_path, digits, 4, microbatches=2)
+
+
+def test_a_folder_that_is_a_file_is_refused(digits, tmp_path):
+    (tmp_path / "model").write_text("I am a file")
+    with pytest.raises(UserError, match="model cannot be written to"):
+        run(tmp_path, digits, 1)
+
+
+def test_data_of_another_task_is_refused(digits, tmp_path):
+    with pytest.raises(UserError, match="was prepared for task digits:Digits, not flights"):
+        run(tmp_path, digits, 1, task="flights")
+
+
+def test_data_without_training_rows_is_refused(digits, tmp_path):
+    text = json.loads((digits / "manifest.json").read_text())
+    text["splits"].pop("train")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "manifest.json").write_text(json.dumps(text))
+    with pytest.raises(UserError, match="no rows in its split 'train'; it has 300 in 'validation'|297 in 'test'"):
+        run(tmp_path, tmp_path / "data", 1)
+
+
+def test_resuming_from_a_folder_without_checkpoints_is_refused(digits, tmp_path):
+    with pytest.raises(UserError, match="there are no checkpoints"):
+        run(tmp_path, digits, 1, resume=str(tmp_path / "nothing"))
+
+
+def test_a_warm_start_from_no_model_is_refused(digits, tmp_path):
+    with pytest.raises(UserError, match="holds no model.json"):
+        run(tmp_path, digits, 1, warm_start=str(tmp_path))
+
+
+def test_an_unreadable_manifest_does_not_hide_an_older_one(tmp_path):
+    from training.fit import _settings_then
+
+    store = DiskStore(tmp_path)
+    good = Manifest(run=0, step=5, settings={"microbatches": 4}, parts=(Part(name="x", bytes=1, crc32c=0),), tensors={})
+    store.commit(good.name, good.encode())
+    (tmp_path / "run000-step000000010.json").write_text("{")
+    assert _settings_then(store, 0) == {"microbatches": 4}
