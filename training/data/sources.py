@@ -25,6 +25,8 @@ from training.errors import UserError
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip")
 PIECE_BYTES = 8 << 20
 COPY_BYTES = 8 << 20
+#: No real record is longer: somewhere a quote is not closed.
+MAX_RECORD_BYTES = 64 << 20
 UTF8_BOM = b"\xef\xbb\xbf"
 
 
@@ -182,8 +184,8 @@ def _blocks(name: str, stream: BinaryIO) -> Iterator[bytes]:
         rest = block[end:]
         if end:
             yield block[:end]
-        elif len(rest) > 4 * PIECE_BYTES:
-            raise UserError(f"{name} has a record of more than {len(rest) >> 20} MB: a quote is never closed?")
+        elif len(rest) > MAX_RECORD_BYTES:
+            raise UserError(f"{name} has a record of more than {MAX_RECORD_BYTES >> 20} MB: a quote is never closed?")
     if rest.count(b'"') % 2:
         raise UserError(f"{name} ends inside a quoted field: the file is cut off, or a quote is never closed.")
     if rest:

@@ -1,0 +1,112 @@
+"""A small task of a user's own, in a file of its own as a user would write it, and CSV files for it."""
+
+import random
+import sys
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+TASK = '''
+import os
+import signal
+
+import pyarrow as pa
+
+from training.data.schema import Field
+from training.data.tabular import TabularTask
+
+
+class Visits(TabularTask):
+    schema = (
+        Field("visitor", pa.int64()),
+        Field("day", pa.date32()),
+        Field("page", pa.string()),
+        Field("seconds", pa.float64(), nullable=True),
+        Field("refunded", pa.float64(), nullable=True, known="after"),
+        Field("bought", pa.bool_(), nullable=True, known="after"),
+    )
+    key = ("visitor", "day")
+    time = "day"
+    target = "bought"
+    group = "day"
+    slices = ("page",)
+    unlabelled = "not over yet"
+
+
+class Leaky(Visits):
+    def features(self, table, statistics):
+        return {"page": table["page"], "refunded": table["refunded"]}
+
+
+class Hidden(Visits):
+    """Brings the outcome in by a back door: the statistics."""
+
+    def summary(self, table):
+        return dict(zip(table["visitor"].to_pylist(), table["refunded"].to_pylist()))
+
+    def merge(self, summaries):
+        known = {}
+        for summary in summaries:
+            known |= summary
+        return {"_known": known}
+
+    def features(self, table, statistics):
+        hint = pa.array([statistics["_known"][v] for v in table["visitor"].to_pylist()], pa.float64())
+        return {"page": table["page"], "hint": hint}
+
+
+class Trusting(Hidden):
+    trusted = ("hint",)
+
+
+class Timeless(Visits):
+    time = ""
+    group = "visitor"
+    slices = ()
+
+
+class Dying(Visits):
+    def rows(self, shard, statistics):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Failing(Visits):
+    def rows(self, shard, statistics):
+        raise OSError(28, "No space left on device", "rows-0")
+'''
+
+HEADER = "visitor,day,page,seconds,refunded,bought"
+
+
+@pytest.fixture(scope="session")
+def visits_module(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of the module; it can be imported, in child processes too."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "visits_task.py").write_text(TASK)
+    sys.path.insert(0, str(folder))
+    return "visits_task"
+
+
+def visit_rows(days: int = 120, per_day: int = 20, seed: int = 0) -> list[str]:
+    """CSV lines without header from 2024-01-01 on; a purchase is likelier on the page `offer`."""
+    draw = random.Random(seed)
+    lines = []
+    for i in range(days * per_day):
+        page = draw.choice(["home", "offer", "help, and more"])
+        bought = draw.random() < (0.7 if page == "offer" else 0.2)
+        seconds = "" if draw.random() < 0.1 else f"{draw.gauss(60, 20):.3f}"
+        day = date(2024, 1, 1) + timedelta(days=i // per_day)
+        lines.append(f'{i},{day},"{page}",{seconds},{5 if bought else 0},{str(bought).lower()}')
+    return lines
+
+
+@pytest.fixture
+def write_csv(tmp_path: Path) -> Callable[..., Path]:
+    def write(lines: list[str], name: str = "visits.csv", header: str = HEADER) -> Path:
+        path = tmp_path / name
+        path.write_text("\n".join([header, *lines]) + "\n")
+        return path
+
+    return write
