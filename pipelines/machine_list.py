@@ -1,5 +1,6 @@
 """`pipelines machines`: what can be asked for, by price; and everything about one machine."""
 
+from datetime import date
 from typing import Any
 
 from rich.table import Table
@@ -8,8 +9,6 @@ from pipelines.errors import RequestError
 from pipelines.machines import catalog, prices, provisioning
 from pipelines.machines.catalog import Accelerator, Machine
 from pipelines.machines.names import Unknown, listed
-
-PROVISIONING = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "reservation": "STANDARD"}
 
 
 def offers(
@@ -21,7 +20,7 @@ def offers(
     min_vcpu: int = 0,
     region: str | None = None,
     max_usd_per_hour: float | None = None,
-    provisioning: str = "standard",
+    provisioning: str | None = None,
 ) -> list[dict[str, Any]]:
     """Every machine with its GPUs that meets all filters, cheapest first, those without a price last.
 
@@ -31,18 +30,20 @@ def offers(
         min_memory_gb, min_gpu_memory_gb, min_vcpu: Of one machine; GPU memory over all its GPUs.
         region: Only what the region has, at its price; else the price of us-central1, or where it is lowest.
         max_usd_per_hour: Leaves out what costs more, and what has no price.
-        provisioning: standard, spot, flex_start or reservation.
+        provisioning: standard, spot, flex_start or reservation; else standard where it is offered, and what there is
+            for the others.
 
     Raises:
         RequestError: an unknown accelerator, region or provisioning.
     """
-    way = _way(provisioning)
+    wanted = _way(provisioning) if provisioning else None
     _known_region(region)
     rows = []
     for machine, gpu, gpus in _requests(accelerator):
         large = machine.memory_gb >= min_memory_gb and machine.vcpu >= min_vcpu
         if not large or gpus * machine_gpu_memory(gpu) < min_gpu_memory_gb or count not in (None, gpus):
             continue
+        way = wanted or ("standard" if "standard" in machine.provisioning else machine.provisioning[0])
         if way not in machine.provisioning or (region and not _in_region(gpu, region)):
             continue
         rows.append(_offer(machine, gpu, gpus, region, way))

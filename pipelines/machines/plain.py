@@ -17,6 +17,9 @@ from pipelines.machines.rules import Problem
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
 DEFAULT_MACHINE = "e2-standard-4"
 
+#: CPU series; of equal machines the earlier one is taken to be chosen, as the default machine is an E2.
+_FAMILIES = ("e2", "n1", "n2", "c2", "n4")
+
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "m": 1e-3}
 _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([a-zA-Z]{0,2})\s*")
@@ -41,9 +44,8 @@ def machine_for(vcpu: float | None, memory_gb: float | None, accelerator: str | 
     if not accelerator or not count:
         if vcpu is None and memory_gb is None:
             return catalog.machine(DEFAULT_MACHINE)
-        general = [row for row in catalog.machines().values() if row.family == "e2"]
-        rest = [row for row in catalog.machines().values() if not row.accelerator and row.family != "m1"]
-        return _smallest(general, vcpu, memory_gb) or _smallest(rest, vcpu, memory_gb)
+        general = [row for row in catalog.machines().values() if row.family in _FAMILIES]
+        return _smallest(general, vcpu, memory_gb)
     return _smallest([row for row in _having(accelerator, count) if _can_be_asked(row)], vcpu, memory_gb)
 
 
@@ -117,4 +119,7 @@ def _smallest(rows: list[Machine], vcpu: float | None, memory_gb: float | None) 
     def fits(row: Machine) -> bool:
         return (vcpu or 0) <= row.vcpu and (memory_gb or 0) <= row.memory_gb * 1.0738
 
-    return min((row for row in rows if fits(row)), key=lambda row: (row.vcpu, row.memory_gb), default=None)
+    def size(row: Machine) -> tuple[float, ...]:
+        return (row.vcpu, row.memory_gb, _FAMILIES.index(row.family) if row.family in _FAMILIES else 0)
+
+    return min((row for row in rows if fits(row)), key=size, default=None)
