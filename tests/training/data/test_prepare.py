@@ -1,0 +1,284 @@
+import csv
+import errno
+import gzip
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from training.data import manifest, sources
+from training.data.prepare import prepare
+from training.errors import UserError
+
+from .conftest import HEADER, visit_rows
+
+
+@pytest.fixture
+def visits(visits_module):
+    return f"{visits_module}:Visits"
+
+
+def rows_of(folder: Path) -> dict[str, list[dict]]:
+    made = manifest.load(folder)
+    pages = made.column("page").values
+    tables = {
+        split: [row for file in files for row in pq.read_table(folder / file.path).to_pylist()]
+        for split, files in made.splits.items()
+    }
+    return {split: [row | {"page": pages[row["page"]]} for row in rows] for split, rows in tables.items()}
+
+
+def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    lines = visit_rows()
+    path = write_csv(lines)
+    made = prepare(visits, str(path), tmp_path / "data", train_months="1-2", test_month="3", workers=1)
+    assert len(made.splits["train"]) > 3
+    rows = rows_of(tmp_path / "data")
+    given = [row for row in csv.DictReader([HEADER, *lines]) if row["day"] < "2024-04"]
+    found = {row["row_id"]: row for split in rows.values() for row in split}
+    assert len(found) == sum(map(len, rows.values())) == len(given)
+    for row in given:
+        made_row = found[int(row["visitor"])]  # visitors are numbered like the lines
+        assert (made_row["page"], made_row["label"]) == (row["page"], int(row["bought"] == "true"))
+        assert str(made_row["seconds"]) == "nan" if not row["seconds"] else abs(made_row["seconds"] - float(row["seconds"])) < 1e-3
+
+
+def test_windows_split_by_month_and_validation_takes_whole_days(visits, write_csv, tmp_path):
+    path = write_csv(visit_rows())
+    made = prepare(visits, str(path), tmp_path / "data", train_months="1-2", test_month="4", workers=1)
+    days = {split: {row["day"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
+    first_of = {month: (2024 - 1970) * 365 + 13 + offset for month, offset in ((1, 0), (3, 60), (4, 91))}
+    assert days["train"] | days["validation"] == set(range(first_of[1], first_of[3]))
+    assert not days["train"] & days["validation"]
+    assert len(days["validation"]) == 3  # 60 days, one in twenty
+    assert days["test"] <= set(range(first_of[4], first_of[4] + 30))
+    assert (made.train_months, made.test_month) == ("2024-01:2024-02", "2024-04")
+    assert made.rows_read == 2400
+    assert made.rows_dropped == {"outside the months asked for": 31 * 20}
+
+
+def test_the_manifest_describes_the_train_split_and_the_files(visits, write_csv, tmp_path):
+    path = write_csv(visit_rows())
+    made = prepare(visits, str(path), tmp_path / "data", workers=1)
+    train = rows_of(tmp_path / "data")["train"]
+    page, label, seconds = (made.column(name) for name in ("page", "label", "seconds"))
+    assert page.values == ("", "help, and more", "home", "offer")
+    assert page.counts == tuple(sum(row["page"] == value for row in train) for value in page.values)
+    assert (label.kind, label.values, sum(label.counts)) == ("label", ("no", "yes"), len(train))
+    known = [row["seconds"] for row in train if row["seconds"] == row["seconds"]]
+    assert (seconds.count, seconds.missing) == (len(known), len(train) - len(known))
+    assert seconds.mean == pytest.approx(sum(known) / len(known))
+    for file in made.splits["train"]:
+        data = (tmp_path / "data" / file.path).read_bytes()
+        assert (file.bytes, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+    assert made.sources[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert manifest.load(tmp_path / "data") == made
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_bytes_do_not_depend_on_workers_or_on_an_earlier_run(visits, write_csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    path = write_csv(visit_rows())
+    for name, workers in (("one", 1), ("three", 3)):
+        prepare(visits, str(path), tmp_path / name, workers=workers)
+    assert contents(tmp_path / "one") == contents(tmp_path / "three")
+    prepare(visits, str(path), tmp_path / "three", train_months="1", workers=1)  # fewer shards, then again
+    prepare(visits, str(path), tmp_path / "three", workers=1)
+    assert contents(tmp_path / "one") == contents(tmp_path / "three")
+
+
+def test_the_fingerprint_tells_other_data_and_other_configurations(visits, visits_module, write_csv, tmp_path):
+    lines = visit_rows()
+    path, packed = write_csv(lines), tmp_path / "again.csv"
+    packed.write_bytes(path.read_bytes())
+
+    def fingerprint(data, **given) -> str:
+        return prepare(given.pop("task", visits), str(data), tmp_path / "data", workers=1, **given).fingerprint
+
+    first = fingerprint(path)
+    assert fingerprint(packed) == first
+    others = [
+        fingerprint(write_csv(lines[:-1], "other.csv")),
+        fingerprint(path, train_months="1"),
+        fingerprint(path, options={"dropout": 0.2}),
+        fingerprint(path, task=f"{visits_module}:Timeless"),
+    ]
+    assert len({first, *others}) == 5
+
+
+def test_rows_without_an_outcome_are_left_out_and_counted(visits, write_csv, tmp_path):
+    lines = visit_rows()
+    lines[7] = lines[7].rpartition(",")[0] + ","
+    made = prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
+    assert made.rows_dropped == {"not over yet": 1}
+    assert 7 not in {row["row_id"] for rows in rows_of(tmp_path / "data").values() for row in rows}
+
+
+def test_a_key_that_occurs_twice_in_different_files_is_named_in_both(visits, write_csv, tmp_path):
+    lines = visit_rows()
+    first, second = write_csv(lines[:1000], "a.csv"), write_csv([*lines[1000:], lines[500]], "b.csv")
+    with pytest.raises(UserError) as refusal:
+        prepare(visits, f"{first},{second}", tmp_path / "data", workers=1)
+    assert "b.csv, line 1402 repeats the key of" in str(refusal.value)
+    assert "a.csv, line 502: visitor=500, day=2024-01-26" in str(refusal.value)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [("Leaky", "asks for refunded, which is known only after the outcome"), ("Hidden", "the column hint alone tells")],
+)
+def test_a_label_that_leaks_is_refused(visits_module, write_csv, tmp_path, task, says):
+    with pytest.raises(UserError, match=says):
+        prepare(f"{visits_module}:{task}", str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_column_that_the_task_trusts_is_no_leak(visits_module, write_csv, tmp_path):
+    made = prepare(f"{visits_module}:Trusting", str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    assert "hint" in {column.name for column in made.columns}
+    assert made.statistics.keys() == {"validation_days"}  # `_known` stays out of the manifest
+
+
+def test_without_a_time_rows_of_one_group_stay_together(visits_module, write_csv, tmp_path):
+    lines = [f"{i % 400},2024-01-{1 + i // 400:02},home,1,0,{'true' if i % 3 else 'false'}" for i in range(4000)]
+    made = prepare(f"{visits_module}:Timeless", str(write_csv(lines)), tmp_path / "data", workers=1)
+    groups = {split: {row["visitor"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
+    assert sum(map(len, groups.values())) == len(set.union(*groups.values())) == 400
+    assert 50 < len(groups["test"]) < 110
+    assert made.train_months == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"train_months": "13"}, "no month 13"),
+        ({"train_months": "1-4", "test_month": "4"}, "overlap"),
+        ({"train_months": "1-4", "test_month": "5"}, "no month 2024-05; it has 2024-01:2024-04"),
+        ({"options": {"droput": 1}}, "no option 'droput'. Did you mean dropout?"),
+        ({"workers": 0}, "workers is 0"),
+    ],
+)
+def test_a_wrong_request_writes_nothing(visits, write_csv, tmp_path, given, says):
+    path = write_csv(visit_rows())
+    with pytest.raises(UserError, match=says):
+        prepare(visits, str(path), tmp_path / "data", **{"workers": 1, **given})
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("only", ["true", "false"])
+def test_an_outcome_that_never_changes_is_refused(visits, write_csv, tmp_path, only):
+    lines = [line.rpartition(",")[0] + f",{only}" for line in visit_rows()]
+    with pytest.raises(UserError, match="does not occur in the train split"):
+        prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
+
+
+def test_a_failure_keeps_the_dataset_that_was_there(visits, write_csv, tmp_path):
+    path = write_csv(visit_rows())
+    prepare(visits, str(path), tmp_path / "data", workers=1)
+    before = contents(tmp_path / "data")
+    path.write_text(path.read_text() + "x,2024-01-01,home,1,0,true\n")
+    with pytest.raises(UserError, match="column visitor: 'x' is not of type int64"):
+        prepare(visits, str(path), tmp_path / "data", workers=2)
+    assert contents(tmp_path / "data") == before
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(visits, write_csv, tmp_path, monkeypatch):
+    write = Path.write_bytes
+
+    def full_after_one(path: Path, data) -> int:
+        if path.name.startswith("validation"):
+            write(path, bytes(data)[:100])
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full_after_one)
+    with pytest.raises(UserError, match="validation-00000.parquet: No space left on device. Free some"):
+        prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_full_scratch_disk_is_named_by_a_worker_too(visits_module, write_csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    with pytest.raises(UserError, match="No space left on device.*TMPDIR"):
+        prepare(f"{visits_module}:Failing", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
+
+
+def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
+    path = write_csv(visit_rows())
+    with pytest.raises(UserError, match=r"holds other files \(visits.csv\): choose an empty or new folder"):
+        prepare(visits, str(path), tmp_path, workers=1)
+    with pytest.raises(UserError, match="is a file"):
+        prepare(visits, str(path), path, workers=1)
+    with pytest.raises(UserError, match="cannot be written"):
+        prepare(visits, str(path), "/proc/nothing/data", workers=1)
+    with pytest.raises(UserError, match="must be a folder, such as /gcs/"):
+        prepare(visits, str(path), "gs://bucket/data", workers=1)
+    assert os.listdir(tmp_path) == ["visits.csv"]
+
+
+def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, write_csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    with pytest.raises(UserError, match="a process died while making rows.*fewer than 2 workers"):
+        prepare(f"{visits_module}:Dying", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
+
+
+SLOW = """
+import sys, time
+from visits_task import Visits
+class Slow(Visits):
+    def rows(self, shard, statistics):
+        print("started", flush=True)
+        time.sleep(60)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed(visits_module, write_csv, tmp_path):
+    (tmp_path / "slow_task.py").write_text(SLOW)
+    lines = visit_rows()
+    write_csv(lines[:1000], "a.csv"), write_csv(lines[1000:], "b.csv")
+    folder = Path(sys.modules[visits_module].__file__).parent if visits_module in sys.modules else None
+    folder = folder or next(Path(p) for p in sys.path if (Path(p) / f"{visits_module}.py").exists())
+    code = f"from training.data.prepare import prepare; prepare('slow_task:Slow', '{tmp_path}/*.csv', 'data', workers=2)"
+    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert process.stdout.readline() == b"started\n"
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    process.stdout.close()
+    assert children and not alive
+
+
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits, write_csv, tmp_path, monkeypatch, capfd):
+    from training.data import pool
+
+    monkeypatch.setattr(pool, "LINE_EVERY_S", 0)
+    prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[:3] == ["scanning: 1 of 1 shards", "making rows: 1 of 1 shards", "writing: 1 of 1 shards"]
+    assert lines[3].startswith("prepared 2,400 rows (")
+
+
+def test_the_manifest_is_plain_json(visits, write_csv, tmp_path):
+    packed = tmp_path / "v.csv.gz"
+    packed.write_bytes(gzip.compress(write_csv(visit_rows()).read_bytes()))
+    prepare(visits, str(packed), tmp_path / "data", workers=1)
+    read = json.loads((tmp_path / "data" / "manifest.json").read_text(), parse_constant=pytest.fail)
+    assert read["task"] == "visits_task:Visits"
+    assert [Path(source["path"]).name for source in read["sources"]] == ["v.csv.gz"]

@@ -1,0 +1,122 @@
+import multiprocessing
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from training.data import manifest, rows
+from training.data.manifest import Column
+from training.data.prepare import prepare
+from training.data.rows import open_rows, recode
+from training.errors import UserError
+
+from .conftest import visit_rows
+
+
+@pytest.fixture
+def dataset(visits_module, write_csv, tmp_path) -> Path:
+    path = write_csv(visit_rows())
+    prepare(f"{visits_module}:Visits", str(path), tmp_path / "data", workers=1)
+    return tmp_path / "data"
+
+
+def test_rows_are_those_of_the_files_in_order(dataset: Path):
+    found = open_rows(dataset, "train")
+    table = pq.read_table(dataset / "train-00000.parquet")
+    assert len(found) == table.num_rows == manifest.load(dataset).rows("train")
+    for name in table.column_names:
+        np.testing.assert_array_equal(found.columns[name], table[name].to_numpy())
+    index = np.array([5, 0, 5, len(found) - 1])
+    for name, column in found.take(index).items():
+        np.testing.assert_array_equal(column, table[name].to_numpy()[index])
+
+
+def test_columns_have_the_types_that_training_expects(dataset: Path):
+    columns = open_rows(dataset, "test").columns
+    kinds = {name: array.dtype.name for name, array in columns.items()}
+    assert kinds == {"row_id": "int64", "day": "int32", "page": "int32", "seconds": "float32", "label": "int64"}
+
+
+def open_and_sum(dataset: Path, scratch: Path, start, results) -> None:
+    tempfile.tempdir = str(scratch)
+    rows.IN_MEMORY_BYTES = 0
+    start.wait()
+    results.put({name: float(np.nansum(c)) for name, c in open_rows(dataset, "train").columns.items()})
+
+
+def test_large_data_is_decoded_once_and_shared_by_processes_that_start_together(dataset: Path, tmp_path: Path):
+    context = multiprocessing.get_context("fork")
+    start, results = context.Barrier(3), context.Queue()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    workers = [context.Process(target=open_and_sum, args=(dataset, scratch, start, results)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    sums = [results.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join()
+    in_memory = open_rows(dataset, "train")
+    assert sums == [{name: float(np.nansum(c)) for name, c in in_memory.columns.items()}] * 3
+    assert len([path for path in scratch.glob("*/*") if path.is_dir()]) == 1
+
+
+def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: Path, tmp_path, monkeypatch):
+    expected = open_rows(dataset, "test").columns
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(rows, "IN_MEMORY_BYTES", 0)
+    decoded = rows._decoded
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rows, "_decoded", dies)
+    with pytest.raises(KeyboardInterrupt):
+        open_rows(dataset, "test")
+    monkeypatch.setattr(rows, "_decoded", decoded)
+    mapped = open_rows(dataset, "test").columns
+    for name, column in expected.items():
+        np.testing.assert_array_equal(mapped[name], column)
+    assert all(isinstance(column, np.memmap) for column in mapped.values())
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "bytes, the manifest says"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "other checksum"),
+        (lambda path: path.unlink(), "cannot be read: No such file"),
+    ],
+    ids=["torn", "changed", "lost"],
+)
+def test_a_damaged_shard_is_refused_by_name(dataset: Path, damage, says):
+    damage(dataset / "test-00000.parquet")
+    with pytest.raises(UserError, match=f"test-00000.parquet.*{says}"):
+        open_rows(dataset, "test")
+
+
+def test_an_unknown_split_and_an_unfinished_dataset_are_refused(dataset: Path, tmp_path: Path):
+    with pytest.raises(UserError, match="has no split 'tset'; it has test, train, validation"):
+        open_rows(dataset, "tset")
+    with pytest.raises(UserError, match=r"holds no manifest.json"):
+        open_rows(tmp_path, "train")
+
+
+def test_vectors_come_as_matrices_of_their_element_type():
+    column = Column(name="x", kind="vector", type="fixed_size_list<element: double>[3]", width=3)
+    assert (rows._shape(column, 5), rows._dtype(column)) == ((5, 3), np.float64)
+    column = Column(name="x", kind="vector", type="fixed_size_list<item: uint8 not null>[3]", width=3)
+    assert rows._dtype(column) == np.uint8
+    column = Column(name="x", kind="vector", type="fixed_size_binary[7]", width=7)
+    assert (rows._shape(column, 5), rows._dtype(column)) == ((5, 7), np.uint8)
+
+
+def test_codes_are_translated_by_value_and_what_the_model_never_saw_is_missing():
+    def column(values, counts):
+        return Column(name="page", kind="category", type="int32", values=values, counts=counts)
+
+    data = column(("", "a", "b", "c", "d"), (0, 9, 9, 9, 9))
+    model = column(("", "b", "c", "d"), (1, 5, 0, 7))  # c: in its test split only
+    codes = recode(np.array([0, 1, 2, 3, 4], np.int32), data, model)
+    assert (codes.tolist(), codes.dtype) == ([0, 0, 1, 0, 3], np.int32)
