@@ -76,7 +76,7 @@ def save(decision: Decision, directory: str | Path) -> None:
     """Writes `decision.json` atomically."""
     path = Path(directory) / FILE_NAME
     scratch = path.with_suffix(".partial")
-    scratch.write_text(json.dumps(decision.model_dump(), indent=1, sort_keys=True, allow_nan=False) + "\n")
+    scratch.write_text(json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
     os.replace(scratch, path)
 
 

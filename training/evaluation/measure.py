@@ -133,7 +133,7 @@ def load(directory: str | Path) -> Evaluation:
 
 def _save(result: Evaluation, path: Path) -> None:
     scratch = path.with_suffix(".partial")
-    scratch.write_text(json.dumps(result.model_dump(), indent=1, sort_keys=True, allow_nan=False) + "\n")
+    scratch.write_text(json.dumps(result.model_dump(), indent=1, allow_nan=False) + "\n")
     os.replace(scratch, path)
 
 

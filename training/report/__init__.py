@@ -1,0 +1,1 @@
+"""The report: one self-contained HTML file, and a short Markdown summary."""

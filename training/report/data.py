@@ -1,0 +1,127 @@
+"""What the prepared data holds, for the report: exact figures from the manifest, shapes from a bounded sample."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from training.data.columns import elements
+from training.data.manifest import Column, Manifest, ShardFile
+
+#: Read per split for the histograms, so that a report costs the same for any amount of data.
+SAMPLE_SHARDS = 8
+SAMPLE_ROWS = 50_000
+BARS = 24
+MOST_SHOWN_VALUES = 3
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """A split, and how often each class occurs in it (shares of its rows; empty without a label column)."""
+
+    name: str
+    rows: int
+    class_shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A column in a few words, with the shares of two splits in the same bars, the tallest scaled to 1."""
+
+    name: str
+    kind: str
+    #: Share of missing elements in the train split.
+    missing: float
+    text: str
+    train_bars: tuple[float, ...]
+    test_bars: tuple[float, ...]
+
+
+def splits(directory: str | Path, manifest: Manifest) -> list[SplitSummary]:
+    label = next((column for column in manifest.columns if column.kind == "label"), None)
+    return [
+        SplitSummary(name, manifest.rows(name), _class_shares(Path(directory), files, label))
+        for name, files in manifest.splits.items()
+    ]
+
+
+def columns(directory: str | Path, manifest: Manifest, split: str) -> list[ColumnSummary]:
+    """Every column that a model may learn from; `split` is compared with the train split."""
+    shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
+    names = [column.name for column in shown]
+    train = _sample(Path(directory), manifest.splits.get("train", ()), names)
+    test = _sample(Path(directory), manifest.splits.get(split, ()), names)
+    return [_column(column, train.get(column.name), test.get(column.name)) for column in shown]
+
+
+def _class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | None) -> tuple[float, ...]:
+    if label is None or not files:
+        return ()
+    counts = np.zeros(len(label.values), np.int64)
+    for file in files:
+        codes = pq.read_table(folder / file.path, columns=[label.name])[label.name].to_numpy()
+        counts += np.bincount(codes, minlength=len(counts))
+    return tuple((counts / max(1, counts.sum())).tolist())
+
+
+def _sample(folder: Path, files: tuple[ShardFile, ...], names: list[str]) -> dict[str, np.ndarray]:
+    """Evenly spaced rows of evenly spaced shards, by column."""
+    files = tuple(file for file in files if file.rows)
+    if not files or not names:
+        return {}
+    chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, SAMPLE_SHARDS).astype(int))]
+    each = SAMPLE_ROWS // len(chosen)
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for file in chosen:
+        table = pq.read_table(folder / file.path, columns=names)
+        index = np.linspace(0, len(table) - 1, min(each, len(table))).astype(np.int64)
+        for name in names:
+            parts[name].append(elements(table[name].combine_chunks())[index])
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -> ColumnSummary:
+    bars = _category_bars if column.kind == "category" else _number_bars
+    trained, tested = bars(column, train, test)
+    total = column.count + column.missing
+    kind = f"vector of {column.width}" if column.kind == "vector" else column.kind
+    return ColumnSummary(column.name, kind, column.missing / total if total else 0.0, _text(column), trained, tested)
+
+
+def _text(column: Column) -> str:
+    if column.kind != "category":
+        return f"{column.mean:.4g} ± {column.std:.3g}, from {column.minimum:.4g} to {column.maximum:.4g}"
+    known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
+    top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
+    total = max(1, sum(column.counts))
+    shown = ", ".join(f"{value} {count / total:.0%}" for count, value in top)
+    return f"{len(known):,} values: {shown}" + (", ..." if len(known) > len(top) else "")
+
+
+def _category_bars(
+    column: Column, train: np.ndarray | None, test: np.ndarray | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The most frequent values, falling by their share of the train split."""
+    frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:BARS]
+    frequent = frequent[np.asarray(column.counts)[frequent] > 0]
+    return _scaled(*(None if codes is None else np.bincount(codes, minlength=len(column.values))[frequent] / len(codes)
+                     for codes in (train, test)))  # fmt: skip
+
+
+def _number_bars(
+    column: Column, train: np.ndarray | None, test: np.ndarray | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bins of equal width over the middle 99 % of the train split; what lies outside is in the outer bins."""
+    if train is None or not np.isfinite(train).any():
+        return (), ()
+    low, high = np.nanquantile(train, [0.005, 0.995])
+    edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
+    known = [None if v is None else np.clip(v[np.isfinite(v)], edges[0], edges[-1]) for v in (train, test)]
+    return _scaled(*(None if v is None else np.histogram(v, edges)[0] / max(1, len(v)) for v in known))
+
+
+def _scaled(train: np.ndarray | None, test: np.ndarray | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    tallest = max((float(shares.max(initial=0)) for shares in (train, test) if shares is not None), default=0.0)
+    bars = [() if s is None or not tallest else tuple((s / tallest).tolist()) for s in (train, test)]
+    return bars[0], bars[1]
