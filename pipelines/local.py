@@ -12,6 +12,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -156,8 +157,8 @@ def _link(folder: Path, steps: list[proof.Step]) -> None:
             continue
         _point(folder / step.name, step.folder)
         for name in step.artifacts:
-            if _is_page(step.folder / name):
-                _point(folder / f"{name}.html", step.folder / name)
+            if _is_page(step.folder / name):  # not a link: a browser would see the nameless file behind it as text
+                shutil.copyfile(step.folder / name, folder / f"{name}.html")
 
 
 def _is_page(path: Path) -> bool:

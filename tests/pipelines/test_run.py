@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -72,7 +71,7 @@ def test_a_person_finds_data_model_checkpoints_predictions_and_report(folder: Pa
 
 def test_the_reported_auc_is_that_of_the_saved_predictions(folder: Path) -> None:
     table = pq.read_table(folder / "evaluate" / "evaluation" / "predictions.parquet").to_pydict()
-    scores = np.array(table["challenger"])[:, 1]
+    scores = table["challenger"]
     metrics = json.loads((folder / "evaluate" / "executor_output.json").read_text())
     reported = metrics["artifacts"]["metrics"]["artifacts"][0]["metadata"]["auc"]
     assert roc_auc_score(table["label"], scores) == pytest.approx(reported, abs=1e-9)
