@@ -5,6 +5,7 @@ The only module of `training` that knows a Google client. It honours STORAGE_EMU
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,14 +87,25 @@ def _find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
 def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     bucket, name = split(pattern)
     if WILDCARDS & set(name):
-        # https://cloud.google.com/storage/docs/json_api/v1/objects/list: matchGlob
-        return _listed(pattern, bucket, match_glob=name)
+        fixed = re.split(r"[*?\[]", name, maxsplit=1)[0]
+        matches = re.compile(f"gs://{re.escape(bucket)}/{glob_regex(name)}").fullmatch
+        return [file for file in _listed(pattern, bucket, prefix=fixed) if matches(file.path)]
     files = _listed(pattern, bucket, prefix=name)
     exact = [file for file in files if file.path == pattern]
     folder = f"gs://{bucket}/{name.rstrip('/')}/" if name else f"gs://{bucket}/"
     inside = (file for file in files if file.path.startswith(folder))
     direct = (file for file in inside if "/" not in file.path.removeprefix(folder))
     return exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
+
+
+def glob_regex(pattern: str) -> str:
+    """A glob as a regular expression: `*` and `?` stay within a folder, `**/` crosses any number of them."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        meaning.get(part) or (part.replace("[!", "[^") if part.startswith("[") and i % 2 else re.escape(part))
+        for i, part in enumerate(parts)
+    )
 
 
 def _listed(pattern: str, bucket: str, **query: Any) -> list[File]:

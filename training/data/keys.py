@@ -46,6 +46,8 @@ class Row:
 
 def duplicates(files: Sequence[KeyFile]) -> Iterator[tuple[Row, Row]]:
     """Pairs of rows whose hashes are equal: candidates, since two keys may share a 64-bit hash."""
+    if not files:
+        return
     ranges = max(1, -(-sum(file.rows for file in files) // MERGE_ROWS))
     bounds = [round(2**64 * i / ranges) for i in range(1, ranges)]
     starts = [[0, *(int(np.searchsorted(file.hashes(), np.uint64(bound))) for bound in bounds)] for file in files]

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -49,7 +48,11 @@ def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, t
     for row in given:
         made_row = found[int(row["visitor"])]  # visitors are numbered like the lines
         assert (made_row["page"], made_row["label"]) == (row["page"], int(row["bought"] == "true"))
-        assert str(made_row["seconds"]) == "nan" if not row["seconds"] else abs(made_row["seconds"] - float(row["seconds"])) < 1e-3
+        assert (
+            str(made_row["seconds"]) == "nan"
+            if not row["seconds"]
+            else abs(made_row["seconds"] - float(row["seconds"])) < 1e-3
+        )
 
 
 def test_windows_split_by_month_and_validation_takes_whole_days(visits, write_csv, tmp_path):
@@ -251,7 +254,9 @@ def test_workers_end_when_their_parent_is_killed(visits_module, write_csv, tmp_p
     write_csv(lines[:1000], "a.csv"), write_csv(lines[1000:], "b.csv")
     folder = Path(sys.modules[visits_module].__file__).parent if visits_module in sys.modules else None
     folder = folder or next(Path(p) for p in sys.path if (Path(p) / f"{visits_module}.py").exists())
-    code = f"from training.data.prepare import prepare; prepare('slow_task:Slow', '{tmp_path}/*.csv', 'data', workers=2)"
+    code = (
+        f"from training.data.prepare import prepare; prepare('slow_task:Slow', '{tmp_path}/*.csv', 'data', workers=2)"
+    )
     paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}

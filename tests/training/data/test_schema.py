@@ -18,7 +18,9 @@ def read(tmp_path: Path, lines: list[str], fields=FIELDS, end: str = "\n") -> pa
 
 
 def test_declared_columns_come_in_the_declared_order_and_types(tmp_path: Path):
-    table = read(tmp_path, [GOOD, "NA,2014-05-05T00:00:00Z,"], (Field("word", pa.string(), True), Field("n", pa.int8(), True)))
+    table = read(
+        tmp_path, [GOOD, "NA,2014-05-05T00:00:00Z,"], (Field("word", pa.string(), True), Field("n", pa.int8(), True))
+    )
     assert table.to_pydict() == {"word": ["x", ""], "n": [7, None]}
     assert table.schema.types == [pa.string(), pa.int8()]
 
@@ -61,6 +63,8 @@ def test_a_file_that_was_cut_off_is_told_from_one_bad_row(tmp_path: Path):
 
 
 def test_a_missing_column_is_named_with_the_one_that_was_meant():
-    with pytest.raises(UserError, match=r"f.csv lacks the column word; it has n, when, Word. Is 'Word' meant to be 'word'"):
+    with pytest.raises(
+        UserError, match=r"f.csv lacks the column word; it has n, when, Word. Is 'Word' meant to be 'word'"
+    ):
         schema.check_header("f.csv", ["n", "when", "Word"], FIELDS)
     schema.check_header("f.csv", ["more", "word", "n", "when"], FIELDS)

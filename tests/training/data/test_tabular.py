@@ -1,0 +1,109 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from training.data.prepare import prepare
+from training.data.schema import Field
+from training.data.tabular import TabularTask
+from training.errors import UserError
+
+from .conftest import visit_rows
+
+DAY, PAGE = Field("day", pa.date32()), Field("page", pa.string())
+DONE = Field("done", pa.bool_(), known="after")
+
+
+def task_of(**attributes) -> type[TabularTask]:
+    return type("Mine", (TabularTask,), {"schema": (DAY, PAGE, DONE), "target": "done", **attributes})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"schema": ()}, "declares no schema"),
+        ({"target": ""}, "needs `target`"),
+        ({"target": "don"}, "target names 'don'. Did you mean done?"),
+        ({"key": ("pge",)}, "key names 'pge'. Did you mean page?"),
+        ({"time": "page"}, "time must be a date or a timestamp; page is string"),
+        ({"schema": (DAY, PAGE, Field("done", pa.bool_()))}, "must be declared with known='after'"),
+        ({"time": "day", "schema": (Field("day", pa.date32(), nullable=True), PAGE, DONE)}, "may not be nullable"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, says):
+    with pytest.raises(UserError, match=says):
+        task_of(**attributes)()
+
+
+def test_months_mean_nothing_without_a_time():
+    task_of()()
+    with pytest.raises(UserError, match="has no time column"):
+        task_of()(train_months="1-6")
+
+
+def test_a_test_month_alone_is_refused_and_a_train_window_alone_is_not():
+    with pytest.raises(UserError, match="test_month '7' needs train_months"):
+        task_of(time="day")(test_month="7")
+    task = task_of(time="day", default_train_months="1-6", default_test_month="9")
+    assert str(task(train_months="1-3").windows.test) == "4"
+    assert str(task(test_month="8").windows.test) == "8"
+    assert str(task().windows.test) == "9"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"group": "user"}, "group is 'user': neither a feature, nor a column known before"),
+        ({"slices": ("pages",)}, "the slice pages is none of the features page"),
+        ({"features": lambda self, table, statistics: {"day": table["day"]}}, "the feature day is of type date32"),
+        (
+            {"features": lambda self, table, statistics: {"done": table["page"]}},
+            "has the name of a column that is known",
+        ),
+        ({"labels": lambda self, table: pa.array([7] * len(table))}, r"line 2: the label False is none of no, yes"),
+    ],
+)
+def test_what_a_task_returns_is_checked(tmp_path: Path, monkeypatch, attributes, says):
+    rows = [f"2024-0{1 + i % 2}-03,p{i % 3},{'true' if i % 5 else 'false'}" for i in range(60)]
+    (tmp_path / "x.csv").write_text("\n".join(["day,page,done", *rows]) + "\n")
+    task = task_of(time="day", key=(), **attributes)
+    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    with pytest.raises(UserError, match=says):
+        prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
+
+
+def test_a_class_that_was_not_declared_is_named_with_its_line(tmp_path: Path, monkeypatch):
+    (tmp_path / "x.csv").write_text("day,page,done\n2024-01-01,p,good\n2024-01-01,p,bed\n")
+    outcome = Field("done", pa.string(), nullable=True, known="after")
+    task = task_of(schema=(DAY, PAGE, outcome), time="day", classes=("good", "bad"))
+    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    with pytest.raises(UserError, match=r"x.csv, line 3: the label 'bed' is none of good, bad"):
+        prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
+
+
+def test_the_network_that_comes_with_it_learns(visits_module, write_csv, tmp_path):
+    import torch
+
+    from training import tasks
+    from training.data.rows import open_rows
+
+    name = f"{visits_module}:Visits"
+    manifest = prepare(name, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    task = tasks.load(name, {"hidden": [16], "dropout": 0.0})
+    torch.manual_seed(0)
+    model = task.model(manifest)
+    batch = {k: torch.from_numpy(v) for k, v in open_rows(tmp_path / "data", "train").columns.items()}
+    optimizer = task.optimizer(model, 0.03, 0.0)
+    losses = []
+    for _ in range(30):
+        loss = task.loss(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    share = batch["label"].float().mean()
+    best_constant = -(share * share.log() + (1 - share) * (1 - share).log()).item()
+    assert losses[-1] < best_constant - 0.05  # the page tells much
+    predicted = task.predict(model.eval(), batch)
+    assert predicted.shape == (len(batch["label"]), 2)
+    torch.testing.assert_close(predicted.sum(1), torch.ones(len(predicted)))

