@@ -1,6 +1,7 @@
 """`pipelines check PATH...`: judge any spec against the GPU catalog, before anything is queued."""
 
 import sys
+import tomllib
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -23,6 +24,8 @@ def check(
 ) -> int:
     """Checks the paths (`-` is standard input), prints the report on stdout, and returns the exit code.
 
+    Without regions the one of pipelines.toml in this folder counts; without that file every region does.
+
     Raises:
         RequestError: an unknown rule, strategy, region, format or date.
     """
@@ -33,12 +36,21 @@ def check(
     for path in paths:
         inputs += _standard_input(unread) if str(path) == "-" else [path]
     try:
-        found = judge(inputs, regions=regions, strategy=strategy, ignore=ignore, as_of=day(as_of))
+        found = judge(inputs, regions=regions or settings_region(), strategy=strategy, ignore=ignore, as_of=day(as_of))
     except ValueError as error:
         raise RequestError(str(error)) from None
     found.unreadable[:0] = unread
     _print(found, form)
     return found.exit_code
+
+
+def settings_region() -> list[str]:
+    """The region of ./pipelines.toml, if there is one. Its other settings do not matter here, nor their mistakes."""
+    try:
+        region = tomllib.loads(Path("pipelines.toml").read_text(encoding="utf-8")).get("region")
+    except (OSError, ValueError):
+        return []
+    return [region] if isinstance(region, str) else []
 
 
 def day(text: str | None) -> date | None:

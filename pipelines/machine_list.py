@@ -75,7 +75,12 @@ def _requests(accelerator: str | None) -> list[tuple[Machine, str | None, int]]:
         wanted = catalog.accelerator(accelerator).name if accelerator else None
     except Unknown as error:
         raise RequestError(str(error)) from None
-    return [(catalog.machine(name), gpu, count) for name, gpu, count in catalog.combinations() if wanted in (None, gpu)]
+    today = date.today()
+    return [
+        (catalog.machine(name), gpu, count)
+        for name, gpu, count in catalog.combinations()
+        if wanted == gpu or (wanted is None and not catalog.accelerator(gpu).is_retired(today))
+    ]
 
 
 def _in_region(gpu: str | None, region: str) -> bool:

@@ -18,6 +18,10 @@ _KNOWN = ("trainingInput", "jobId", "labels", "trainingOutput", "createTime", "s
 _POOLS = ("pool 0, the chief", "pool 1, the workers", "pool 2, the parameter servers", "pool 3, the evaluators")
 
 
+#: Stands where the input names no image: for the user to fill in.
+IMAGE = "IMAGE"
+
+
 @dataclass(frozen=True)
 class Note:
     """What happened to one field of the input."""
@@ -116,7 +120,7 @@ def _pool(role: legacy.Role, node: Node, reader: Reader, result: Conversion, ind
         result.became(f"{role.name}Config.acceleratorConfig", "machineSpec.acceleratorType and acceleratorCount")
     pool: dict[str, Any] = {"machineSpec": machine, "replicaCount": replicas}
     pool |= _disk(role, reader, result)
-    return pool | _body(role, node, reader, result, bool(gpus))
+    return pool | _body(role, node, reader, result, index)
 
 
 def _disk(role: legacy.Role, reader: Reader, result: Conversion) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def _disk(role: legacy.Role, reader: Reader, result: Conversion) -> dict[str, An
     return {"diskSpec": {name: value for name, value in values.items() if value}}
 
 
-def _body(role: legacy.Role, node: Node, reader: Reader, result: Conversion, gpu: bool) -> dict[str, Any]:
+def _body(role: legacy.Role, node: Node, reader: Reader, result: Conversion, index: int) -> dict[str, Any]:
     """containerSpec where an image is named (the master's serves all roles), else pythonPackageSpec."""
     args = [str(item.value) for item in node.get("args").items()]
     if node.get("jobDir").text():
@@ -155,8 +159,14 @@ def _body(role: legacy.Role, node: Node, reader: Reader, result: Conversion, gpu
     uris = [str(item.value) for item in node.get("packageUris").items()]
     module = reader.text(node.get("pythonModule"), "pythonModule")
     if not uris and not module:
-        return {"containerSpec": {"imageUri": "IMAGE", **({"args": args} if args else {})}}
-    body = {"executorImageUri": _prebuilt(node, gpu), "packageUris": uris, "pythonModule": module or ""}
+        if index == 0:
+            result.became("imageUri", f"not given: put your image for {IMAGE} in containerSpec.imageUri")
+        return {"containerSpec": {"imageUri": IMAGE, **({"args": args} if args else {})}}
+    body = {
+        "executorImageUri": _prebuilt(node, bool(role.accelerator_count)),
+        "packageUris": uris,
+        "pythonModule": module or "",
+    }
     return {"pythonPackageSpec": {**body, **({"args": args} if args else {})}}
 
 
@@ -165,7 +175,7 @@ def _prebuilt(node: Node, gpu: bool) -> str:
     version = str(node.get("runtimeVersion").value or "")
     major, _, minor = version.partition(".")
     if major != "2" or not minor.isdigit():
-        return "IMAGE"
+        return IMAGE
     python = ".py310" if int(minor) >= 12 else ""
     return f"us-docker.pkg.dev/vertex-ai/training/tf-{'gpu' if gpu else 'cpu'}.2-{minor}{python}:latest"
 

@@ -40,7 +40,8 @@ def command(
     argv += [f"--boot-disk-type={placement.boot_disk_type}", f"--boot-disk-size={placement.boot_disk_gb}GB"]
     family, project = _IMAGE if placement.accelerator_type else _CPU_IMAGE
     argv += [f"--image-family={family}", f"--image-project={project}", "--scopes=cloud-platform"]
-    argv.append(f"--metadata=startup-script={_script(placement, image, run)}")
+    # ^|^ makes | the separator of entries: commands have commas. `gcloud topic escaping`
+    argv.append(f"--metadata=^|^startup-script={_script(placement, image, run)}")
     return argv
 
 
