@@ -7,7 +7,7 @@ python -m pipelines --help
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -174,12 +174,13 @@ def machines(
         from pipelines.machine_card import card
 
         detail = machine_list.detail(name)
-        return _print_json(detail) if as_json else _console(stderr=False).print(card(detail))
+        _show(detail, as_json, card)
+        return
     rows = machine_list.offers(
         accelerator=accelerator, count=count, min_memory_gb=min_memory_gb, min_gpu_memory_gb=min_gpu_memory_gb,
         min_vcpu=min_vcpu, region=region, max_usd_per_hour=max_usd_per_hour, provisioning=provisioning,
     )  # fmt: skip
-    return _print_json(rows) if as_json else _console(stderr=False).print(machine_list.table(rows))
+    _show(rows, as_json, machine_list.table)
 
 
 @app.command(epilog="Example: pipelines convert legacy.yaml > config.yaml, or: pipelines convert --step train --to vm")
@@ -215,6 +216,13 @@ def _console(stderr: bool) -> Any:
     if not console.is_terminal:  # a log file or a pipe has no width to fold lines to
         console = Console(stderr=stderr, width=200)
     return console
+
+
+def _show(value: Any, as_json: bool, drawn: Callable[[Any], Any]) -> None:
+    if as_json:
+        _print_json(value)
+    else:
+        _console(stderr=False).print(drawn(value))
 
 
 def _print_json(value: Any) -> None:

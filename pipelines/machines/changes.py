@@ -15,6 +15,7 @@ from pipelines.machines.billing import MachinePrice
 
 DATA = Path(__file__).parent / "data"
 _COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h")
+_INNERMOST = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
 
 Rows = dict[tuple[str, str], dict[str, str]]
 
@@ -128,9 +129,12 @@ def write(folder: Path, rows: Rows, prices: dict[str, Any], machines: dict[str, 
 
 def as_text(data: Any) -> str:
     """JSON with a line for each innermost list, as the files are kept."""
-    text = json.dumps(data, indent=1)
-    innermost = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
-    return innermost.sub(lambda match: f"[{re.sub(r'\\s*\\n\\s*', ' ', match.group(1))}]", text) + "\n"
+    return _INNERMOST.sub(_on_one_line, json.dumps(data, indent=1)) + "\n"
+
+
+def _on_one_line(match: re.Match[str]) -> str:
+    items = " ".join(match.group(1).split())
+    return f"[{items}]"
 
 
 def _replace(path: Path, text: str) -> None:
