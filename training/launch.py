@@ -62,11 +62,16 @@ def launch(
 
 
 def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, int, bool]:
-    """The launcher's report, its exit code, and whether a signal asked it to stop. Its own session keeps Ctrl-C away from the ranks: we pass it on once."""
+    """The launcher's report, its exit code, and whether a signal asked it to stop.
+
+    Its own session keeps Ctrl-C away from the ranks: we pass it on once.
+    """
     report, written = os.pipe()
     command = [sys.executable, "-m", "training.launcher", str(written)]
+    # torch warns, with a C++ stack, when a peer has gone; who went and why is our report's to say.
+    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **environment}
     child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=dict(environment)
+        command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=environment
     )
     os.close(written)
     try:

@@ -13,25 +13,41 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from training.watch import Child, Watch
+if TYPE_CHECKING:
+    from training.watch import Child
+
 
 #: Seconds between a request to stop and SIGKILL: a preempted Spot VM has about 30.
 STOP_S = 25.0
 
 
-def main(report: int) -> int:
+def main(report: int) -> None:
     request = json.loads(sys.stdin.buffer.read())
     sys.path[:] = request["path"]
     from training.rank import die_with
+    from training.watch import Watch
 
     die_with(request["parent"])
     request["launcher"] = os.getpid()
     _preload(request["target"])
-    ending = Watch(_fork_all(request), request, stop_s=STOP_S).until_end()
+    children = _fork_all(request)
+    ending = Watch(children, request, _control(request), stop_s=STOP_S).until_end()
     os.write(report, json.dumps(ending).encode())
-    return 0
+
+
+def _control(request: Mapping[str, Any]) -> Any:
+    """The line to the launchers of other machines; only after the forks, since it is a thread."""
+    from training.cluster import Cluster
+    from training.control import Control
+
+    place = Cluster(**request["cluster"])
+    if place.nodes == 1:
+        return None
+    control = Control(place, request["timeout_s"])
+    control.start()
+    return control
 
 
 def _preload(target: str) -> None:
@@ -43,7 +59,7 @@ def _preload(target: str) -> None:
     gc.freeze()  # the collector then leaves shared pages alone
 
 
-def _fork_all(request: dict[str, Any]) -> list[Child]:
+def _fork_all(request: dict[str, Any]) -> "list[Child]":
     listener = _listener(request)
     return [_fork(request, local_rank, listener) for local_rank in range(request["nproc"])]
 
@@ -57,8 +73,10 @@ def _listener(request: dict[str, Any]) -> socket.socket | None:
     return listener
 
 
-def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket | None) -> Child:
+def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket | None) -> "Child":
     """One rank, with a pipe each for stdout, stderr and its ending."""
+    from training.watch import Child
+
     pipes = [os.pipe() for _ in range(3)]
     pid = os.fork()
     if pid:
@@ -81,4 +99,5 @@ def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket |
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise SystemExit(main(int(sys.argv[1])))
+    main(int(sys.argv[1]))
+    os._exit(0)  # a thread may still wait on the network

@@ -152,6 +152,12 @@ def _store(rank: Rank, place: clusters.Cluster, listener: int | None, timeout_s:
 
 def _join(rank: Rank, store: dist.TCPStore) -> None:
     rank.rendezvous = store
+    chief_counts = rank.agree(rank.world_size)
+    if chief_counts != rank.world_size:
+        raise UserError(
+            f"this machine counts {rank.world_size} processes in all, the chief {chief_counts}: "
+            "every machine must have the same number of GPUs, or be given the same nproc."
+        )
     if rank.local_world_size == rank.world_size and rank.device.type == "cpu" and sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # never look up the host's name on one machine
     backend = "cpu:gloo,cuda:nccl" if rank.device.type == "cuda" else "gloo"

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from training.control import Control
 from training.errors import EXIT_PREEMPTED
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
 _SETTLE_S = 0.5
+#: The same, where the cause may be on another machine.
+_SETTLE_FAR_S = 4.0
 _LAST_LINES = 15
 
 
@@ -54,14 +57,19 @@ def _shown(line: bytes) -> str:
 class Watch:
     """The children and what they have said. `until_end` returns the report for `training.launch`."""
 
-    def __init__(self, children: list[Child], request: Mapping[str, Any], *, stop_s: float):
+    def __init__(
+        self, children: list[Child], request: Mapping[str, Any], control: Control | None = None, *, stop_s: float
+    ):
         self.children = children
+        self.control = control
         self.host = request["cluster"]["host"]
         self.world_size = request["cluster"]["nodes"] * request["nproc"]
         self.stop_s = stop_s
         self.stop_by = float("inf")
         self.settled_at = float("inf")
         self.muted = False
+        self._own = False
+        """Whether the cause of the end lies on this machine."""
         self.selector = selectors.DefaultSelector()
         for child in children:
             for descriptor in (child.stdout, child.stderr, child.events):
@@ -69,11 +77,20 @@ class Watch:
 
     def until_end(self) -> dict[str, Any]:
         signal.signal(signal.SIGTERM, self._stop)
-        while any(child.status is None for child in self.children) and time.monotonic() < self.settled_at:
+        while self._goes_on():
             self._turn()
-        self._kill()
         self._drain()
-        return self._report()
+        report = self._report()
+        if self.control and report["kind"] in ("failed", "user_error"):
+            self.control.publish({"kind": report["kind"], "text": _summary(report["text"])} if self._own else None)
+        self._kill()
+        return report
+
+    def _goes_on(self) -> bool:
+        """Whether ranks run, or all have ended because of something that another machine may yet explain."""
+        unexplained = self.control and not self.control.failure and any(map(_is_bystander, self.children))
+        running = any(child.status is None for child in self.children)
+        return time.monotonic() < self.settled_at and bool(running or unexplained)
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(timeout=0.05):
@@ -81,6 +98,9 @@ class Watch:
         self._reap()
         if time.monotonic() > self.stop_by:
             self.settled_at = 0
+        if self.control and (self.control.failure or self.control.lost):
+            self.muted = True
+            self.settled_at = min(self.settled_at, time.monotonic() + _SETTLE_S)
 
     def _stop(self, number: int, frame: Any) -> None:
         self.stop_by = min(self.stop_by, time.monotonic() + self.stop_s)
@@ -121,13 +141,15 @@ class Watch:
                 pid, status = os.waitpid(child.pid, os.WNOHANG)
                 if pid:
                     child.status = os.waitstatus_to_exitcode(status)
+                    self._drain()  # what it said about its end must be known before it is judged
                     if child.status not in (0, EXIT_PREEMPTED):
                         self._fails(child)
 
     def _fails(self, child: Child) -> None:
         child.failed_at = min(child.failed_at, time.monotonic())
         self.muted = True
-        self.settled_at = min(self.settled_at, time.monotonic() + _SETTLE_S)
+        far = self.control and _is_bystander(child)
+        self.settled_at = min(self.settled_at, time.monotonic() + (_SETTLE_FAR_S if far else _SETTLE_S))
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -143,8 +165,19 @@ class Watch:
 
     def _report(self) -> dict[str, Any]:
         failed = [child for child in self.children if child.failed_at < float("inf")]
-        if failed:
-            return self._failure(min(failed, key=_guilt))
+        culprit = min(failed, key=_guilt) if failed else None
+        if culprit and not (self.control and _is_bystander(culprit)):
+            self._own = True
+            return self._failure(culprit)
+        if self.control and self.control.failure:
+            return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
+        if self.control and (culprit or self.control.lost) and any(child.status != 0 for child in self.children):
+            quiet = ", ".join(self.control.quiet())
+            self._own = bool(quiet)
+            what = f"the machine {quiet} is gone" if quiet else "it lost the connection to other machines"
+            return {"kind": "failed", "text": f"{self.host} stops: {what}"}
+        if culprit:
+            return self._failure(culprit)
         if all(child.status == 0 for child in self.children):
             return self.children[0].ending or {"kind": "value", "value": None}
         said = [child.ending for child in self.children if child.ending and child.ending["kind"] == "preempted"]
@@ -163,8 +196,17 @@ class Watch:
 
 def _guilt(child: Child) -> tuple[int, float]:
     """Smallest for the rank that brought the others down: those that only lost their peer come last."""
-    bystander = bool(child.ending and child.ending.get("bystander"))
-    return int(bystander), child.failed_at
+    return int(_is_bystander(child)), child.failed_at
+
+
+def _is_bystander(child: Child) -> bool:
+    return bool(child.ending and child.ending.get("bystander"))
+
+
+def _summary(text: str) -> str:
+    """First and last line of a failure: what the other machines say; the traceback is in one log only."""
+    lines = text.splitlines()
+    return f"{lines[0].rstrip(':')}: {lines[-1]}" if len(lines) > 1 else lines[0]
 
 
 def _how(status: int | None) -> str:

@@ -1,0 +1,48 @@
+import pytest
+
+from training.config import OPERATIONAL, TrainConfig, parse
+from training.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epohcs": 3}, "no setting 'epohcs'. Did you mean epochs?"),
+        ({"zzz": 3}, "no setting 'zzz'. There are: task, options, epochs"),
+        ({"epochs": 0}, "epochs=0: input should be greater than 0"),
+        ({"epochs": "many"}, "epochs='many': input should be a valid number"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan"),
+        ({"learning_rate": float("inf")}, "learning_rate=inf: must be a finite number"),
+        ({"precision": "fp8"}, "precision='fp8': input should be 'auto', 'fp32' or 'bf16'"),
+        ({"microbatches": 8, "global_batch_size": 4}, "microbatches=8 is more than global_batch_size=4"),
+        ({"keep": 1}, "keep=1: input should be greater than or equal to 3"),
+        ({"exact": True, "strategy": "fsdp"}, "exact=true works with strategy=ddp only"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_rule(given, message):
+    with pytest.raises(UserError) as caught:
+        parse(given)
+    assert message in str(caught.value)
+
+
+def test_every_mistake_is_reported_at_once():
+    with pytest.raises(UserError) as caught:
+        parse({"epochs": -1, "keep": 0, "sed": 4})
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_every_field_is_described():
+    """The sentence under a field is what the documentation shows."""
+    import inspect
+
+    source = inspect.getsource(TrainConfig)
+    for name in TrainConfig.model_fields:
+        after = source.split(f"    {name}: ", 1)[1].split("\n", 1)[1].lstrip()
+        assert after.startswith('"""'), name
+
+
+def test_operational_fields_do_not_decide_the_numbers():
+    changed = parse({"keep": 9, "checkpoint_every_s": 5, "resume": "never"})
+    assert changed.mathematical() == parse({}).mathematical()
+    assert set(OPERATIONAL) < set(TrainConfig.model_fields)
+    assert parse({"seed": 1}).mathematical() != parse({}).mathematical()
