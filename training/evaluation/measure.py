@@ -19,7 +19,7 @@ from training.evaluation.predictions import Names, Predictions
 FILE_NAME = "metrics.json"
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
 MOST_SLICE_VALUES = 50
-#: Each side of a 95 % interval.
+#: Each side of a 95% interval.
 INTERVAL_CONFIDENCE = 0.975
 SLICE_REPLICATES = 1_000
 
@@ -28,7 +28,7 @@ class ModelMetrics(Frozen):
     """One model on all rows of the split."""
 
     scores: Scores
-    #: 95 % interval of the AUC, from resampled groups of rows; None where the AUC is undefined.
+    #: 95% interval of the AUC, from resampled groups of rows; None where the AUC is undefined.
     auc_interval: tuple[float, float] | None
     roc: Roc | None
     calibration: tuple[CalibrationBin, ...]
@@ -45,7 +45,7 @@ class SliceMetrics(Frozen):
     #: Rate of the second of two classes; above two, of the slice's most frequent class.
     base_rate: float
     models: dict[str, Scores]
-    #: 95 % interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
+    #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
     interval: tuple[float, float] | None
 
 

@@ -27,38 +27,55 @@ def compared(decision: Decision) -> str:
     """The reason of a decision that rests on a comparison."""
     first = "" if decision.reference == "champion" else "there is no champion yet, and "
     by_group = f" in {decision.groups:,} groups (by {decision.group})" if decision.group else ""
-    doubts = _doubts(decision)
-    outcome = f", but {' and '.join(doubts)}" if doubts else _approval(decision)
     return (
         f"{verdict(decision.promote, decision.reference)}: {first}on the same {decision.rows:,} rows{by_group} "
-        f"{_figures(decision)}{outcome}."
+        f"{_figures(decision)}{_approval(decision) if decision.promote else _doubts(decision)}."
     )
 
 
 def _figures(decision: Decision) -> str:
     assert decision.difference is not None and decision.metric and decision.reference
-    rival = NAMES[decision.reference]
-    values = f"{decision.challenger_value:.4f} against {decision.reference_value:.4f} of {rival}"
-    change = "better" if decision.difference > 0 else "worse"
-    difference = f"{abs(decision.difference):.4f} {change}" if decision.difference else "no difference"
-    bound = f"with {100 * decision.confidence:g} % confidence the gain is at least {decision.lower_bound:+.4f}"
-    return f"{METRICS[decision.metric]} is {values}, {difference} ({bound})"
+    ours, theirs = f"{decision.challenger_value:.4f}", f"{decision.reference_value:.4f}"
+    values = f"{METRICS[decision.metric]} is {ours} against {theirs} of {NAMES[decision.reference]}"
+    if decision.difference == 0:
+        return f"{values}, no difference"
+    return f"{values}, {abs(decision.difference):.4f} {_direction(decision)}"
 
 
-def _doubts(decision: Decision) -> list[str]:
+def _direction(decision: Decision) -> str:
+    """Better or worse, and what the bound at the confidence still allows."""
+    assert decision.difference is not None and decision.lower_bound is not None
+    low, sure = decision.lower_bound, f"{100 * decision.confidence:g}% confidence"
+    if decision.difference > 0:
+        return (
+            f"better (at least {low:.4f} with {sure})" if low > 0 else f"better (perhaps {-low:.4f} worse, at {sure})"
+        )
+    return f"worse (at most {-low:.4f} with {sure})"
+
+
+def _doubts(decision: Decision) -> str:
     assert decision.lower_bound is not None and decision.calibration is not None
     check, worse, doubts = decision.calibration, decision.worse_slices, []
     if not decision.lower_bound > decision.margin:
-        doubts.append(f"that is no evidence of a gain above {decision.margin:g}")
+        above = f" above {decision.margin:g}" if decision.margin else ""
+        doubts.append(f"that is no evidence of a gain{above}")
     if check.worse:
         doubts.append(f"its calibration error is {check.challenger:.1%} against {check.reference:.1%}")
     if worse:
         shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
         doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")
-    return doubts
+    return f", but {_enumeration(doubts)}"
 
 
 def _approval(decision: Decision) -> str:
+    assert decision.difference is not None
     tested = len(decision.tested_slices)
-    slices = f", and none of {tested} slices is significantly worse" if tested else ""
-    return (", calibration is not worse" if slices else " and calibration is not worse") + slices
+    points = [f"which is within the margin of {decision.margin:g}"] if decision.difference <= 0 else []
+    points.append("calibration is not worse")
+    points += [f"none of {tested} slices is significantly worse"] if tested else []
+    return f", {_enumeration(points)}"
+
+
+def _enumeration(points: list[str]) -> str:
+    """One point, or `a and b`, or `a, b and c`."""
+    return " and ".join([", ".join(points[:-1]), points[-1]]) if len(points) > 1 else points[0]

@@ -43,7 +43,7 @@ class Rival:
 class Card:
     figure: Figure
     value: str
-    #: 95 % interval, or "".
+    #: 95% interval, or "".
     range: str
     rivals: tuple[Rival, ...]
 
@@ -71,7 +71,7 @@ def _range(figure: Figure, ours: ModelMetrics) -> str:
     if figure.field != "auc" or not ours.auc_interval:
         return ""
     low, high = ours.auc_interval
-    return f"95 % interval {low:.3f} to {high:.3f}"
+    return f"95% interval {low:.3f} to {high:.3f}"
 
 
 def _rival(figure: Figure, model: str, ours: float | None, theirs: float | None) -> Rival:
@@ -101,7 +101,7 @@ def _gain_check(decision: Decision) -> Check:
     assert decision.lower_bound is not None and decision.upper_bound is not None
     text = (
         f"Better: the gain in {METRICS[decision.metric]} over {NAMES[decision.reference]} is "
-        f"{decision.difference:+.4f}; at {100 * decision.confidence:g} % confidence it is above "
+        f"{decision.difference:+.4f}; at {100 * decision.confidence:g}% confidence it is above "
         f"{decision.lower_bound:+.4f} and below {decision.upper_bound:+.4f}. Above {decision.margin:g} is required."
     )
     return Check(decision.lower_bound > decision.margin, text)

@@ -40,9 +40,11 @@ class ColumnSummary:
 
 def splits(directory: str | Path, manifest: Manifest) -> list[SplitSummary]:
     label = next((column for column in manifest.columns if column.kind == "label"), None)
+    order = {"train": 0, "validation": 1, "test": 2}
+    names = sorted(manifest.splits, key=lambda name: order.get(name, len(order)))
     return [
-        SplitSummary(name, manifest.rows(name), _class_shares(Path(directory), files, label))
-        for name, files in manifest.splits.items()
+        SplitSummary(name, manifest.rows(name), _class_shares(Path(directory), manifest.splits[name], label))
+        for name in names
     ]
 
 

@@ -93,13 +93,13 @@ def calibration(evaluation: Evaluation) -> Markup:
 
 
 def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tuple[str, str]]) -> Markup:
-    """One line a slice: the new model with its 95 % interval, the others as marks; `worse` are flagged."""
+    """One line a slice: the new model with its 95% interval, the others as marks; `worse` are flagged."""
     metric = evaluation.slice_metric
     columns = list(dict.fromkeys(row.column for row in rows))
     lines: list[str | SliceMetrics] = []
     for column in columns:
         lines += [column, *(row for row in rows if row.column == column)]
-    figure = Figure((WIDTH_IN, 0.75 + 0.19 * len(lines)), layout="constrained")
+    figure = Figure((WIDTH_IN, 0.8 + 0.26 * len(lines)), layout="constrained")
     axes = figure.subplots()
     for y, item in enumerate(lines):
         if isinstance(item, SliceMetrics):
@@ -123,7 +123,7 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
     _slice_legend(axes, evaluation)
     names = ", ".join(columns)
     return render(
-        figure, "slices", f"{metric} with 95 % intervals for {len(rows)} slices by {names}; the table has the figures."
+        figure, "slices", f"{metric} with 95% intervals for {len(rows)} slices by {names}; the table has the figures."
     )
 
 

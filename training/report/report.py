@@ -102,12 +102,14 @@ def _environment() -> Environment:
 
 
 def _headline(manifest: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+    reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
     return {
         "title": task_name(measured.task),
         "manifest": manifest,
         "evaluation": measured,
         "decision": decision,
         "verdict": verdict(decision.promote, decision.reference) if decision else "",
+        "reason": reason[:1].upper() + reason[1:],
         "checks": cards.checks(decision) if decision else [],
         "cards": cards.cards(measured),
     }
@@ -159,7 +161,9 @@ def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
             "steps": f"{card.steps:,}",
             "trained on data": _short(card.data),
         },
-        "Training": {name: str(value) for name, value in sorted(card.config.items())},
+        "Training": {
+            name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")
+        },
         "Data": {
             "train months": manifest.train_months or "all",
             "test month": manifest.test_month or "none named",
