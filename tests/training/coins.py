@@ -1,0 +1,107 @@
+"""A task whose truth is known: biased coins, thrown on days that share their luck. For the evaluation's tests."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import nn
+
+from training import bundle
+from training.bundle import ModelCard, Point
+from training.data import manifest as manifests
+from training.data import prepare
+from training.task import Task
+
+DAYS = 20
+
+
+class Coin(nn.Module):
+    def __init__(self, classes: int, colours: int):
+        super().__init__()
+        self.slope = nn.Parameter(torch.arange(classes, dtype=torch.float32))
+        self.colour = nn.Embedding(colours, 1)
+        nn.init.zeros_(self.colour.weight)
+
+    def forward(self, batch):
+        tilt = batch["tilt"].nan_to_num() + self.colour(batch["colour"].long()).squeeze(1)
+        return tilt[:, None] * self.slope
+
+
+class Coins(Task):
+    """Options: `rows` a day; `sides`; `colours`; `only`, the one class of the test split; `plain`: no slices, no group;
+    `splits` to write; `logits` in place of probabilities."""
+
+    def __init__(self, options=None, **window):
+        super().__init__(options, **window)
+        self.classes = tuple("abcdefghij"[: self.options.get("sides", 2)])
+        plain = self.options.get("plain", False)
+        self.slices, self.group = ((), "") if plain else (("colour", "size"), "day")
+
+    def shards(self, data):
+        return list(range(DAYS))
+
+    def rows(self, shard, statistics):
+        splits = self.options.get("splits", ["train", "validation", "test"])
+        return {split: self.table(shard, index) for index, split in enumerate(splits)}
+
+    def table(self, day: int, split: int) -> pa.Table:
+        random, count = np.random.default_rng([day, split]), self.options.get("rows", 60)
+        tilt = random.normal(size=count)
+        chances = np.exp(np.outer(1.2 * tilt + random.normal(scale=0.5), np.arange(len(self.classes))))
+        chances /= chances.sum(axis=1, keepdims=True)
+        label = (random.random(count)[:, None] > chances.cumsum(axis=1)).sum(axis=1)
+        if split == 2 and "only" in self.options:
+            label[:] = self.options["only"]
+        tilt[0] = np.nan
+        return pa.table(
+            {
+                "row_id": np.arange(count) + 1_000_000 * split + 1_000 * day,
+                "day": np.full(count, day, np.int32),
+                "colour": random.choice(self.options.get("colours", ["blue", "red"]), count),
+                "tilt": pa.array(tilt, pa.float32()),
+                "size": pa.array(random.random(count), pa.float32()),
+                "label": label,
+            }
+        )
+
+    def model(self, data):
+        return Coin(len(self.classes), len(data.column("colour").values))
+
+    def loss(self, model, batch):
+        return nn.functional.cross_entropy(model(batch), batch["label"])
+
+    def predict(self, model, batch):
+        logits = model(batch)
+        return logits if self.options.get("logits") else logits.softmax(dim=1)
+
+
+class Dice(Coins):
+    """Another task with the same classes."""
+
+
+def dataset(directory: Path, **options: Any) -> Path:
+    prepare.prepare("coins:Coins", "", directory, options=options, workers=1)
+    return directory
+
+
+def trained(directory: Path, data: Path, *, slope: float = 1.2, task: str = "coins:Coins", **colours: float) -> Path:
+    """A model with this slope, and an effect on the tilt for each colour by name."""
+    manifest = manifests.load(data)
+    sides = manifest.options.get("sides", 2)
+    module = Coin(sides, len(manifest.column("colour").values))
+    with torch.no_grad():
+        module.slope.mul_(slope)
+        for name, effect in colours.items():
+            module.colour.weight[manifest.column("colour").values.index(name)] = effect
+    history = [
+        Point(step=s, epoch=s / 2, loss=1 / s, learning_rate=0.1 / s, validation_loss=1 / s if s % 2 else None)
+        for s in range(1, 5)
+    ]
+    card = ModelCard(
+        task=task, options=manifest.options, columns=manifest.columns, data=manifest.fingerprint,
+        config={"seed": 0, "epochs": 2.0}, steps=4, parameters=4, history=tuple(history),
+    )  # fmt: skip
+    bundle.save(directory, module, card)
+    return directory

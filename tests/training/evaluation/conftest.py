@@ -1,0 +1,45 @@
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training.evaluation import predictions
+from training.evaluation.predictions import Header, Names
+
+
+def names(values) -> Names:
+    distinct, codes = np.unique(np.asarray(values).astype(str), return_inverse=True)
+    return Names(codes, tuple(distinct.tolist()))
+
+
+def table(probability) -> np.ndarray:
+    """(N,) of the second class -> (N, 2); tables as they are."""
+    probability = np.asarray(probability, np.float64)
+    return np.stack([1 - probability, probability], axis=1) if probability.ndim == 1 else probability
+
+
+@dataclass
+class Save:
+    """Writes predictions as `evaluate` would, from plain arrays."""
+
+    folder: Path
+
+    def __call__(self, label, challenger, *, champion=None, baseline=None, group=None, **slices) -> Path:
+        scored = {"challenger": challenger, "champion": champion, "baseline": baseline}
+        models = {name: table(p) for name, p in scored.items() if p is not None}
+        sides = models["challenger"].shape[1]
+        header = Header(
+            task="m:T", split="test", classes=tuple("abcdefghij"[:sides]), models=tuple(models),
+            group="" if group is None else "day", slices=tuple(slices),
+        )  # fmt: skip
+        batch = {"row_id": np.arange(len(label)), "label": np.asarray(label), **models}
+        batch |= {name: names(values) for name, values in slices.items()}
+        batch |= {} if group is None else {"group": names(group)}
+        predictions.write(self.folder, header, [batch])
+        return self.folder
+
+
+@pytest.fixture
+def save(tmp_path):
+    return Save(tmp_path / "evaluation")
