@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any, Literal
 
+import google_crc32c
 from pydantic import BaseModel, ConfigDict
 
 from training.errors import UserError
@@ -64,7 +65,21 @@ class Manifest(Frozen):
         return manifest_name(self.run, self.step)
 
     def encode(self) -> bytes:
-        return (json.dumps(self.model_dump(), sort_keys=True) + "\n").encode()
+        """JSON whose first field is the checksum of all that follows it."""
+        body = (json.dumps(self.model_dump(), sort_keys=True) + "\n").encode()[1:]
+        return _prefix(body) + body
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Manifest":
+        """Raises ValueError if a bit is not as it was written."""
+        body = data[len(_prefix(b"")) :]
+        if not data.startswith(_prefix(body)):
+            raise ValueError("the checksum differs")
+        return cls.model_validate_json(b"{" + body)
+
+
+def _prefix(body: bytes) -> bytes:
+    return b'{"crc32c": "%08x", ' % google_crc32c.value(body)
 
 
 def manifest_name(run: int, step: int) -> str:

@@ -26,7 +26,7 @@ def committed(store: DiskStore, run: int) -> list[str]:
 def read_manifest(store: DiskStore, name: str) -> Manifest:
     """Raises Damaged if it cannot be read, or describes another checkpoint than its name."""
     try:
-        manifest = Manifest.model_validate_json(store.read(name))
+        manifest = Manifest.decode(store.read(name))
     except (OSError, ValueError) as error:
         raise Damaged(f"{name} cannot be read ({type(error).__name__})") from None
     if manifest.name != name:

@@ -1,0 +1,145 @@
+"""Does training end with the same bits however often it is killed?
+
+    python -m benchmarks.chaos --seed 1 --kills 20 --nproc 2
+    python -m benchmarks.chaos --seed 1 --kills 6 --nproc 2,1,4     # another number of processes at every start
+
+Trains once undisturbed, then again while SIGKILL hits a random process of the run (the caller, its launcher, or a
+rank) at random moments drawn from the seed, with a restart after each. Compares model, optimizer state and learning
+curve. Useful time = what the undisturbed run spent in its steps, over the wall time of the disturbed one.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from benchmarks import machine
+
+EXPECTED_STARTUP_S = 4.0
+
+
+def command(data: Path, folder: Path, nproc: int, settings: list[str]) -> list[str]:
+    words = [sys.executable, "-m", "training", "train", str(data), "--model", str(folder / "model")]
+    words += ["--checkpoints", str(folder / "checkpoints"), "--nproc", str(nproc)]
+    return [*words, *(word for setting in settings for word in ("--set", setting))]
+
+
+def start(words: list[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def kill_one(process: "subprocess.Popen[str]", dice: random.Random) -> str:
+    """Kills a random process of the run; which it was, or "" if the run has ended by itself."""
+    try:
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        victim = dice.choice(family)
+        victim.kill()
+        return ["caller", "launcher"][family.index(victim)] if family.index(victim) < 2 else "rank"
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def orphans(folder: Path) -> list[int]:
+    """Processes of the run that still live seconds after it was killed."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        left = [p.pid for p in psutil.process_iter(["cmdline", "environ"]) if _belongs(p, folder)]
+        if not left:
+            return []
+        time.sleep(0.1)
+    return left
+
+
+def _belongs(process: psutil.Process, folder: Path) -> bool:
+    environment = process.info["environ"] or {}
+    return environment.get("CHAOS_RUN") == str(folder) and process.pid != psutil.Process().pid
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Checksums of what must not change: weights, card with learning curve, and the last checkpoint's state."""
+    from training.checkpoint import recovery
+    from training.checkpoint.disk import DiskStore
+
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
+    store = DiskStore(folder / "checkpoints")
+    manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
+    recovery.verify(store, manifest)
+    state = [[part.crc32c for part in manifest.parts], manifest.scalars, manifest.history]
+    return found | {"state": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
+
+
+def largest_difference(one: Path, other: Path) -> float:
+    """Between the weights of two models, over the largest weight of the same tensor."""
+    from safetensors.torch import load_file
+
+    first, second = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
+    return max(float((first[k] - second[k]).abs().max() / first[k].abs().max().clamp_min(1e-12)) for k in first)
+
+
+def disturbed(data: Path, folder: Path, worlds: list[int], settings: list[str], kills: int, seed: int) -> list[str]:
+    """Trains under fire, to the end; who was killed each time."""
+    dice, victims = random.Random(seed), []
+    for nproc in itertools.cycle(worlds):
+        process = start(command(data, folder, nproc, settings))
+        if len(victims) < kills:
+            time.sleep(dice.uniform(0, 2.5 * EXPECTED_STARTUP_S))
+            victims.append(kill_one(process, dice))
+        _, errors = process.communicate()
+        if left := orphans(folder):
+            raise SystemExit(f"orphans after killing {victims[-1]}: {left}")
+        if process.returncode == 0:
+            return victims
+        if len(victims) >= kills and process.returncode not in (1, -9):
+            raise SystemExit(errors)
+    return victims
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--nproc", default="2", help="processes; several numbers, such as 2,1,4, are taken in turn")
+    parser.add_argument("--data", type=Path, help="a prepared dataset; default: the flights")
+    parser.add_argument("--set", action="append", default=[], help="a training setting; repeatable")
+    given = parser.parse_args()
+    worlds = [int(word) for word in given.nproc.split(",")]
+    with tempfile.TemporaryDirectory() as scratch:
+        data = given.data or Path(scratch) / "data"
+        if not given.data:
+            subprocess.run([sys.executable, "-m", "training", "prepare", str(data)], check=True, capture_output=True)
+        report(Path(scratch), data, worlds, given)
+
+
+def report(scratch: Path, data: Path, worlds: list[int], given: argparse.Namespace) -> None:
+    os.environ["CHAOS_RUN"] = str(scratch / "disturbed")
+    settings = ["epochs=6", "microbatches=4", "checkpoint_every_s=1", *given.set]
+    reference, folder = scratch / "reference", scratch / "disturbed"
+    done = subprocess.run(command(data, reference, worlds[0], settings), capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    useful_s = json.loads(done.stdout)["seconds"]
+    began = time.monotonic()
+    victims = disturbed(data, folder, worlds, settings, given.kills, given.seed)
+    wall_s = time.monotonic() - began
+    print(machine.line())
+    print(
+        f"seed {given.seed}, processes {given.nproc}, {len(victims)} kills: {', '.join(v or 'late' for v in victims)}"
+    )
+    print(f"useful step time {useful_s:.1f} s / wall time {wall_s:.1f} s = {useful_s / wall_s:.2f}")
+    same = {name: fingerprint(reference)[name] == value for name, value in fingerprint(folder).items()}
+    print("bit-identical: " + ", ".join(f"{name} {'yes' if equal else 'NO'}" for name, equal in sorted(same.items())))
+    print(f"largest relative difference of a weight: {largest_difference(reference, folder):.2e}")
+    raise SystemExit(0 if all(same.values()) or len(set(worlds)) > 1 else 1)
+
+
+if __name__ == "__main__":
+    main()
