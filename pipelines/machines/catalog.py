@@ -162,7 +162,10 @@ def machine(name: str) -> Machine:
     """The machine of that name; raises UnknownMachine with the nearest name."""
     found = machines().get(name)
     if found is None:
-        raise UnknownMachine(f"No machine is called '{name}'. {nearest(name, machines())}")
+        from pipelines.machines.nearest import nearest_machine
+
+        near = nearest_machine(name, has_gpu=False)
+        raise UnknownMachine(f"No machine is called '{name}'. {f'Nearest: {near}.' if near else nearest(name, ())}")
     return found
 
 

@@ -147,6 +147,7 @@ def _none_left(
     offered: list[tuple[Machine, str | None, int]], as_of: date, name: str, plain_step: bool,
 ) -> None:  # fmt: skip
     """Raises with the first reason for which no machine is left."""
+    refuse(provisioning.region_known(region), f"{name} runs in {region}")
     asked = f"{name} asks for {_needs(request, accelerator)} in {region}"
     count = request.count or 1
     if offered and accelerator:

@@ -210,7 +210,7 @@ class Job:
             fix = f"Start it with torchrun --nproc_per_node={asked.count}."
             self.judgement.say(self.step, at, "GPU022", text, fix)
         if asked.machine is not None and asked.machine.nccl and "NCCL_P2P_LEVEL" not in env:
-            text = f"On {asked.machine.name} NCCL's peer-to-peer traffic crosses the sockets."
+            text = f"On {asked.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
             self.judgement.say(self.step, body, "GPU022", text, f"Set {asked.machine.nccl} in env.")
         text = f"{asked.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
         fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."

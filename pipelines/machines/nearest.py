@@ -81,6 +81,7 @@ def _distance(row: Combination, machine: str | None, wanted: str | None, count: 
         accelerator != wanted,
         gap + (0.5 if offered < count else 0),
         name != machine,
+        asked is not None and name.rsplit("-", 1)[0] != asked.name.rsplit("-", 1)[0],
         _size_gap(candidate, asked),
         candidate.vcpu,
     )

@@ -40,13 +40,13 @@ def problems(
 
 
 def machine_for(vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int) -> Machine | None:
-    """The smallest machine with the accelerator that meets both limits, which Vertex AI is taken to choose."""
+    """The closest machine with the accelerator that meets both limits, which Vertex AI is taken to choose."""
     if not accelerator or not count:
         if vcpu is None and memory_gb is None:
             return catalog.machine(DEFAULT_MACHINE)
         general = [row for row in catalog.machines().values() if row.family in _FAMILIES]
-        return _smallest(general, vcpu, memory_gb)
-    return _smallest([row for row in _having(accelerator, count) if _can_be_asked(row)], vcpu, memory_gb)
+        return _closest(general, vcpu, memory_gb)
+    return _closest([row for row in _having(accelerator, count) if _can_be_asked(row)], vcpu, memory_gb)
 
 
 def vcpu_of(value: object) -> float | None:
@@ -90,7 +90,7 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
         why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {listed(first.provisioning)} only"
         text = f"{count} x {accelerator} needs {first.name}, which {why}: a plain step cannot get it."
         return [Problem("GPU014", "accelerator", text, "Run it as a custom job with that machine type.")]
-    if _smallest(reachable, vcpu, memory_gb) is None:
+    if _closest(reachable, vcpu, memory_gb) is None:
         best = max(reachable, key=lambda row: (row.vcpu, row.memory_gb))
         text = f"No machine with {count} x {accelerator} has {_wanted(vcpu, memory_gb)}."
         near = describe((best.name, accelerator, count))
@@ -113,13 +113,13 @@ def _can_be_asked(row: Machine) -> bool:
     return row.vcpu <= MAX_VCPU and "standard" in row.provisioning
 
 
-def _smallest(rows: list[Machine], vcpu: float | None, memory_gb: float | None) -> Machine | None:
-    # '16Gi' on a machine of 16 GB is what authors mean: Google's GB are GiB, so a limit within 7.4 % fits. So does
-    # the most that can be asked for (624 GB), on machines that have more.
+def _closest(rows: list[Machine], vcpu: float | None, memory_gb: float | None) -> Machine | None:
+    # '16Gi' on a machine of 16 GB is what authors mean: Google's GB are GiB, so a limit within 7.4 % fits.
     def fits(row: Machine) -> bool:
         return (vcpu or 0) <= row.vcpu and (memory_gb or 0) <= row.memory_gb * 1.0738
 
-    def size(row: Machine) -> tuple[float, ...]:
-        return (row.vcpu, row.memory_gb, _FAMILIES.index(row.family) if row.family in _FAMILIES else 0)
+    def distance(row: Machine) -> tuple[float, ...]:
+        gap = abs(row.memory_gb - memory_gb) if memory_gb else row.memory_gb
+        return (row.vcpu, gap, _FAMILIES.index(row.family) if row.family in _FAMILIES else 0)
 
-    return min((row for row in rows if fits(row)), key=size, default=None)
+    return min((row for row in rows if fits(row)), key=distance, default=None)
