@@ -6,17 +6,18 @@ microbatch nor on how many ranks there are, and each rank can save its share of 
 """
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
+
+from training.gradients import RingSum, TreeSum
 
 
 class MovingBuffers:
     """The changing buffers of a model; found by comparing them before and after a forward pass."""
 
-    def __init__(self, module: nn.Module, before: dict[str, Tensor]):
-        changed = [buffer for name, buffer in module.named_buffers() if not torch.equal(buffer, before[name])]
-        self.buffers = changed
-        self.means = [buffer for buffer in changed if buffer.is_floating_point()]
+    def __init__(self, module: nn.Module, before: dict[str, Tensor], total: RingSum | TreeSum):
+        self.buffers = [b for name, b in module.named_buffers() if not torch.equal(b, before[name])]
+        self.means = [buffer for buffer in self.buffers if buffer.is_floating_point()]
+        self.sum = total
         with torch.no_grad():
             for name, buffer in module.named_buffers():
                 buffer.copy_(before[name])
@@ -24,7 +25,6 @@ class MovingBuffers:
     def begin_step(self) -> None:
         if self.buffers:
             self.start = [buffer.clone() for buffer in self.buffers]
-            self.sums = [torch.zeros_like(buffer) for buffer in self.means]
 
     def begin_microbatch(self) -> None:
         if self.buffers:
@@ -32,13 +32,11 @@ class MovingBuffers:
 
     def end_microbatch(self, share: float) -> None:
         if self.means:
-            torch._foreach_add_(self.sums, self.means, alpha=share)
+            self.sum.add(torch.cat([buffer.reshape(-1) for buffer in self.means]) * share)
 
     def end_step(self) -> None:
         """Counters, which are whole numbers, moved alike in every microbatch."""
-        if not self.means:
-            return
-        flat = torch.cat([value.reshape(-1) for value in self.sums])
-        dist.all_reduce(flat)
-        for buffer, value in zip(self.means, flat.split([b.numel() for b in self.means]), strict=True):
-            buffer.copy_(value.view_as(buffer))
+        if self.means:
+            values = self.sum.total().split([buffer.numel() for buffer in self.means])
+            for buffer, value in zip(self.means, values, strict=True):
+                buffer.copy_(value.view_as(buffer))

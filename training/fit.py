@@ -113,6 +113,11 @@ def _argument(
             f"microbatches={dealt} cannot be dealt to {world_size} processes: each needs at least one. "
             f"Take at most {dealt} processes, or at least {world_size} microbatches."
         )
+    if config.exact and (dealt & (dealt - 1) or world_size & (world_size - 1)):
+        raise UserError(
+            f"exact=true needs powers of two, not {dealt} microbatches on {world_size} processes: "
+            "set microbatches to 4, 8, 16... and take 1, 2, 4, 8... processes."
+        )
     chosen = config.mathematical() | {"task": tasks.spec(config.task), "options": prepared.options}
     settings = {"config": chosen | {"microbatches": dealt}, "microbatches": dealt, "data": prepared.fingerprint,
                 "samples": samples}  # fmt: skip

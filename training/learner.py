@@ -3,7 +3,6 @@
 The arithmetic of a step depends on its number alone (`training.order`), never on what ran before in the process.
 """
 
-import contextlib
 import os
 import random
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from training import bundle, gradients
 from training.buffers import MovingBuffers
 from training.checkpoint import state
 from training.config import TrainConfig
@@ -30,29 +29,22 @@ class Learner:
     """A task's model in training on one rank."""
 
     def __init__(self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range):
-        self.task, self.config, self.plan, self.rank, self.dealt = task, config, plan, rank, dealt
+        self.task, self.data, self.config, self.plan, self.rank, self.dealt = task, data, config, plan, rank, dealt
         make_deterministic(config.deterministic)
         seed_everything(seed_of(config.seed, "model"))
         self.module: nn.Module = task.model(data).to(rank.device)
-        self.model = self._wrapped()
+        if config.compile:
+            self.module.compile()
+        self.bf16 = uses_bf16(config.precision, rank.device)
+        self.gradients = gradients.choose(self.module, config, rank, bf16=self.bf16)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        # DDP averages over the ranks; the step wants the sum of the microbatches' weighted means.
-        self.weights = [plan.share(number) * rank.world_size for number in dealt]
-        self.autocast = bf16(config.precision, rank.device)
-
-    def _wrapped(self) -> nn.Module:
-        if self.config.compile:
-            self.module.compile()
-        if self.rank.world_size == 1 or not any(p.requires_grad for p in self.module.parameters()):
-            return self.module
-        return DistributedDataParallel(
-            self.module, device_ids=[self.rank.device] if self.rank.device.type == "cuda" else None,
-            gradient_as_bucket_view=True, forward_sync_buffers=False,
-        )  # fmt: skip
+        self.model: nn.Module = self.gradients.model
+        self.weights = [self.gradients.weight(plan.share(number)) for number in dealt]
+        self.autocast = torch.autocast(rank.device.type, torch.bfloat16, enabled=self.bf16)
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -63,7 +55,8 @@ class Learner:
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         self._backward(0, self.dealt.start, batch, 1.0)
         self.optimizer.zero_grad()
-        self.buffers = MovingBuffers(self.module, before)
+        total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
+        self.buffers = MovingBuffers(self.module, before, total)
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
         """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars."""
@@ -71,10 +64,11 @@ class Learner:
         self.buffers.begin_step()
         for number, weight in zip(self.dealt, self.weights, strict=True):
             self.buffers.begin_microbatch()
-            with self._joint(number == self.dealt.stop - 1):
+            with self.gradients.microbatch(last=number == self.dealt.stop - 1):
                 losses.append(self._backward(step, number, next(batches), weight))
             self.buffers.end_microbatch(self.plan.share(number))
         self.buffers.end_step()
+        self.gradients.end_step()
         if self.config.clip_norm:
             nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
         factor = learning_rate_factor(step, self.plan.steps, self.config.warmup_fraction)
@@ -83,13 +77,6 @@ class Learner:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return losses
-
-    def _joint(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Gradients cross processes once a step, with the last microbatch."""
-        if last or self.model is self.module:
-            return contextlib.nullcontext()
-        assert isinstance(self.model, DistributedDataParallel)
-        return self.model.no_sync()
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: float) -> Tensor:
         seed_step(self.config.seed, step, microbatch, self.rank.device)
@@ -118,12 +105,28 @@ class Learner:
     def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
         state.restore(self.module, self.optimizer, tensors, scalars)
 
+    def finished(self) -> nn.Module:
+        """The trained model on the CPU, whole; every rank must call it."""
+        if self.config.strategy != "fsdp":
+            return self.module
+        weights = state.whole(self.module.state_dict())
+        module = self.task.model(self.data)
+        module.load_state_dict(weights)
+        return module
+
+    def take_weights(self, directory: str) -> None:
+        """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
+        module = self.task.model(self.data)
+        bundle.load_weights(directory, module)
+        state.take(self.module, module.state_dict())
+
 
 def make_deterministic(wanted: bool) -> None:
     """Same inputs, same bits: https://docs.pytorch.org/docs/stable/notes/randomness.html"""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(wanted)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a debugging aid that costs a pass over memory
+    # A debugging aid that costs a pass over all memory.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = not wanted
 
 
@@ -142,11 +145,10 @@ def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> No
         torch.cuda.default_generators[device.index].manual_seed(number)
 
 
-def bf16(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Autocast to bfloat16 if asked for, or if the GPU computes in it."""
-    if precision == "auto":
-        precision = "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(False) else "fp32"
-    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+def uses_bf16(precision: str, device: torch.device) -> bool:
+    """Whether the model computes in bfloat16: if asked for, or if left open and the GPU does it in hardware."""
+    capable = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return precision == "bf16" or (precision == "auto" and capable)
 
 
 def gather(values: list[float], length: int) -> Tensor:

@@ -81,7 +81,7 @@ class Trainer:
         first = self.plan.rows(0, 1, range(self.dealt.start, self.dealt.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
-            bundle.load_weights(self.config.warm_start, self.learner.module)
+            self.learner.take_weights(self.config.warm_start)
         found = self._newest()
         self.step = found.step if found else 0
         self.resumed_from = self.step
@@ -248,9 +248,10 @@ class Trainer:
     def _finish(self) -> dict[str, Any]:
         seconds = time.monotonic() - self.began
         self.writer.wait()
+        module = self.learner.finished()
         if not self.rank.leads:
             return {}
-        bundle.save(self.argument["model"], self.learner.module, self._card())
+        bundle.save(self.argument["model"], module, self._card())
         figures = self._figures(seconds)
         path = Path(self.argument["checkpoints"]) / "training.json"
         path.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")

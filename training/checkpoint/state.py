@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from safetensors.torch import load as load_safetensors
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from training.checkpoint.manifest import Manifest, Piece, Stored
@@ -20,6 +20,11 @@ _DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
+
+
+def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The full tensors on the CPU; every rank must call it if they are sharded."""
+    return {n: (t.full_tensor() if isinstance(t, DTensor) else t).detach().cpu() for n, t in tensors.items()}
 
 
 def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -42,19 +47,35 @@ def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
 
 def restore(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
     """Puts saved values into a model and optimizer of the same structure."""
-    model.load_state_dict(_below("model/", tensors))
+    take(model, _below("model/", tensors))
     names = _names(model)
     numbered = optimizer.state_dict()
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-    states = {number: _state(name, tensors, scalars) for number, name in enumerate(order)}
+    parameters = dict(model.named_parameters())
+    states = {number: _state(name, parameters[name], tensors, scalars) for number, name in enumerate(order)}
     numbered["state"] = {number: state for number, state in states.items() if state}
     for group, saved in zip(numbered["param_groups"], scalars["groups"], strict=True):
         group.update({key: _like(group.get(key), value) for key, value in saved.items()})
     optimizer.load_state_dict(numbered)
 
 
-def _state(name: str, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> dict[str, Any]:
-    return _below(f"optimizer/{name}/", tensors) | scalars["states"].get(name, {})
+def take(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Puts whole tensors into a model, sharded or not."""
+    current = model.state_dict()
+    model.load_state_dict({name: _placed(value, current[name]) for name, value in weights.items()})
+
+
+def _state(name: str, parameter: Tensor, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> dict[str, Any]:
+    found = _below(f"optimizer/{name}/", tensors)
+    return {key: _placed(value, parameter) for key, value in found.items()} | scalars["states"].get(name, {})
+
+
+def _placed(whole: Tensor, like: Tensor) -> Tensor:
+    """A copy of the saved tensor, cut as `like` is if that is sharded and of the same shape."""
+    if isinstance(like, DTensor) and like.shape == whole.shape:
+        on_device = whole.to(like.device_mesh.device_type)
+        return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
+    return whole.clone()
 
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
