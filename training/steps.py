@@ -65,7 +65,7 @@ def prepare(
     """Validates, splits and encodes the raw data into `destination`; returns its manifest."""
     from training.data.prepare import prepare as run
 
-    return run(task, data, destination, options=options, train_months=train_months, test_month=test_month)
+    return run(task, data, destination, options=whole(options or {}), train_months=train_months, test_month=test_month)
 
 
 @exits
@@ -126,6 +126,15 @@ def stable(path: str) -> str:
     Vertex Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>.
     """
     return re.sub(r"_-?\d{6,}(?=/[^/]+/?$)", "", path)
+
+
+def whole(value: Any) -> Any:
+    """The value with its whole numbers as integers: KFP hands every number in a JSON object over as a float."""
+    if isinstance(value, Mapping):
+        return {key: whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _check_decision(margin: float, confidence: float) -> None:
