@@ -40,7 +40,7 @@ class Job:
             return
         self._shape(pools)
         for index, pool in enumerate(pools):
-            if index == 0 or pool.value not in ({}, None):
+            if pool.value not in ({}, None):
                 self._pool(index, pool)
         timeout_s = self._schedule(bool(pools))
         self._flex_start()

@@ -36,7 +36,10 @@ def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False)
     if machine_type is None and nodes[combination.MACHINE].missing:
         judgement.malformed(step, nodes[combination.MACHINE], combination.MACHINE, "given")
         complete = False
-    found = _problems(judgement, machine_type, accelerator, count, nodes, serving)
+    unread = {name for name, node in nodes.items() if not node.known}
+    if count is None and count_node.value not in (None, ""):
+        unread.add(combination.COUNT)
+    found = _problems(judgement, machine_type, accelerator, count, unread, serving)
     for each in found:
         judgement.report(step, _place(each, nodes), each)
     machine = catalog.machines().get(machine_type or "")
@@ -46,11 +49,10 @@ def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False)
 
 def _problems(
     judgement: Judgement, machine_type: str | None, accelerator: str | None, count: int | None,
-    nodes: dict[str, Node], serving: bool,
+    unknown: set[str], serving: bool,
 ) -> list[Problem]:  # fmt: skip
     """As much as can be judged: parts that are not known are left out of the question."""
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
-    unknown = [name for name, node in nodes.items() if not node.known]
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator)
     if not unknown:

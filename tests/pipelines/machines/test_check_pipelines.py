@@ -1,0 +1,154 @@
+"""Compiled pipelines: every kind of task, values by default, by constant, and known only to the run."""
+
+import json
+from datetime import date
+from importlib.resources import files
+
+import pytest
+
+from pipelines.machines.check import check
+from pipelines.machines.documents import Document
+
+DAY = date(2026, 11, 20)
+
+
+@pytest.fixture(scope="module")
+def report(every_kind):
+    return check([every_kind[0]], as_of=DAY)
+
+
+def of(report, step):
+    return {(finding.rule, finding.severity) for finding in report.findings if finding.step == step}
+
+
+def rows(report, step):
+    return [
+        (row.machine_type, row.accelerator_type, row.accelerator_count, row.replicas, row.strategy)
+        for row in report.steps
+        if row.step == step
+    ]
+
+
+def test_plain_resources_are_read(report):
+    assert rows(report, "plain") == [("n1-standard-4", "NVIDIA_TESLA_T4", 1, 1, "STANDARD")]
+    assert of(report, "plain") == set()
+
+
+def test_a_wrong_count_of_a_plain_step_is_an_error(report):
+    assert ("GPU003", "error") in of(report, "plain-2")
+
+
+def test_a_default_of_a_pipeline_parameter_is_judged(report):
+    assert rows(report, "plain-3") == [("g2-standard-24", "NVIDIA_L4", 2, 1, "STANDARD")]
+    quota = next(finding for finding in report.findings if finding.step == "plain-3")
+    assert "default of the pipeline parameter 'gpu'" in quota.message
+    assert quota.field == "root.inputDefinitions.parameters.gpu.defaultValue"
+
+
+def test_a_parameter_without_default_is_not_checkable(report):
+    assert of(report, "plain-4") == {("GPU024", "note")}
+
+
+def test_a_wrapped_component_has_its_pools_in_the_default_of_an_input(report):
+    assert rows(report, "train") == [("g2-standard-24", "NVIDIA_L4", 2, 3, "SPOT")]
+
+
+def test_environment_on_the_wrapped_task_is_found_lost(report):
+    lost = next(finding for finding in report.findings if finding.rule == "GPU029")
+    assert lost.step == "train" and "LOST" in lost.message
+
+
+def test_literal_pools_are_read_with_their_placeholders(report):
+    assert rows(report, "custom-training-job") == [("g2-standard-8", "NVIDIA_L4", 1, 1, "STANDARD")]
+    assert ("GPU003", "error") in of(report, "custom-training-job-2")
+    assert rows(report, "custom-training-job-3") == [("n1-standard-4", None, 0, 1, "STANDARD")]
+
+
+def test_tuning_counts_the_trials_that_run_at_a_time(report):
+    assert rows(report, "hyperparameter-tuning-job") == [("n1-standard-4", "NVIDIA_TESLA_T4", 1, 2, "STANDARD")]
+
+
+def test_predictions_and_deployments_are_judged(report):
+    assert ("GPU003", "error") in of(report, "model-batch-predict")
+    assert rows(report, "model-deploy") == [("g2-standard-12", "NVIDIA_L4", 1, 1, "STANDARD")]
+
+
+def test_a_loop_item_is_not_checkable(report):
+    assert ("GPU024", "note") in of(report, "plain-5")
+    assert not any(severity == "error" for _, severity in of(report, "plain-5"))
+
+
+def test_yaml_gives_the_same_findings_as_json(every_kind, report):
+    other = check([every_kind[1]], as_of=DAY)
+    key = lambda finding: (finding.rule, finding.step, finding.field)  # noqa: E731
+    assert sorted(map(key, other.findings)) == sorted(map(key, report.findings))
+
+
+def test_json_and_yaml_lines_point_at_the_key(every_kind):
+    for path in every_kind:
+        lines = path.read_text().splitlines()
+        for finding in check([path], as_of=DAY).findings:
+            last = finding.path[-1] if isinstance(finding.path[-1], str) else ""
+            if last in ("accelerator_count", "defaultValue", "resourceCount"):
+                assert last in lines[finding.line - 1]
+
+
+def test_values_of_the_run_take_the_place_of_defaults(every_kind):
+    spec = json.loads(every_kind[0].read_text())
+    job = {"pipelineSpec": spec, "runtimeConfig": {"parameterValues": {"gpu": "NVIDIA_L5", "count": 1}}}
+    report = check([Document("job.json", job, json.dumps(job))], as_of=DAY)
+    assert ("GPU002", "error") in of(report, "plain-4")
+    wrong = next(finding for finding in report.findings if finding.step == "plain-4")
+    assert wrong.field == "runtimeConfig.parameterValues.gpu"
+
+
+def test_the_form_of_kfp_1_8_is_read():
+    payload = (
+        '{"display_name": "{{$.inputs.parameters[\'display_name\']}}", "job_spec": {"worker_pool_specs": '
+        "{{$.inputs.parameters['worker_pool_specs']}}}}"
+    )
+    pools = [
+        {"machineSpec": {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 8}}
+    ]
+    task = {
+        "componentRef": {"name": "comp-job"},
+        "inputs": {
+            "parameters": {
+                "worker_pool_specs": {"runtimeValue": {"constantValue": {"stringValue": json.dumps(pools)}}},
+                "display_name": {"runtimeValue": {"constantValue": {"stringValue": "x"}}},
+            }
+        },
+    }
+    inputs = {name: {"type": "STRING"} for name in ("worker_pool_specs", "display_name")}
+    spec = {
+        "pipelineSpec": {
+            "root": {"dag": {"tasks": {"job": task}}},
+            "components": {"comp-job": {"executorLabel": "e", "inputDefinitions": {"parameters": inputs}}},
+            "deploymentSpec": {"executors": {"e": {"container": {"image": "x:1", "args": ["--payload", payload]}}}},
+        }
+    }
+    report = check([Document("old.json", spec, json.dumps(spec))], as_of=DAY)
+    assert [finding.rule for finding in report.findings if finding.severity == "error"] == ["GPU003"]
+
+
+def google_pipelines():
+    root = files("google_cloud_pipeline_components")
+    return sorted(str(path) for path in root.rglob("*pipeline*.yaml")) + sorted(map(str, root.rglob("*pipeline.json")))
+
+
+@pytest.mark.parametrize("path", google_pipelines(), ids=lambda path: path.rsplit("/", 1)[-1])
+def test_googles_own_pipelines_have_no_error(path):
+    report = check([path], as_of=DAY)
+    assert report.steps and not report.unreadable
+    assert [finding for finding in report.findings if finding.severity == "error"] == []
+
+
+def test_a_large_spec_is_read(tmp_path):
+    spec = json.loads(
+        (files("google_cloud_pipeline_components") / "v1/automl/tabular/deprecated/default_pipeline.json").read_text()
+    )
+    spec["padding"] = ["x" * 100] * 100_000
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps(spec))
+    assert path.stat().st_size > 10_000_000
+    assert check([path], as_of=DAY).exit_code == 0
