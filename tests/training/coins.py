@@ -30,8 +30,9 @@ class Coin(nn.Module):
 
 
 class Coins(Task):
-    """Options: `rows` a day; `sides`; `colours`; `only`, the one class of the test split; `plain`: no slices, no group;
-    `splits` to write; `logits` in place of probabilities."""
+    """Options: `rows` a day, `sides`, `colours`, and `splits` to write; `plain`, without slices and group;
+    `only`, the one class of a split by its number; `logits`, predicted in place of probabilities.
+    """
 
     def __init__(self, options=None, **window):
         super().__init__(options, **window)
@@ -52,8 +53,8 @@ class Coins(Task):
         chances = np.exp(np.outer(1.2 * tilt + random.normal(scale=0.5), np.arange(len(self.classes))))
         chances /= chances.sum(axis=1, keepdims=True)
         label = (random.random(count)[:, None] > chances.cumsum(axis=1)).sum(axis=1)
-        if split == 2 and "only" in self.options:
-            label[:] = self.options["only"]
+        if self.options.get("only", {}).get(str(split)) is not None:
+            label[:] = self.options["only"][str(split)]
         tilt[0] = np.nan
         return pa.table(
             {

@@ -4,7 +4,8 @@ Promote if all three hold:
 
 1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in AUC for two
    classes, else in log loss (also where one class is absent). Groups of rows are resampled, see `comparison`.
-2. Calibrated: the calibration error has not grown by more than `CALIBRATION_TOLERANCE`, or the growth may be chance.
+2. Calibrated: the calibration error, without what sampling noise adds to it, has not grown by more than
+   `CALIBRATION_TOLERANCE`, or the growth may be chance.
 3. Fair: no slice has a significantly higher log loss (one-sided, robust to groups, Holm over all slices).
 
 Without a champion the baseline is the one to beat. The first is the claim, so it carries the burden of proof; the
@@ -30,8 +31,8 @@ __all__ = ["Decision", "decide"]
 
 #: The model to beat, the first that was scored.
 RIVALS: tuple[Reference, ...] = ("champion", "baseline")
-#: One percentage point: about what a perfect model shows by chance when a bin holds 2,000 rows
-#: (sqrt(2 / pi) * sqrt(.3 * .7 / 2000) = .008), and too small to change what anybody does with a rate.
+#: One percentage point: the chance error of one bin of 2,000 rows is as large (sqrt(.3 * .7 / 2000) = .010), and
+#: nobody acts on a rate of 31% otherwise than on one of 30%.
 CALIBRATION_TOLERANCE = 0.01
 #: Fewer groups than this cannot carry a bootstrap or a robust standard error:
 #: Cameron, Gelbach & Miller 2008, https://doi.org/10.1162/rest.90.3.414, find tests far off at 5 and 10.
@@ -124,12 +125,18 @@ def _loss_with_replicates(
 def _calibration(
     data: Predictions, reference: Reference, weights_RG: np.ndarray, rows: Blocks, confidence: float
 ) -> CalibrationCheck:
-    tables = data.probabilities["challenger"], data.probabilities[reference]
-    ours, theirs = (metrics.scores(data.label, table).calibration_error for table in tables)
-    our_R, their_R = (comparison.calibration_replicates(weights_RG, data.label, t, rows) for t in tables)
-    growth = comparison.interval(ours - theirs, our_R - their_R, rows.count, confidence)
-    worse = growth.estimate > CALIBRATION_TOLERANCE and growth.low > 0
-    return CalibrationCheck(challenger=ours, reference=theirs, lower_bound=growth.low, worse=worse)
+    everything = np.ones((1, rows.count))
+    squares, replicates = [], []
+    for table in (data.probabilities["challenger"], data.probabilities[reference]):
+        plain = float(comparison.calibration_replicates(everything, data.label, table, rows)[0])
+        plain_R = comparison.calibration_replicates(weights_RG, data.label, table, rows)
+        square, square_R = comparison.without_noise(plain, plain_R)
+        squares.append(square)
+        replicates.append(square_R)
+    ours, theirs = (max(0.0, square) ** 0.5 for square in squares)
+    growth = comparison.interval(squares[0] - squares[1], replicates[0] - replicates[1], rows.count, confidence)
+    worse = ours - theirs > CALIBRATION_TOLERANCE and growth.low > 0
+    return CalibrationCheck(challenger=ours, reference=theirs, squares_lower_bound=growth.low, worse=worse)
 
 
 def _slices(data: Predictions, reference: Reference, confidence: float) -> tuple[SliceCheck, ...]:

@@ -13,11 +13,12 @@ Reference = Literal["champion", "baseline"]
 
 
 class CalibrationCheck(Frozen):
-    """Expected calibration errors, and the lower bound of their difference."""
+    """Root mean square differences of predicted and observed rates, without what sampling noise adds to them."""
 
     challenger: float
     reference: float
-    lower_bound: float
+    #: Lower confidence bound of the growth of the square.
+    squares_lower_bound: float
     worse: bool
 
 

@@ -87,8 +87,6 @@ def _row_counts(manifest: Manifest) -> str:
 
 def _baseline(data: str | Path, manifest: Manifest, task: Task) -> tuple[baselines.Baseline | None, tuple[str, ...]]:
     """The baseline if one can be fitted, and what a reader must know about it."""
-    if not manifest.rows("train"):
-        return None, ("No baseline: the dataset has no train split.",)
     try:
         fitted = baselines.fit(manifest, open_rows(data, "train"), task)
     except ValueError as error:

@@ -60,7 +60,7 @@ def _doubts(decision: Decision) -> str:
         above = f" above {decision.margin:g}" if decision.margin else ""
         doubts.append(f"that is no evidence of a gain{above}")
     if check.worse:
-        doubts.append(f"its calibration error is {check.challenger:.1%} against {check.reference:.1%}")
+        doubts.append(f"its rates are off by {check.challenger:.1%} against {check.reference:.1%}")
     if worse:
         shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
         doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")

@@ -111,7 +111,7 @@ def _calibration_check(decision: Decision) -> Check:
     assert decision.reference and decision.calibration
     check = decision.calibration
     text = (
-        f"Calibrated: predicted rates are off by {check.challenger:.1%} on average, "
+        f"Calibrated: beyond chance, predicted rates are off by {check.challenger:.1%}, "
         f"against {check.reference:.1%} of {NAMES[decision.reference]}."
     )
     return Check(not check.worse, text)

@@ -34,7 +34,9 @@ def test_replicates_with_every_block_once_give_the_plain_figures():
     label = (random.random(300) < second**2).astype(np.int64)
     table, once, rows = np.stack([1 - second, second], axis=1), np.ones((1, 7)), Blocks(block, 7)
     plain = metrics.scores(label, table)
-    assert comparison.calibration_replicates(once, label, table, rows)[0] == pytest.approx(plain.calibration_error)
+    bins = metrics.calibration_bins(second, label)
+    squares = sum(b.rows * (b.predicted - b.observed) ** 2 for b in bins) / 300
+    assert comparison.calibration_replicates(once, label, table, rows)[0] == pytest.approx(squares)
     assert comparison.mean_replicates(once, metrics.row_losses(label, table), rows)[0] == pytest.approx(plain.loss)
 
 
@@ -77,6 +79,22 @@ def test_rows_that_share_their_day_widen_the_interval():
         bounds = comparison.interval(values.mean(), replicates, rows.count, 0.95)
         widths.append(bounds.high - bounds.low)
     assert widths[1] > 3 * widths[0]
+
+
+def test_a_perfectly_calibrated_model_is_off_by_nothing_once_noise_is_removed():
+    random, once = np.random.default_rng(6), np.ones((1, 250))
+    weights = comparison.resample(250, 500)
+    found = []
+    for _ in range(60):
+        second = random.random(1_000)
+        label = (random.random(1_000) < second).astype(np.int64)
+        table, rows = np.stack([1 - second, second], axis=1), comparison.blocks(None, 1_000)
+        plain = comparison.calibration_replicates(once, label, table, rows)[0]
+        replicates = comparison.calibration_replicates(weights, label, table, rows)
+        found.append((plain, comparison.without_noise(plain, replicates)[0]))
+    plain, corrected = np.mean(found, axis=0)
+    assert plain > 0.0015  # 15 bins of 67 rows
+    assert abs(corrected) < 0.0004
 
 
 def test_the_interval_of_few_blocks_is_as_wide_as_students():

@@ -1,0 +1,183 @@
+import json
+
+import numpy as np
+import pytest
+
+from training.errors import UserError
+from training.evaluation import comparison, decision, metrics
+from training.evaluation.decide import decide
+
+DAYS, ROWS_A_DAY = 30, 40
+
+
+def logistic(value):
+    return 1 / (1 + np.exp(-value))
+
+
+def flights(random, *, skills=(1.0, 1.0), day_skill=0.0, days=DAYS, rows=ROWS_A_DAY):
+    """Labels, the day of each row, and one probability per model.
+
+    A model sees the signal by its skill, which differs from day to day by `day_skill`: that is what makes the
+    rows of a day dependent in a paired comparison.
+    """
+    day = np.repeat(np.arange(days), rows)
+    signal = random.normal(size=len(day))
+    label = (random.random(len(day)) < logistic(1.5 * signal)).astype(np.int64)
+    noises = [random.normal(size=len(day)) for _ in skills]
+    skilled = [skill + day_skill * random.normal(size=days)[day] for skill in skills]
+    return label, day, [logistic(s * signal + 0.7 * e) for s, e in zip(skilled, noises, strict=True)]
+
+
+def test_a_clearly_better_model_is_promoted(save):
+    label, day, (new, old) = flights(np.random.default_rng(0), skills=(1.5, 0.4))
+    folder = save(label, new, champion=old, group=day, origin=np.where(day % 2, "JFK", "LGA"))
+    result = decide(folder)
+    assert result.promote and result.reason.startswith("Promote: on the same 1,200 rows in 30 groups (by day) AUC is")
+    assert f"{metrics.auc(label, np.stack([1 - new, new], axis=1)):.4f}" in result.reason
+    assert result.lower_bound < result.difference < result.upper_bound
+    assert decision.load(folder) == result
+
+
+def test_an_identical_model_is_not_promoted(save):
+    label, day, (new, _) = flights(np.random.default_rng(1))
+    result = decide(save(label, new, champion=new, group=day))
+    assert not result.promote and result.difference == 0
+    assert "no difference" in result.reason and result.reason.startswith("Keep the champion")
+
+
+def test_a_worse_model_is_not_promoted(save):
+    label, day, (new, old) = flights(np.random.default_rng(2), skills=(0.4, 1.5))
+    result = decide(save(label, new, champion=old, group=day))
+    assert not result.promote and result.upper_bound < 0
+
+
+def test_without_a_champion_the_baseline_is_the_one_to_beat(save):
+    label, day, (new, old) = flights(np.random.default_rng(3), skills=(1.5, 0.4))
+    result = decide(save(label, new, baseline=old, group=day))
+    assert result.promote and result.reference == "baseline"
+    assert "there is no champion yet" in result.reason and "logistic-regression baseline" in result.reason
+
+
+def test_with_a_champion_the_baseline_does_not_count(save):
+    label, day, (new, old) = flights(np.random.default_rng(4), skills=(1.5, 0.4))
+    result = decide(save(label, new, champion=new, baseline=old, group=day))
+    assert not result.promote and result.reference == "champion"
+
+
+def test_with_nothing_to_beat_nothing_is_promoted(save):
+    label, day, (new, _) = flights(np.random.default_rng(5))
+    assert "neither a champion nor a baseline" in decide(save(label, new, group=day)).reason
+
+
+def test_too_few_groups_are_no_evidence(save):
+    label, day, (new, old) = flights(np.random.default_rng(6), skills=(3.0, 0.1), days=4, rows=300)
+    result = decide(save(label, new, champion=old, group=day))
+    assert not result.promote and "only 4 groups" in result.reason
+    assert decide(save(label, new, champion=old)).promote  # as independent rows they would be
+
+
+@pytest.mark.parametrize("margin, promote", [(0.02, True), (0.5, False), (-0.1, True)])
+def test_the_margin_is_what_the_lower_bound_must_exceed(save, margin, promote):
+    label, day, (new, old) = flights(np.random.default_rng(7), skills=(1.5, 0.4))
+    result = decide(save(label, new, champion=old, group=day), margin=margin)
+    assert result.promote is promote and (result.lower_bound > margin) is promote
+
+
+def test_a_negative_margin_admits_an_equal_model(save):
+    label, day, (new, _) = flights(np.random.default_rng(8))
+    result = decide(save(label, new, champion=new, group=day), margin=-0.01)
+    assert result.promote and "within the margin of -0.01" in result.reason
+
+
+def test_a_better_but_badly_calibrated_model_is_kept_back(save):
+    label, day, (new, old) = flights(np.random.default_rng(9), skills=(2.0, 0.4), rows=100)
+    result = decide(save(label, new**4, champion=old, group=day))  # the same ranking, far too timid
+    assert result.lower_bound > 0 and result.calibration.worse and not result.promote
+    assert "rates are off by" in result.reason
+
+
+def test_a_slice_that_suffers_is_a_veto_and_is_named(save):
+    random = np.random.default_rng(10)
+    label, day, (new, old) = flights(random, skills=(1.6, 0.5), rows=100)
+    origin = np.where(random.random(len(label)) < 0.1, "JFK", "LGA")
+    hurt = np.where(origin == "JFK", logistic(-2 * np.log(new / (1 - new))), new)  # the wrong way round at JFK
+    result = decide(save(label, hurt, champion=old, group=day, origin=origin))
+    assert result.lower_bound > 0 and not result.promote
+    assert [(s.column, s.value) for s in result.worse_slices] == [("origin", "JFK")]
+    assert "origin JFK" in result.reason
+
+
+def test_small_slices_are_listed_and_not_tested(save):
+    label, day, (new, old) = flights(np.random.default_rng(11), skills=(1.5, 0.4))
+    origin = np.where(np.arange(len(label)) < 99, "rare", "LGA")
+    one_day = np.where(day < 9, "few days", "rest")
+    result = decide(save(label, new, champion=old, group=day, origin=origin, week=one_day))
+    assert [s.value for s in result.untested_slices] == ["rare", "few days"]
+    assert [s.value for s in result.tested_slices] == ["LGA", "rest"]
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_with_one_class_the_log_loss_decides(save, only):
+    label = np.full(400, only)
+    random = np.random.default_rng(12)
+    good, bad = 0.8 + 0.1 * random.random(400), 0.4 + 0.1 * random.random(400)
+    good, bad = (good, bad) if only else (1 - good, 1 - bad)
+    result = decide(save(label, good, champion=bad))
+    assert result.promote and result.metric == "loss" and "log loss" in result.reason
+
+
+def test_with_many_classes_the_log_loss_decides(save):
+    random = np.random.default_rng(13)
+    truth = random.dirichlet(np.ones(4), 800)
+    label = (random.random(800)[:, None] > truth.cumsum(axis=1)).sum(axis=1)
+    dull = np.full((800, 4), 0.25)
+    result = decide(save(label, truth, champion=dull))
+    assert result.promote and result.metric == "loss"
+    assert result.difference == pytest.approx(result.reference_value - result.challenger_value)
+    assert not decide(save(label, dull, champion=truth)).promote
+
+
+def test_a_decision_is_the_same_when_made_again(save):
+    label, day, (new, old) = flights(np.random.default_rng(14), skills=(1.2, 0.9))
+    folder = save(label, new, champion=old, group=day)
+    assert decide(folder) == decide(folder)
+    assert json.loads((folder / "decision.json").read_text())["reason"]
+
+
+@pytest.mark.parametrize("wrong", [{"confidence": 0.5}, {"confidence": 95}, {"margin": 3.0}, {"margin": float("nan")}])
+def test_arguments_out_of_range_are_refused(save, wrong):
+    label, day, (new, old) = flights(np.random.default_rng(15))
+    folder = save(label, new, champion=old, group=day)
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        decide(folder, **wrong)
+    assert decision.load(folder) is None
+
+
+def test_a_perfect_model_is_not_blamed_for_the_noise_in_small_bins(save):
+    random = np.random.default_rng(17)
+    truth = random.random(600)
+    label = (random.random(600) < truth).astype(np.int64)
+    result = decide(save(label, truth, champion=np.full(600, label.mean())))  # a constant: one bin, no noise
+    assert result.promote and not result.calibration.worse
+
+
+def test_equal_models_are_promoted_by_luck_about_one_time_in_twenty():
+    """300 pairs of equally good models, each better on other days. The bound on the rate is .05 plus 3 errors."""
+    random, weights = np.random.default_rng(16), comparison.resample(DAYS)
+    by_day = alone = 0
+    for _ in range(300):
+        label, day, scores = flights(random, skills=(1.0, 1.0), day_skill=0.8)
+        rows = comparison.Blocks(day, DAYS)
+        values = [metrics.auc(label, np.stack([1 - s, s], axis=1)) for s in scores]
+        replicates = [comparison.auc_replicates(weights, label == 1, s, rows) for s in scores]
+        difference = values[0] - values[1]
+        by_day += comparison.interval(difference, replicates[0] - replicates[1], DAYS, 0.95).low > 0
+        alone += difference - 1.645 * delong_error(label, *scores) > 0
+    assert 0.01 <= by_day / 300 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+    assert alone / 300 > 0.12  # DeLong takes the rows of a day for independent: twice and more what was promised
+
+
+def delong_error(label, first, second):
+    parts = [(s[label == 1][:, None] > s[label == 0]) for s in (first, second)]
+    wins = parts[0].astype(np.float64) - parts[1]
+    return np.sqrt(sum(np.var(wins.mean(axis=axis), ddof=1) / wins.shape[1 - axis] for axis in (0, 1)))

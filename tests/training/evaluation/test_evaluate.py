@@ -1,0 +1,139 @@
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.metrics import log_loss, roc_auc_score
+
+from training.errors import UserError
+from training.evaluation import measure
+from training.evaluation.decide import decide
+from training.evaluation.evaluate import evaluate
+
+
+@pytest.fixture
+def coins():
+    import coins
+
+    return coins
+
+
+@pytest.fixture
+def data(coins, tmp_path):
+    return coins.dataset(tmp_path / "data")
+
+
+@pytest.fixture
+def model(coins, data, tmp_path):
+    return coins.trained(tmp_path / "model", data)
+
+
+def test_the_figures_are_those_of_the_saved_predictions(coins, data, model, tmp_path):
+    champion = coins.trained(tmp_path / "champion", data, slope=0.2, red=2.0)
+    found = evaluate(data, model, tmp_path / "out", champion=str(champion))
+    table = pq.read_table(tmp_path / "out" / "predictions.parquet").to_pydict()
+    assert list(table) == ["row_id", "label", "group", "challenger", "champion", "baseline", "colour", "size"]
+    for name in ("challenger", "champion", "baseline"):
+        assert found.models[name].scores.auc == pytest.approx(roc_auc_score(table["label"], table[name]))
+        assert found.models[name].scores.loss == pytest.approx(log_loss(table["label"], table[name]))
+    assert found.scalars["champion_auc"] == found.models["champion"].scores.auc < found.scalars["auc"]
+    assert found.groups == coins.DAYS and set(table["colour"]) == {"blue", "red"}
+    red = next(s for s in found.slices if s.value == "red")
+    chosen = [i for i, colour in enumerate(table["colour"]) if colour == "red"]
+    labels, scores = (np.array(table[name])[chosen] for name in ("label", "challenger"))
+    assert (red.rows, red.base_rate) == (len(chosen), pytest.approx(labels.mean()))
+    assert red.models["challenger"].auc == pytest.approx(roc_auc_score(labels, scores))
+    assert red.interval[0] < red.models["challenger"].auc < red.interval[1]
+    assert len([s for s in found.slices if s.column == "size"]) == 5
+    assert sum(map(sum, found.confusion_matrix)) == found.rows == len(table["label"])
+    assert decide(tmp_path / "out").reference == "champion"
+
+
+def test_metrics_are_plain_json_and_read_back_the_same(data, model, tmp_path):
+    found = evaluate(data, model, tmp_path / "out")
+    text = (tmp_path / "out" / "metrics.json").read_text()
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["rows"] == found.rows
+    assert measure.load(tmp_path / "out") == found == measure.measure(tmp_path / "out")
+    assert [len(column) for column in found.roc_curve] == [len(found.roc_curve[0])] * 3
+
+
+def test_batches_of_any_size_give_the_same_figures(data, model, tmp_path):
+    first, second = (evaluate(data, model, tmp_path / str(n), batch_rows=n) for n in (7, 100_000))
+    assert first.scalars == pytest.approx(second.scalars, rel=1e-6)
+    assert [s.rows for s in first.slices] == [s.rows for s in second.slices]
+
+
+def test_a_champion_of_other_data_is_asked_by_value_not_by_code(coins, model, data, tmp_path):
+    older = coins.dataset(tmp_path / "older", colours=["amber", "red", "zinc"])  # red has another code there
+    champion = coins.trained(tmp_path / "champion", older, red=3.0, zinc=-9.0)
+    twin = coins.trained(tmp_path / "twin", data, red=3.0)
+    evaluate(data, twin, tmp_path / "out", champion=str(champion), baseline=False)
+    table = pq.read_table(tmp_path / "out" / "predictions.parquet").to_pydict()
+    assert table["champion"] == pytest.approx(table["challenger"])
+
+
+def test_many_classes_are_measured_too(coins, tmp_path):
+    data = coins.dataset(tmp_path / "data", sides=4)
+    found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
+    assert len(found.confusion_matrix) == 4 and found.slice_metric == "accuracy"
+    table = pq.read_table(tmp_path / "out" / "predictions.parquet")
+    probabilities = np.array(table["challenger"].to_pylist())
+    assert found.scalars["auc"] == pytest.approx(roc_auc_score(table["label"], probabilities, multi_class="ovr"))
+
+
+def test_a_task_without_slices_groups_and_validation(coins, tmp_path):
+    data = coins.dataset(tmp_path / "data", plain=True, splits=["train", "test"])
+    found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
+    assert (found.slices, found.group, found.groups) == ((), "", 0)
+
+
+def test_where_no_baseline_can_be_fitted_it_says_why(data, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.evaluation.baseline.MOST_ROWS", 1)
+    found = evaluate(data, model, tmp_path / "out")
+    assert list(found.models) == ["challenger"]
+    assert found.notes == ("No baseline: the train split has rows of one class only.",)
+
+
+def test_a_baseline_of_a_sample_says_so(data, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.evaluation.baseline.MOST_ROWS", 300)
+    found = evaluate(data, model, tmp_path / "out")
+    assert found.notes == ("The baseline was fitted on 300 of 1,200 train rows, evenly spaced.",)
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_a_test_split_of_one_class_has_no_auc_and_says_so(coins, tmp_path, only):
+    data = coins.dataset(tmp_path / "data", only={"2": only})
+    found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
+    assert found.roc_curve is None and "auc" not in found.scalars and found.scalars["loss"] > 0
+    assert f"no row of the test split is of class {'ba'[only]}" in found.notes[0]
+    assert decide(tmp_path / "out").metric == "loss"
+
+
+def refused(tmp_path, match, *arguments, **options):
+    with pytest.raises(UserError, match=match):
+        evaluate(*arguments, tmp_path / "out", **options)
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_what_cannot_be_evaluated_is_refused_and_nothing_is_written(coins, data, model, tmp_path):
+    refused(tmp_path, "it is not a finished, prepared dataset", tmp_path, model)
+    refused(tmp_path, "it is not a finished model", data, tmp_path)
+    refused(tmp_path, "the later split of .* has no rows; it has .*1,200 in test", data, model, split="later")
+    refused(tmp_path, "it is not a finished model", data, model, champion=str(tmp_path / "nobody"))
+
+
+def test_a_champion_that_cannot_be_compared_is_refused(coins, data, model, tmp_path):
+    other = coins.trained(tmp_path / "other", data, task="coins:Dice")
+    refused(tmp_path, "trained for coins:Dice, the new model for coins:Coins", data, model, champion=str(other))
+    three = coins.dataset(tmp_path / "three", sides=3)
+    older = coins.trained(tmp_path / "older", three)
+    refused(tmp_path, "predicts the classes a, b, c, the new model a, b", data, model, champion=str(older))
+
+
+def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
+    refused(tmp_path, "needs day, colour, tilt, size, which the data does not have", digits, model)
+
+
+def test_logits_in_place_of_probabilities_are_refused(coins, tmp_path):
+    data = coins.dataset(tmp_path / "data", logits=True)
+    refused(tmp_path, "Coins.predict must return probabilities", data, coins.trained(tmp_path / "model", data))

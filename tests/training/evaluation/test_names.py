@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from training.data.manifest import Column
+from training.errors import UserError
+from training.evaluation.names import MISSING, namer
+
+
+def named(column, values, **options):
+    names = namer(column, values, **options)(values)
+    return [names.values[code] for code in names.codes]
+
+
+def test_categories_are_named_by_their_values():
+    column = Column(name="c", kind="category", type="int32", values=("", "blue", "red"))
+    assert named(column, np.array([2, 0, 1])) == ["red", MISSING, "blue"]
+
+
+def test_few_numbers_keep_their_value_and_missing_ones_are_said_to_be():
+    column = Column(name="n", kind="number", type="float")
+    assert named(column, np.array([3.5, np.nan, 2.0, 3.5])) == ["3.5", MISSING, "2", "3.5"]
+
+
+def test_many_numbers_become_five_ranges_of_equal_mass():
+    column, values = Column(name="n", kind="number", type="float"), np.r_[np.arange(100.0), np.nan]
+    found, counts = np.unique(named(column, values), return_counts=True)
+    assert dict(zip(found, counts, strict=True))["0 to 19.8"] == 20
+    assert len(found) == 6 and MISSING in found
+
+
+def test_a_group_keeps_every_value_apart():
+    column, values = Column(name="day", kind="id", type="int32"), np.arange(15_000, 15_365)
+    assert named(column, values, whole=True) == [str(day) for day in values]
+
+
+def test_a_batch_is_named_like_the_whole():
+    column, values = Column(name="n", kind="number", type="float"), np.arange(100.0)
+    of_column = namer(column, values)
+    assert of_column(values[60:70]).values == of_column(values).values
+    np.testing.assert_array_equal(of_column(values[60:70]).codes, of_column(values).codes[60:70])
+
+
+def test_a_vector_names_nothing():
+    with pytest.raises(UserError, match="pixels is a vector"):
+        namer(Column(name="pixels", kind="vector", type="float", width=4), np.zeros((3, 4)))

@@ -1,0 +1,78 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from training.errors import UserError
+from training.evaluation import predictions
+from training.evaluation.predictions import Header, Names
+
+
+def header(**changes):
+    fields = {"task": "m:T", "split": "test", "classes": ("no", "yes"), "models": ("challenger",)}
+    return Header(**{**fields, **changes})
+
+
+def batch(first, count, classes=2):
+    random = np.random.default_rng(first)
+    return {
+        "row_id": np.arange(first, first + count),
+        "label": random.integers(0, classes, count),
+        "challenger": random.dirichlet(np.ones(classes), count).astype(np.float32),
+        "colour": Names(random.integers(0, 3, count), ("(missing)", "blue", "red")),
+        "group": Names(random.integers(0, 2, count), ("1", "2")),
+    }
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_what_is_written_in_batches_is_read_as_one(tmp_path, classes):
+    parts = [batch(0, 70, classes), batch(70, 30, classes)]
+    named = header(classes=tuple("abcde"[:classes]), group="day", slices=("colour",))
+    predictions.write(tmp_path, named, iter(parts))
+    data = predictions.read(tmp_path)
+    assert len(data) == 100 and data.header == named and data.binary is (classes == 2)
+    assert data.row_id.tolist() == list(range(100))
+    for name in ("label", "challenger"):
+        expected = np.concatenate([part[name] for part in parts])
+        found = data.label if name == "label" else data.probabilities[name]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    for found, name in ((data.slices["colour"], "colour"), (data.group, "group")):
+        expected = [part[name].values[code] for part in parts for code in part[name].codes]
+        assert [found.values[code] for code in found.codes] == expected
+
+
+def test_two_classes_are_one_plain_column(tmp_path):
+    part = batch(0, 10)
+    predictions.write(tmp_path, header(), [part])
+    table = pq.read_table(tmp_path / "predictions.parquet")
+    assert table.column_names == ["row_id", "label", "challenger"]
+    assert table["challenger"].to_numpy() == pytest.approx(part["challenger"][:, 1])
+
+
+@pytest.mark.parametrize("name", ["label", "champion", "group"])
+def test_a_slice_may_not_take_a_name_that_is_taken(tmp_path, name):
+    with pytest.raises(UserError, match=f"may not be called '{name}'"):
+        predictions.write(tmp_path, header(slices=(name,)), [batch(0, 3)])
+
+
+def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path):
+    def broken():
+        yield batch(0, 10)
+        raise UserError("the model went away")
+
+    for batches in (broken(), [], [batch(0, 0)]):
+        with pytest.raises(UserError):
+            predictions.write(tmp_path, header(), batches)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(UserError, match="not a finished evaluation"):
+        predictions.read(tmp_path)
+    path = tmp_path / "predictions.parquet"
+    path.write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(UserError, match="cannot be read"):
+        predictions.read(tmp_path)
+    pq.write_table(pa.table({"label": [1]}), path)
+    with pytest.raises(UserError, match="evaluate did not write it"):
+        predictions.read(tmp_path)

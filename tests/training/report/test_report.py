@@ -1,0 +1,190 @@
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from training.data import manifest as manifests
+from training.errors import UserError
+from training.evaluation.decide import decide
+from training.evaluation.evaluate import evaluate
+from training.report import data as summaries
+from training.report.report import markdown, task_name, write
+
+VOID = {"meta", "br", "link", "img", "hr", "input", "rect", "path", "use"}
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Makes a dataset, a model and an evaluation with a decision; returns the report's arguments."""
+    import coins
+
+    def make(champion=False, baseline=True, **options):
+        data = coins.dataset(tmp_path / "data", **options)
+        model = coins.trained(tmp_path / "model", data)
+        old = str(coins.trained(tmp_path / "old", data, slope=0.1, red=1.5)) if champion else ""
+        evaluate(data, model, tmp_path / "evaluation", champion=old, baseline=baseline)
+        arguments = {"data": data, "model": model, "evaluation": tmp_path / "evaluation"}
+        return {**arguments, "decision": decide(tmp_path / "evaluation")}
+
+    return make
+
+
+def page(tmp_path, arguments) -> str:
+    write(tmp_path / "report.html", **arguments)
+    return (tmp_path / "report.html").read_text()
+
+
+class Outline(HTMLParser):
+    """The elements in order, all closed; text outside of styles."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.elements, self.words = [], [], []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        if "style" not in self.open:
+            self.words.append(text)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+VARIANTS = [
+    {"champion": True},
+    {"plain": True, "splits": ["train", "test"], "baseline": False},
+    {"sides": 5},
+    {"only": {"2": 1}},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=["champion", "bare", "five classes", "one class in test"])
+def test_every_kind_of_run_gets_a_whole_page_that_loads_nothing(made, tmp_path, options):
+    arguments = made(**options)
+    html = page(tmp_path, arguments)
+    outline = Outline(html)
+    for tag, attributes in outline.elements:
+        assert tag not in ("script", "link", "img", "iframe")
+        for name in ("src", "href", "xlink:href"):
+            assert attributes.get(name, "#").startswith("#")
+    assert not re.search(r"url\((?!#)|@import", html)
+    assert "#010a0" not in html and "nan" not in outline.text.lower().split()
+    ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    reason = arguments["decision"].reason.partition(": ")[2]
+    assert " ".join(reason[1:].split()) in outline.text
+
+
+def test_every_plot_is_valid_svg_with_a_description(made, tmp_path):
+    html = page(tmp_path, made(champion=True))
+    plots = re.findall(r"<svg role.*?</svg>", html, flags=re.DOTALL)
+    assert len(plots) == 4
+    for plot in plots:
+        assert len(ElementTree.fromstring(plot).attrib["aria-label"]) > 30
+    labelled = [attributes for tag, attributes in Outline(html).elements if tag == "svg"]
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in labelled)
+
+
+def test_every_part_of_the_story_is_told(made, tmp_path):
+    text = Outline(page(tmp_path, made(champion=True))).text
+    for part in ("Promote", "champion", "baseline", "Ranking", "Calibration", "Confusion matrix", "Learning curve"):
+        assert part in text
+    for part in ("AUC by slice", "1,200", "tilt", "learning rate", "coins:Coins", "epochs", "torch"):
+        assert part in text
+
+
+def test_without_a_decision_there_is_no_verdict(made, tmp_path):
+    html = page(tmp_path, {**made(), "decision": None})
+    assert "romote" not in Outline(html).text
+
+
+def test_names_from_the_data_are_text_not_markup(made, tmp_path):
+    evil = '<script>alert("1")</script> $x_1$ {{ 7 * 7 }}'
+    html = page(tmp_path, made(colours=[evil, "red"]))
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") >= 3  # plot, table, column summary
+    assert evil in Outline(html).text
+
+
+def test_names_in_any_script_are_drawn_without_warnings(made, tmp_path):
+    assert "東京" in Outline(page(tmp_path, made(colours=["東京", "القاهرة"]))).text
+
+
+def test_the_same_inputs_give_the_same_bytes_in_another_process(made, tmp_path):
+    arguments = made(champion=True)
+    here = page(tmp_path, arguments)
+    paths = [str(arguments[name]) for name in ("data", "model", "evaluation")]
+    code = (
+        "import sys; from training.evaluation import decision; from training.report.report import write\n"
+        "data, model, evaluation, path = sys.argv[1:]\n"
+        "write(path, data=data, model=model, evaluation=evaluation, decision=decision.load(evaluation))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path.cwd())}
+    there = tmp_path / "elsewhere" / "report.html"
+    subprocess.run([sys.executable, "-c", code, *paths, str(there)], check=True, env=environment)
+    assert there.read_text() == here
+
+
+def test_a_folder_that_lacks_something_leaves_no_half_report(made, tmp_path):
+    arguments = made()
+    for name in ("data", "model", "evaluation"):
+        with pytest.raises(UserError, match="it is not a finished"):
+            write(tmp_path / "report.html", **{**arguments, name: tmp_path})
+        assert not list(tmp_path.glob("report*"))
+
+
+def test_the_summary_says_the_decision_and_the_figures(made):
+    arguments = made(champion=True)
+    text = markdown(evaluation=arguments["evaluation"], decision=arguments["decision"])
+    assert text.startswith("# Coins\n\nPromote: ")
+    assert "| | new model | champion | baseline |" in text
+    assert re.search(r"\| AUC \| 0\.\d{4} \| 0\.\d{4} \| 0\.\d{4} \|", text)
+    assert "Promote" not in markdown(evaluation=arguments["evaluation"])
+
+
+@pytest.mark.parametrize(
+    "task, name",
+    [("training.tasks.flights:Flights", "Flights"), ("a.b:LanguageModel", "Language model"), ("a:my_task", "My task")],
+)
+def test_a_task_is_named_in_words(task, name):
+    assert task_name(task) == name
+
+
+def test_the_data_summary_counts_what_is_there(made):
+    arguments = made(colours=["blue", "blue", "blue", "red"])
+    manifest = manifests.load(arguments["data"])
+    splits = summaries.splits(arguments["data"], manifest)
+    assert [(split.name, split.rows) for split in splits] == [(n, 1_200) for n in ("train", "validation", "test")]
+    assert all(sum(split.class_shares) == pytest.approx(1) for split in splits)
+    colour, tilt, size = summaries.columns(arguments["data"], manifest, "test")
+    assert colour.text.startswith("2 values: blue 7") and colour.train_bars[0] > 2 * colour.train_bars[1]
+    assert (tilt.missing, size.missing) == (20 / 1_200, 0)
+    assert max(tilt.train_bars + tilt.test_bars) == 1 and len(tilt.train_bars) == summaries.BARS
+    assert tilt.train_bars.index(max(tilt.train_bars)) in range(6, 18)  # a bell
+
+
+def test_a_sample_of_large_shards_spans_all_of_them(made, monkeypatch):
+    monkeypatch.setattr(summaries, "SAMPLE_ROWS", 40)
+    arguments = made()
+    manifest = manifests.load(arguments["data"])
+    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], ["row_id"])["row_id"]
+    assert len(found) <= 40 and found.min() < 1_000 and found.max() >= 19_000
