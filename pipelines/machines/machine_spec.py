@@ -73,9 +73,8 @@ def _without_count(machine_type: str | None, accelerator: str, judgement: Judgem
         return [combination.unknown_accelerator(accelerator)]
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
-    if machine is not None and counts:
-        return []
-    return combination.problems(machine.name if machine else None, accelerator, 1, as_of=judgement.as_of)
+    count = counts[0] if counts else 1
+    return combination.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
 
 
 def _serving_machine(machine_type: str, accelerator: str | None) -> list[Problem]:
