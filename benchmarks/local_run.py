@@ -23,8 +23,7 @@ TASK = "docs.examples.digits:Digits"
 HEAD = "import sys; from pathlib import Path; from training import steps; at = Path(sys.argv[1])"
 CALLS = (
     f"steps.prepare('', at / 'data', task={TASK!r})",
-    "steps.train(at / 'data', at / 'model', at / 'checkpoints', epochs=3, global_batch_size=64, seed=17,"
-    " learning_rate=2e-3, nproc=1)",
+    "steps.train(at / 'data', at / 'model', at / 'checkpoints', epochs=3, global_batch_size=64, nproc=1)",
     "steps.evaluate(at / 'data', at / 'model', at / 'evaluation')",
     "steps.decide(at / 'data', at / 'model', at / 'evaluation', at / 'report.html', at / 'summary.md')",
 )
