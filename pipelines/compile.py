@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines import settings as settings_file
-from pipelines import spec, strict
+from pipelines import proof, spec, strict
 from pipelines.errors import RequestError
 from pipelines.machines import cost
 from pipelines.machines.check import Report, check
@@ -46,6 +46,8 @@ def _compile(
     _write(path, text)
     digest = hashlib.sha256(text.encode()).hexdigest()
     console.print(f"[bold]{path}[/]  sha256:{digest[:12]}", highlight=False)
+    order = proof.names(compiled)
+    found.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
     console.print(cost.table(found.steps))
     for finding in found.findings:
         if finding.severity == "warning":
