@@ -239,11 +239,11 @@ def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, write
 
 
 SLOW = """
-import sys, time
+import os, time
 from visits_task import Visits
 class Slow(Visits):
     def rows(self, shard, statistics):
-        print("started", flush=True)
+        os.write(1, b"started\\n")
         time.sleep(60)
 """
 
@@ -258,15 +258,16 @@ def test_workers_end_when_their_parent_is_killed(visits_module, write_csv, tmp_p
         f"from training.data.prepare import prepare; prepare('slow_task:Slow', '{tmp_path}/*.csv', 'data', workers=2)"
     )
     paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
-    )
-    assert process.stdout.readline() == b"started\n"
-    children = psutil.Process(process.pid).children(recursive=True)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    ) as process:
+        try:
+            first = process.stdout.readline()
+            children = psutil.Process(process.pid).children(recursive=True)
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert first == b"started\n"
     _, alive = psutil.wait_procs(children, timeout=10)
-    process.stdout.close()
     assert children and not alive
 
 

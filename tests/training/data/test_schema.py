@@ -47,8 +47,9 @@ def test_na_is_a_word_where_words_are_expected(tmp_path: Path):
     [([], 2), ([GOOD] * 3, 5), ([GOOD, '7,2013-01-01T10:00:00Z,"two\nlines"', "", GOOD], 7)],
     ids=["first", "fourth", "after a quoted line break and an empty line"],
 )
-def test_a_wrong_value_is_named_with_file_line_and_column(tmp_path, monkeypatch, bad, says, before, line):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 40)  # several pieces
+@pytest.mark.parametrize("piece_bytes", [40, 4000], ids=["several pieces", "one piece"])
+def test_a_wrong_value_is_named_with_file_line_and_column(tmp_path, monkeypatch, bad, says, before, line, piece_bytes):
+    monkeypatch.setattr(sources, "PIECE_BYTES", piece_bytes)
     with pytest.raises(UserError, match=says) as refusal:
         read(tmp_path, [*before, bad, GOOD])
     assert f"x.csv, line {line}" in str(refusal.value)
