@@ -1,19 +1,15 @@
 """Judges a CustomJobSpec: its worker pools, their machines, disks and images, and the scheduling around them."""
 
-from pipelines.machines import images, job_fields, provisioning
+from pipelines.machines import job_fields, provisioning
 from pipelines.machines.fields import Reader
 from pipelines.machines.finding import Judgement, StepRow
 from pipelines.machines.machine_spec import Asked, judge, judge_region, price_of
 from pipelines.machines.node import Node
+from pipelines.machines.pool_body import judge_body
 from pipelines.machines.provisioning import STRATEGIES
 
 MAX_POOLS = 4
 _ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
-#: Words of commands that start a process for each GPU.
-_LAUNCHES = (
-    "torchrun", "torch.distributed", "deepspeed", "accelerate", "mpirun", "horovodrun", "spawn", "launch",
-    "MirroredStrategy", "nproc", "processes", "ray", "strategy",
-)  # fmt: skip
 
 
 class Job:
@@ -113,7 +109,7 @@ class Job:
         at = spec.get("machineType") if spec is not None else pool
         self._placed(at, asked, reserved)
         self._disk(pool, asked)
-        self._image(index, pool, asked, replicas)
+        judge_body(self.reader, pool, asked, is_chief=index == 0)
         self.asked.append((at, asked, replicas, reserved))
 
     def _placed(self, at: Node, asked: Asked, reserved: bool | None) -> None:
@@ -179,43 +175,6 @@ class Job:
         )
         for each in found:
             self.judgement.report(self.step, size if each.field == "bootDiskSizeGb" else kind, each)
-
-    def _image(self, index: int, pool: Node, asked: Asked, replicas: int | None) -> None:
-        container = self.reader.object(pool.get("containerSpec"), "containerSpec")
-        package = self.reader.object(pool.get("pythonPackageSpec"), "pythonPackageSpec")
-        if container is not None and package is not None:
-            text = "A pool runs containerSpec or pythonPackageSpec, not both."
-            self.judgement.say(self.step, package, "GPU007", text, "Keep one of them.")
-        body = container if container is not None else package
-        if body is None:
-            if pool.get("containerSpec").known and pool.get("pythonPackageSpec").known:
-                text = "The pool has neither containerSpec nor pythonPackageSpec: it has nothing to run."
-                self.judgement.say(self.step, pool, "GPU007", text, "Add containerSpec.imageUri.", "warning")
-            return
-        node = body.get("imageUri" if container is not None else "executorImageUri")
-        image = self.reader.text(node, "imageUri")
-        command = self.reader.words(body, "command", "args")
-        for each in images.problems(image or "", command, asked.accelerator if asked.sound else None, asked.machine):
-            self.judgement.report(self.step, node, each)
-        if index == 0 and asked.sound and asked.count > 1:
-            self._several_gpus(body, command, asked)
-
-    def _several_gpus(self, body: Node, command: str, asked: Asked) -> None:
-        env = self.reader.words(body, "env")
-        at = body.get("command") if body.get("command").value else body
-        # What a kfp component's function starts cannot be seen from here.
-        silent = "executor_main" in command
-        if command.strip() and not silent and not any(word in command for word in _LAUNCHES):
-            text = f"The command starts one process for {asked.count} GPUs; DDP uses one GPU per process."
-            fix = f"Start it with torchrun --nproc_per_node={asked.count}."
-            self.judgement.say(self.step, at, "GPU022", text, fix)
-        if asked.machine is not None and asked.machine.nccl and "NCCL_P2P_LEVEL" not in env:
-            text = f"On {asked.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
-            self.judgement.say(self.step, body, "GPU022", text, f"Set {asked.machine.nccl} in env.")
-        text = f"{asked.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
-        fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."
-        if "sharing_strategy" not in command:
-            self.judgement.say(self.step, body, "GPU023", text, fix)
 
     def _schedule(self, has_pools: bool) -> float | None:
         """Judges the durations; returns the timeout in seconds, the API's default if there is none."""
