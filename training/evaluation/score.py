@@ -87,7 +87,8 @@ def check_comparable(champion: TrainedModel, challenger: TrainedModel) -> None:
 def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
     present = {column.name: column for column in data.columns}
     if absent := [column.name for column in card.columns if column.name not in present]:
-        raise UserError(f"the model in {model} needs {', '.join(absent)}, which the data does not have.")
+        shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+        raise UserError(f"the model in {model} needs {shown}: columns that the data does not have.")
     pairs = {column.name: (present[column.name], column) for column in card.columns}
     for name, (there, learnt) in pairs.items():
         if (there.kind, there.width) != (learnt.kind, learnt.width):

@@ -22,6 +22,17 @@ def test_a_weighted_auc_is_the_auc_of_repeated_rows(rows, weights):
     assert found[0] == pytest.approx(roc_auc_score(label[repeated], score[repeated]))
 
 
+def test_more_scores_than_fit_in_memory_are_ranked_nearly_as_well(monkeypatch):
+    random = np.random.default_rng(7)
+    score, rows = random.random(20_000), Blocks(random.integers(0, 10, 20_000), 10)
+    positive = random.random(20_000) < score
+    exact = comparison.auc_replicates(np.ones((1, 10)), positive, score, rows)[0]
+    monkeypatch.setattr(comparison, "MOST_CELLS", 10 * 1_000)
+    coarse = comparison.auc_replicates(np.ones((1, 10)), positive, score, rows)[0]
+    assert exact == pytest.approx(roc_auc_score(positive, score), abs=1e-12)
+    assert coarse != exact and coarse == pytest.approx(exact, abs=1e-4)
+
+
 def test_a_replicate_of_one_class_is_no_number():
     rows = Blocks(np.array([0, 1]), 2)
     found = comparison.auc_replicates(np.array([[2.0, 0.0]]), np.array([True, False]), np.array([0.9, 0.1]), rows)

@@ -131,7 +131,7 @@ def test_a_champion_that_cannot_be_compared_is_refused(coins, data, model, tmp_p
 
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
-    refused(tmp_path, "needs day, colour, tilt, size, which the data does not have", digits, model)
+    refused(tmp_path, "needs day, colour, tilt, size: columns that the data does not have", digits, model)
 
 
 def test_logits_in_place_of_probabilities_are_refused(coins, tmp_path):
