@@ -38,7 +38,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
         return False
     location = location if location is not None else _location(node)
     name = node.get("displayName").text()
-    step = step or name or "job"
+    step = step or name or judgement.document.default_step
     reader = Reader(judgement, step)
     inner = reader.object(node.get(kind), kind) if kind not in ("workerPoolSpecs", "machineSpec") else node
     if inner is None:
@@ -63,7 +63,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
 def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:
     """A bare list of worker pools: as the SDK takes them, or the one pool of a mapping."""
     spec = _Pools(None, pools.path, pools.scope, pools=pools)
-    Job(judgement, step or "job", spec, strict_list=True).judge()
+    Job(judgement, step or judgement.document.default_step, spec, strict_list=True).judge()
 
 
 class _Pools(Node):

@@ -154,6 +154,12 @@ def combinations() -> tuple[tuple[str, str, int], ...]:
 
 
 @cache
+def counts_of(accelerator_name: str) -> tuple[int, ...]:
+    """Every count in which some machine takes the accelerator."""
+    return tuple(sorted({row[2] for row in combinations() if row[1] == accelerator_name}))
+
+
+@cache
 def regions() -> frozenset[str]:
     return frozenset(document("accelerators.json")["regions"])
 

@@ -140,8 +140,8 @@ def _judge(judgement: Judgement) -> None:
     elif api_object.is_pool_list(data):
         api_object.judge_pools(judgement, "", node)
     elif isinstance(data, list) and any(api_object.telling_field(item) for item in data):
-        for item in node.items():
-            api_object.judge(judgement, "", item)
+        for index, item in enumerate(node.items()):
+            api_object.judge(judgement, item.get("displayName").text() or f"job[{index}]", item)
     else:
         raise Unreadable(document.file, _why_not(data))
 

@@ -91,7 +91,7 @@ class _Request:
         assert self.accelerator is not None
         machine, name = self.machine, self.accelerator.name
         if machine is None:
-            counts = sorted({row[2] for row in catalog.combinations() if row[1] == name})
+            counts = catalog.counts_of(name)
             if self.count in counts or not counts:
                 return []
             text = f"No machine takes {self.count} of {name}; the counts are {listed(counts)}."

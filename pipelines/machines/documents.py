@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,23 @@ class Document:
     data: Any
     text: str
     node: Any = None
+    #: Which of several documents in its file, from 0; None where it is the only one.
+    index: int | None = None
+
+    @property
+    def default_step(self) -> str:
+        """What a job without a name is called."""
+        return "job" if self.index is None else f"job[{self.index}]"
 
     def line(self, path: Path_) -> int:
         """Line (from 1) of the key at `path`, or of its nearest parent that is in the file."""
+        return self.lines([path])[path]
+
+    def lines(self, paths: Iterable[Path_]) -> dict[Path_, int]:
+        """The lines of several paths, for which the text is read once."""
         if self.node is not None:
-            return _yaml_line(self.node, path)
-        return _json_line(self.text, path)
+            return {path: _yaml_line(self.node, path) for path in paths}
+        return _json_lines(self.text, set(paths))
 
 
 def load(path: Path) -> list[Document]:
@@ -62,7 +73,11 @@ def parse(file: str, text: str) -> list[Document]:
                 raise Unreadable(file, f"no JSON: {error}") from None
     try:
         _refuse_depth(file, text)
-        return [Document(file, data, text, node) for data, node in _yaml(text) if data is not None]
+        found = [(data, node) for data, node in _yaml(text) if data is not None]
+        several = len(found) > 1
+        return [
+            Document(file, data, text, node, index if several else None) for index, (data, node) in enumerate(found)
+        ]
     except yaml.YAMLError as error:
         raise Unreadable(file, f"no YAML: {_one_line(error)}") from None
     except RecursionError:
@@ -135,26 +150,32 @@ def _child(node: Any, part: str | int) -> tuple[Any, Any] | None:
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-def _json_line(text: str, wanted: Path_) -> int:
-    """Walks the tokens of a valid JSON text and follows `wanted` as far as it goes."""
-    best, offset = 0, 0
-    for depth, position in _follow(text, wanted):
-        if depth > best:
-            best, offset = depth, position
-        if best == len(wanted):
+def _json_lines(text: str, paths: set[Path_]) -> dict[Path_, int]:
+    """Walks the tokens of a valid JSON text once, and notes where the paths and their parents stand."""
+    wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
+    offsets: dict[Path_, int] = {}
+    for found, offset in _places(text, wanted) if wanted else ():
+        offsets.setdefault(found, offset)
+        if len(offsets) == len(wanted):
             break
-    return text.count("\n", 0, offset) + 1
+    return {path: text.count("\n", 0, _deepest(offsets, path)) + 1 for path in paths}
 
 
-def _follow(text: str, wanted: Path_) -> Iterator[tuple[int, int]]:
-    """(how many parts of `wanted` match, offset) for each key or item that lies on the way to it."""
-    path: list[str | int | None] = []
+def _deepest(offsets: dict[Path_, int], path: Path_) -> int:
+    known = (offsets[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in offsets)
+    return next(known, 0)
+
+
+def _places(text: str, wanted: set[Path_]) -> Iterator[tuple[Path_, int]]:
+    """(path, offset) of each key or item that is wanted."""
+    path: list[Any] = []
     kinds: list[str] = []
     expects_key = fresh_item = False
+    deepest = max(map(len, wanted))
     for match in _TOKEN.finditer(text):
         token = match.group()
-        if fresh_item and token != "]" and tuple(path) == wanted[: len(path)]:
-            yield len(path), match.start()
+        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in wanted:
+            yield tuple(path), match.start()
         fresh_item = False
         if token in ("{", "["):
             kinds.append(token)
@@ -168,7 +189,7 @@ def _follow(text: str, wanted: Path_) -> Iterator[tuple[int, int]]:
             if fresh_item:
                 path[-1] = int(path[-1] or 0) + 1
         elif token != ":" and expects_key:
-            path[-1] = json.loads(token)
+            path[-1] = token[1:-1] if "\\" not in token else json.loads(token)
             expects_key = False
-            if tuple(path) == wanted[: len(path)]:
-                yield len(path), match.start()
+            if len(path) <= deepest and tuple(path) in wanted:
+                yield tuple(path), match.start()

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol
 
 from pipelines.machines.documents import Path_
@@ -74,7 +75,8 @@ class Node:
         return self.value if self.known and isinstance(self.value, str) else None
 
     def _child(self, value: Any, key: str | int) -> "Node":
-        return replace(self, value=value, path=(*self.path, key)).resolved()
+        child = Node(value, (*self.path, key), self.scope, assumed=self.assumed, depth=self.depth)
+        return child.resolved() if isinstance(value, str) else child
 
     def resolved(self) -> "Node":
         """The value with its placeholders followed."""
@@ -112,6 +114,7 @@ class Node:
         return replace(self, dangling=f"nothing fills in {match.group()[:80]}")
 
 
+@cache
 def spellings(name: str) -> tuple[str, str, str]:
     snake = _CAMEL.sub("_", name).lower()
     return name, snake, snake.replace("_", "-")

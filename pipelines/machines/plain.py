@@ -7,6 +7,7 @@ https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-
 
 import re
 from datetime import date
+from functools import cache
 
 from pipelines.machines import catalog, combination
 from pipelines.machines.catalog import Machine
@@ -39,6 +40,7 @@ def problems(
     return found + _reachable(vcpu, memory_gb, accelerator, count)
 
 
+@cache
 def machine_for(vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int) -> Machine | None:
     """The closest machine with the accelerator that meets both limits, which Vertex AI is taken to choose."""
     if not accelerator or not count:
@@ -105,6 +107,7 @@ def _wanted(vcpu: float | None, memory_gb: float | None) -> str:
     return " and ".join([*parts, *([f"{memory_gb:g} GB"] if memory_gb is not None else [])])
 
 
+@cache
 def _having(accelerator: str, count: int) -> list[Machine]:
     return [row for row in catalog.machines().values() if count in row.counts(accelerator)]
 

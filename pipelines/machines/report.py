@@ -27,12 +27,24 @@ def render(report: Report, form: str) -> str:
 
 def lines(report: Report) -> Iterator[str]:
     """Findings, worst first, as three lines each: what and where, why, and what works."""
+    places = located(report)
     for finding in sorted(report.findings, key=lambda each: _ORDER[each.severity]):
         yield f"{finding.severity}: {finding.step}: {finding.message}  [{finding.rule}]"
-        yield f"  {finding.file}:{finding.line}  {_short(finding.field)}"
+        yield f"  {finding.file}:{places.get(id(finding), 1)}  {_short(finding.field)}"
         if finding.suggestion:
             yield f"  {finding.suggestion}"
     yield summary(report)
+
+
+def located(report: Report) -> dict[int, int]:
+    """Line of each finding by its identity; each document is read once for all of its findings."""
+    lines = {}
+    documents = {id(finding.document): finding.document for finding in report.findings if finding.document}
+    for key, document in documents.items():
+        mine = [finding for finding in report.findings if id(finding.document) == key]
+        found = document.lines({finding.path for finding in mine})
+        lines.update({id(finding): found[finding.path] for finding in mine})
+    return lines
 
 
 def summary(report: Report) -> str:
@@ -53,6 +65,7 @@ def _short(field: str) -> str:
 
 def sarif(report: Report) -> dict[str, Any]:
     """SARIF 2.1.0, https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
+    places = located(report)
     used = sorted({finding.rule for finding in report.findings})
     rules = [
         {
@@ -70,17 +83,19 @@ def sarif(report: Report) -> dict[str, Any]:
     run = {
         "tool": {"driver": driver},
         "invocations": [invocation],
-        "results": [_result(finding, used.index(finding.rule)) for finding in report.findings],
+        "results": [
+            _result(finding, used.index(finding.rule), places.get(id(finding), 1)) for finding in report.findings
+        ],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
+def _result(finding: Finding, rule_index: int, line: int) -> dict[str, Any]:
     text = f"{finding.message} {finding.suggestion}".rstrip()
     location = {
         "physicalLocation": {
             "artifactLocation": {"uri": _uri(finding.file)},
-            "region": {"startLine": finding.line},
+            "region": {"startLine": line},
         },
         "logicalLocations": [{"name": finding.step, "fullyQualifiedName": finding.field or finding.step}],
     }
