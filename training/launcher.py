@@ -51,8 +51,8 @@ def _control(request: Mapping[str, Any]) -> Any:
 
 
 def _preload(target: str) -> None:
-    """Imports before the fork what every rank needs; optimizers import `torch._dynamo` at their first use."""
-    for name in ("torch", "torch._dynamo", "torch.nn.parallel", target.partition(":")[0]):
+    """Imports before the fork what every rank needs: torch, and whatever the target's module imports."""
+    for name in ("torch", target.partition(":")[0]):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a module started a thread at import; forking is not safe"
     gc.collect()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # every optimizer imports it at its first use: here once, before the ranks fork
 from torch import Tensor
 
 from training import bundle, tasks
