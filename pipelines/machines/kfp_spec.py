@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.machines import api_object, plain_step
+from pipelines.machines import api_object, plain_step, remote_runner
 from pipelines.machines.documents import Path_, Unreadable
 from pipelines.machines.finding import Judgement
 from pipelines.machines.node import Node
@@ -198,7 +198,7 @@ class _Pipeline:
         if not isinstance(container.value, dict):
             self.judgement.malformed(step, container, "container", "an object")
             return
-        found = payload(container)
+        found = payload(container) or remote_runner.job(container)
         if found is None:
             plain_step.judge(self.judgement, step, container)
             return

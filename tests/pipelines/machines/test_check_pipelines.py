@@ -131,6 +131,34 @@ def test_the_form_of_kfp_1_8_is_read():
     assert [finding.rule for finding in report.findings if finding.severity == "error"] == ["GPU003"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "method", "accelerator", "count", "errors"),
+    [
+        ("CustomContainerTrainingJob", "run", "NVIDIA_TESLA_T4", "1", []),
+        ("CustomPythonPackageTrainingJob", "run", "NVIDIA_TESLA_T4", "3", ["GPU003"]),
+        ("CustomContainerTrainingJob", "run", "NVIDIA_TESLA_K80", "1", ["GPU011"]),
+        ("Model", "batch_predict", "NVIDIA_TESLA_T4", "8", ["GPU003"]),
+        ("Model", "deploy", "NVIDIA_L4", "1", ["GPU004"]),
+        ("TabularDataset", "create", "NVIDIA_TESLA_T4", "3", []),
+    ],
+)
+def test_steps_that_call_the_sdk_by_name_are_read(kind, method, accelerator, count, errors):
+    args = ["--cls_name", kind, "--method_name", method, "--init.container_uri", "r/i:1"]
+    args += ["--method.machine_type", "n1-standard-4", "--method.accelerator_type", accelerator]
+    args += ["--method.accelerator_count", "{{$.inputs.parameters['accelerator_count']}}"]
+    command = ["python3", "-m", "google_cloud_pipeline_components.container.aiplatform.remote_runner"]
+    constant = {"runtimeValue": {"constantValue": {"intValue": count}}}
+    task = {"componentRef": {"name": "c"}, "inputs": {"parameters": {"accelerator_count": constant}}}
+    inputs = {"parameters": {"accelerator_count": {"type": "INT"}}}
+    spec = {
+        "root": {"dag": {"tasks": {"train": task}}},
+        "components": {"c": {"executorLabel": "e", "inputDefinitions": inputs}},
+        "deploymentSpec": {"executors": {"e": {"container": {"image": "x:1", "command": command, "args": args}}}},
+    }
+    report = check([Document("old.json", spec, json.dumps(spec))], as_of=DAY)
+    assert [finding.rule for finding in report.findings if finding.severity == "error"] == errors
+
+
 def google_pipelines():
     root = files("google_cloud_pipeline_components")
     return sorted(str(path) for path in root.rglob("*pipeline*.yaml")) + sorted(map(str, root.rglob("*pipeline.json")))
