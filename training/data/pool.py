@@ -22,17 +22,22 @@ from training.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+#: With fewer shards for each, starting a process takes longer than it saves.
+SHARDS_PER_WORKER = 4
 #: Between two lines of progress where there is no terminal, as in a log.
 LINE_EVERY_S = 10.0
 
 
 class WorkerPool:
-    """Maps functions over shards, in order, with `workers` processes; one worker is this process itself."""
+    """Maps functions over shards, in order, with `workers` processes; one worker is this process itself.
+
+    None = as many as there are cores and shards enough to keep them busy.
+    """
 
     def __init__(self, workers: int | None):
         if workers is not None and workers < 1:
             raise UserError(f"workers is {workers}; it must be at least 1.")
-        self.workers = workers or _cores()
+        self.workers = workers
         self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "WorkerPool":
@@ -48,22 +53,21 @@ class WorkerPool:
         Raises:
             UserError: raised by `function`, or a worker was killed.
         """
-        results = map(function, items) if self._alone(len(items)) else self._pool().map(function, items)
+        workers = self.workers or min(_cores(), len(items) // SHARDS_PER_WORKER)
+        alone = self._executor is None and (workers <= 1 or len(items) <= 1)
+        results = map(function, items) if alone else self._pool(workers).map(function, items)
         try:
             yield from progress(title, results, len(items))
         except BrokenProcessPool:
             raise UserError(
-                f"a process died while {title}, most likely for lack of memory: try fewer than {self.workers} workers."
+                f"a process died while {title}, most likely for lack of memory: try fewer than {workers} workers."
             ) from None
 
-    def _alone(self, items: int) -> bool:
-        return self.workers == 1 or (items <= 1 and self._executor is None)
-
-    def _pool(self) -> ProcessPoolExecutor:
+    def _pool(self, workers: int) -> ProcessPoolExecutor:
         if self._executor is None:
             # Not fork: this process may have threads (pyarrow, torch, Google clients), whose locks a fork keeps.
             context = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_start_worker)
+            self._executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
         return self._executor
 
 

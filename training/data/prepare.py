@@ -53,7 +53,7 @@ def prepare(
         data: what the task takes as input; for CSV tasks files, folders and globs, local or gs://,
             separated by commas. "" = the task's own.
         destination: an empty or new folder, or one that holds a prepared dataset, which is replaced.
-        workers: processes; None = one per core.
+        workers: processes; None = one per core, if there is enough to do.
 
     Raises:
         UserError: the task, the input, the windows or the destination is wrong. Nothing is left behind.

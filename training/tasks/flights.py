@@ -144,9 +144,9 @@ def _recent(table: pa.Table, past: Mapping[str, pa.Table]) -> dict[str, Numbers]
     """
     hour, columns = _hours(table), {}
     for name, (by, windows) in RECENT_HOURS.items():
-        for first, last in windows:
-            mean, count = events.lately(past[name], _place(table, by), hour, first, last)
+        found = events.lately(past[name], _place(table, by), hour, windows)
+        for (first, last), (mean, count) in zip(windows, found, strict=True):
             columns[f"{name}_delay_{first}_to_{last}_h_ago"] = mean
             columns[f"{name}_departures_{first}_to_{last}_h_ago"] = count
-    columns["origin_waiting"] = events.lately(past["waiting"], _place(table, ("origin",)), hour, 1, 1)[1]
+    [(_, columns["origin_waiting"])] = events.lately(past["waiting"], _place(table, ("origin",)), hour, [(1, 1)])
     return columns

@@ -25,7 +25,8 @@ def test_a_row_sees_the_events_of_the_hours_before_its_own(shards, rows, one, ot
     first, last = max(one, other), min(one, other)
     history = events.merged({"x": counted(shard)} for shard in shards)["x"]
     hours = np.array([hour for _, hour in rows])
-    mean, count = events.lately(history, pa.array([place for place, _ in rows]), hours, first, last)
+    places = pa.array([place for place, _ in rows])
+    (mean, count), _ = events.lately(history, places, hours, [(first, last), (1, 1)])
     for i, (place, hour) in enumerate(rows):
         seen = [v for shard in shards for p, h, v in shard if p == place and hour - first <= h <= hour - last]
         assert count[i] == len(seen)
@@ -41,4 +42,4 @@ def test_the_order_of_the_shards_does_not_change_a_bit():
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (3, 0), (1, 2), (1, -1)])
 def test_a_window_that_reaches_the_rows_own_hour_is_refused(first, last):
     with pytest.raises(ValueError, match="must end at least one hour ago"):
-        events.lately(counted([("a", 1, 1)]), pa.array(["a"]), np.array([5]), first, last)
+        events.lately(counted([("a", 1, 1)]), pa.array(["a"]), np.array([5]), [(1, 1), (first, last)])

@@ -1,0 +1,132 @@
+"""Rows per second and peak memory of data preparation, against pandas and DuckDB on the same work.
+
+    python -m benchmarks.preparation --copies 1 20
+
+Each contender is a process of its own that reads the same CSV file and writes the flights dataset as Parquet; the
+peak is the sum of the resident memory of it and its children, looked at every 20 ms. Copies of the data differ in
+their flight numbers. Only ours also checks types, leaks and checksums. Fails if the results differ.
+"""
+
+import argparse
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+
+OURS = "ours"
+CONTENDERS = (OURS, "pandas", "duckdb")
+FLIGHT_COLUMN = 10
+#: Flight numbers of the data have four digits.
+FLIGHT_SHIFT = 10_000
+
+
+def write_copies(target: Path, copies: int) -> int:
+    """Writes the flights `copies` times into one CSV file; returns its rows."""
+    from training.tasks.flights import Flights
+
+    with zipfile.ZipFile(Flights().default_data()) as archive:
+        header, *lines = archive.read("flights.csv").decode().splitlines()
+    with open(target, "w") as file:
+        file.write(header + "\n")
+        for copy in range(copies):
+            for line in lines:
+                cells = line.split(",")
+                cells[FLIGHT_COLUMN] = str(int(cells[FLIGHT_COLUMN]) + copy * FLIGHT_SHIFT)
+                file.write(",".join(cells) + "\n")
+    return len(lines) * copies
+
+
+def run_ours(source: str, destination: str) -> dict[str, float]:
+    from training.data.prepare import prepare
+
+    made = prepare("flights", source, destination)
+    return {column.name: column.mean for column in made.columns if column.kind == "number"}
+
+
+def command(contender: str, source: Path, destination: Path) -> list[str]:
+    module = "benchmarks.preparation" if contender == OURS else "benchmarks.preparation_peers"
+    return [sys.executable, "-m", module, contender, str(source), str(destination)]
+
+
+def measured(words: list[str]) -> tuple[float, float, dict[str, float]]:
+    """Seconds, peak resident GB of the process tree, and what the command printed."""
+    started, peak = time.perf_counter(), 0
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            peak = max(peak, resident(process.pid))
+            time.sleep(0.02)
+        seconds = time.perf_counter() - started
+        if process.returncode:
+            raise SystemExit(f"{' '.join(words)} failed:\n{process.stderr.read() if process.stderr else ''}")
+        assert process.stdout
+        return seconds, peak / 1e9, json.loads(process.stdout.read())
+
+
+def resident(pid: int) -> int:
+    total = 0
+    try:
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            total += process.memory_info().rss
+    except psutil.NoSuchProcess:
+        pass
+    return total
+
+
+def check_equal(found: dict[str, dict[str, float]]) -> None:
+    """Fails unless all contenders computed the same features."""
+    for contender, means in found.items():
+        for name, mean in found[OURS].items():
+            if not math.isclose(means[name], mean, rel_tol=1e-4):
+                raise SystemExit(f"{contender} has another mean of {name}: {means[name]}, ours {mean}")
+
+
+def compare(copies: int, runs: int, scratch: Path, table: Table) -> None:
+    source = scratch / "flights.csv"
+    rows = write_copies(source, copies)
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTENDERS}
+    found: dict[str, dict[str, float]] = {}
+    for _ in range(runs):  # in turn, so that a drift of the machine meets all
+        for contender in CONTENDERS:
+            destination = scratch / contender
+            shutil.rmtree(destination, ignore_errors=True)
+            destination.mkdir()
+            seconds, peak_gb, found[contender] = measured(command(contender, source, destination))
+            results[contender].append((seconds, peak_gb))
+    check_equal(found)
+    best = min(results[OURS])[0]
+    for contender, figures in results.items():
+        seconds, peak_gb = min(figures)[0], max(peak for _, peak in figures)
+        size = f"{source.stat().st_size / 1e6:.0f} MB"
+        cells = (f"{rows:,}", size, contender, f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{peak_gb:.2f}")
+        table.add_row(*cells, f"{seconds / best:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--copies", type=int, nargs="+", default=[1, 20])
+    parser.add_argument("--runs", type=int, default=3, help="of each; the fastest counts, and the largest peak")
+    given = parser.parse_args()
+    table = Table("rows", "input", "by", "s", "rows/s", "peak GB", "time / ours", title=machine.line())
+    with tempfile.TemporaryDirectory() as scratch:
+        for copies in given.copies:
+            compare(copies, given.runs, Path(scratch), table)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [OURS]:
+        print(json.dumps(run_ours(*sys.argv[2:])))
+    else:
+        main()
