@@ -98,11 +98,13 @@ def test_a_better_but_badly_calibrated_model_is_kept_back(save):
 
 def test_a_slice_that_suffers_is_a_veto_and_is_named(save):
     random = np.random.default_rng(10)
-    label, day, (new, old) = flights(random, skills=(1.6, 0.5), rows=100)
-    origin = np.where(random.random(len(label)) < 0.1, "JFK", "LGA")
-    hurt = np.where(origin == "JFK", logistic(-2 * np.log(new / (1 - new))), new)  # the wrong way round at JFK
-    result = decide(save(label, hurt, champion=old, group=day, origin=origin))
-    assert result.lower_bound > 0 and not result.promote
+    signal, day = random.normal(size=3_000), np.repeat(np.arange(DAYS), 100)
+    label = (random.random(3_000) < logistic(1.5 * signal)).astype(np.int64)
+    origin = np.where(random.random(3_000) < 0.1, "JFK", "LGA")
+    new = np.where(origin == "JFK", 0.5, logistic(1.5 * signal))  # knows nothing about JFK, and all about LGA
+    old = logistic(signal + random.normal(size=3_000))
+    result = decide(save(label, new, champion=old, group=day, origin=origin))
+    assert result.lower_bound > 0 and not result.calibration.worse and not result.promote
     assert [(s.column, s.value) for s in result.worse_slices] == [("origin", "JFK")]
     assert "origin JFK" in result.reason
 

@@ -64,7 +64,7 @@ def test_batches_of_any_size_give_the_same_figures(data, model, tmp_path):
 
 
 def test_a_champion_of_other_data_is_asked_by_value_not_by_code(coins, model, data, tmp_path):
-    older = coins.dataset(tmp_path / "older", colours=["amber", "red", "zinc"])  # red has another code there
+    older = coins.dataset(tmp_path / "older", colours=["red", "zinc"])  # red is 1 there, 2 in data; no blue
     champion = coins.trained(tmp_path / "champion", older, red=3.0, zinc=-9.0)
     twin = coins.trained(tmp_path / "twin", data, red=3.0)
     evaluate(data, twin, tmp_path / "out", champion=str(champion), baseline=False)
