@@ -37,7 +37,7 @@ def _options(args: Any) -> dict[str, Any]:
 
 def _object(options: dict[str, Any]) -> dict[str, Any] | None:
     kind, method = str(options["cls_name"]), str(options.get("method_name", ""))
-    machine = {
+    machine: dict[str, Any] = {
         name: options[name] for name in ("machine_type", "accelerator_type", "accelerator_count") if name in options
     }
     if "TrainingJob" in kind and kind.startswith("Custom"):
