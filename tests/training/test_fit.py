@@ -26,7 +26,9 @@ def run(folder, data, nproc, **changes):
 
 
 def model_bits(folder):
-    return [hashlib.sha256((folder / "model" / name).read_bytes()).hexdigest() for name in (bundle.WEIGHTS, bundle.CARD)]
+    return [
+        hashlib.sha256((folder / "model" / name).read_bytes()).hexdigest() for name in (bundle.WEIGHTS, bundle.CARD)
+    ]
 
 
 def final_state(folder):
@@ -100,6 +102,26 @@ def test_a_stop_on_one_rank_saves_and_other_numbers_of_processes_go_on(uninterru
     np.testing.assert_allclose([p.loss for p in found.history], [p.loss for p in expected.history], rtol=1e-3)
 
 
+def test_the_exact_mode_gives_the_same_bits_for_other_numbers_of_processes(digits, tmp_path):
+    """Weights, optimizer state, batch norm's statistics and the learning curve."""
+    for nproc in (1, 4):
+        run(tmp_path / str(nproc), digits, nproc, exact=True, microbatches=4, epochs=2)
+    assert model_bits(tmp_path / "1") == model_bits(tmp_path / "4")
+
+
+def test_a_sharded_run_can_be_resumed_unsharded_on_another_number_of_processes(
+    uninterrupted, digits, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DIGITS_SIGNAL", f"0:60:{signal.SIGTERM}")
+    with pytest.raises(Preempted):
+        run(tmp_path, digits, 2, strategy="fsdp", microbatches=4)
+    monkeypatch.delenv("DIGITS_SIGNAL")
+    figures = run(tmp_path, digits, 1, strategy="ddp", microbatches=4)
+    assert 29 <= figures["resumed_from"] < 63
+    expected, found = (bundle.load_card(place / "model") for place in (uninterrupted[0], tmp_path))
+    np.testing.assert_allclose([p.loss for p in found.history], [p.loss for p in expected.history], rtol=1e-3)
+
+
 def test_a_finished_run_started_again_writes_the_same_model_at_once(uninterrupted, digits, tmp_path):
     folder, _ = uninterrupted
     figures = train(config(), data=digits, model=tmp_path / "model", checkpoints=folder / "checkpoints", nproc=4)
@@ -123,6 +145,11 @@ def test_a_changed_setting_is_refused_with_the_difference(uninterrupted, digits)
     folder, _ = uninterrupted
     with pytest.raises(UserError, match=r"config\.learning_rate: 0\.01 -> 0\.5(.|\n)*resume=never"):
         run(folder, digits, 4, learning_rate=0.5)
+
+
+def test_the_exact_mode_refuses_what_no_binary_tree_fits(digits, tmp_path):
+    with pytest.raises(UserError, match="exact=true needs powers of two, not 6 microbatches on 3 processes"):
+        run(tmp_path, digits, 3, exact=True)
 
 
 def test_more_processes_than_microbatches_are_refused(digits, tmp_path):
