@@ -98,11 +98,11 @@ def test_a_better_but_badly_calibrated_model_is_kept_back(save):
 
 def test_a_slice_that_suffers_is_a_veto_and_is_named(save):
     random = np.random.default_rng(10)
-    signal, day = random.normal(size=3_000), np.repeat(np.arange(DAYS), 100)
-    label = (random.random(3_000) < logistic(1.5 * signal)).astype(np.int64)
-    origin = np.where(random.random(3_000) < 0.1, "JFK", "LGA")
+    signal, day = random.normal(size=6_000), np.repeat(np.arange(DAYS), 200)
+    label = (random.random(6_000) < logistic(1.5 * signal)).astype(np.int64)
+    origin = np.where(random.random(6_000) < 0.1, "JFK", "LGA")
     new = np.where(origin == "JFK", 0.5, logistic(1.5 * signal))  # knows nothing about JFK, and all about LGA
-    old = logistic(signal + random.normal(size=3_000))
+    old = logistic(0.7 * (signal + 0.7 * random.normal(size=6_000)))
     result = decide(save(label, new, champion=old, group=day, origin=origin))
     assert result.lower_bound > 0 and not result.calibration.worse and not result.promote
     assert [(s.column, s.value) for s in result.worse_slices] == [("origin", "JFK")]
