@@ -29,10 +29,10 @@ class Vertex:
 
     def job(self, component: Any) -> Callable[..., Any]:
         placement = self._place(component.name, kind="custom_job")
-        return _custom_job(self._with_image(component), placement)
+        return _custom_job(self._with_image(component), placement, self.settings.region)
 
     def _place(self, step: str, kind: Any) -> Placement:
-        placement = place(self.settings.request(step), region=self.settings.region, kind=kind)
+        placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
         self.placements[step] = placement
         return placement
 
@@ -53,7 +53,7 @@ def _request(task: Any, placement: Placement) -> Any:
     return task
 
 
-def _custom_job(component: Any, placement: Placement) -> Any:
+def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     """A custom job around the component, through Google's own wrapper.
 
     The wrapper knows how to hand the step's inputs to a job; worker pools it knows only in part (no reduction
@@ -71,5 +71,7 @@ def _custom_job(component: Any, placement: Placement) -> Any:
     )
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]
+    if placement.region != home:
+        job.component_spec.inputs["location"].default = placement.region
     pools.default = placement.worker_pool_specs(container["image_uri"], container["command"], container["args"])
     return job

@@ -162,7 +162,7 @@ def place(
     day = as_of or date.today()
     where = request.region or region or DEFAULT_REGION
     if kind == "step":
-        _refuse_job_fields(request, name)
+        _refuse_job_fields(request, region, name)
     choice = choose(request, where, plain_step=kind == "step", as_of=day, name=name)
     machine = choice.machine
     disk = request.boot_disk_type or machine.default_boot_disk
@@ -197,7 +197,12 @@ def _seconds(value: str | int | None) -> int | None:
     return None if seconds is None else int(seconds)
 
 
-def _refuse_job_fields(request: Request, name: str) -> None:
+def _refuse_job_fields(request: Request, region: str | None, name: str) -> None:
+    if request.region and region and request.region != region:
+        raise PlacementError(
+            f"{name} asks for {request.region}, the pipeline runs in {region}.  [GPU014]\n"
+            "  A plain step runs where the pipeline does; only custom jobs (the training step) have a region."
+        )
     defaults = Request()
     fields = (
         "nodes",

@@ -138,6 +138,12 @@ def test_pools_are_chief_workers_and_reduction_servers():
     assert reducers["machine_spec"] == {"machine_type": "n1-highcpu-16"}
 
 
+def test_a_plain_step_runs_where_the_pipeline_does():
+    with pytest.raises(PlacementError, match="GPU014"):
+        place(Request(accelerator="L4", region="europe-west4"), region="us-central1", kind="step")
+    assert place(Request(accelerator="L4", region="europe-west4"), region="us-central1").region == "europe-west4"
+
+
 def test_the_most_it_can_cost_is_timeout_times_nodes_times_price():
     placement = place(Request(machine="g2-standard-24", nodes=3, timeout="90m"))
     assert placement.max_usd == pytest.approx(placement.usd_per_hour * 3 * 1.5)
