@@ -72,4 +72,19 @@ def _standard_input(unread: list[str]) -> Sequence[Document]:
 def _print(report: Report, form: str) -> None:
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
-    print(rendering.render(report, form))
+    if form == "text" and sys.stdout.isatty():
+        _print_colored(report)
+    else:
+        print(rendering.render(report, form))
+
+
+def _print_colored(report: Report) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    colors = {"error:": "bold red", "warning:": "yellow", "note:": "blue"}
+    console = Console(soft_wrap=True, highlight=False)
+    for line in rendering.lines(report):
+        text = Text(line)
+        text.highlight_words([line.split(" ", 1)[0]], colors.get(line.split(" ", 1)[0], ""))
+        console.print(text)

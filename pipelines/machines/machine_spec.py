@@ -39,6 +39,11 @@ def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False)
     unread = {name for name, node in nodes.items() if not node.known}
     if count is None and count_node.value not in (None, ""):
         unread.add(combination.COUNT)
+    if machine_type == "" and nodes[combination.MACHINE].assumed:
+        text = f"machineType is not checkable: the default of '{nodes[combination.MACHINE].assumed}' is empty."
+        judgement.say(step, nodes[combination.MACHINE], "GPU024", text, "Give the parameter a default.")
+        machine_type, complete = None, False
+        unread.add(combination.MACHINE)
     found = _problems(judgement, machine_type, accelerator, count, unread, serving)
     for each in found:
         judgement.report(step, _place(each, nodes), each)

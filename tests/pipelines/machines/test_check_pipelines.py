@@ -102,6 +102,14 @@ def test_values_of_the_run_take_the_place_of_defaults(every_kind):
     assert wrong.field == "runtimeConfig.parameterValues.gpu"
 
 
+def test_an_empty_default_is_for_the_run_to_fill_in(every_kind):
+    spec = json.loads(every_kind[0].read_text())
+    spec["root"]["inputDefinitions"]["parameters"]["machine"]["defaultValue"] = ""
+    report = check([Document("p.json", spec, json.dumps(spec))], as_of=DAY)
+    assert ("GPU024", "note") in of(report, "custom-training-job")
+    assert not any(severity == "error" for _, severity in of(report, "custom-training-job"))
+
+
 def test_the_form_of_kfp_1_8_is_read():
     payload = (
         '{"display_name": "{{$.inputs.parameters[\'display_name\']}}", "job_spec": {"worker_pool_specs": '
