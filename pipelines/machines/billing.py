@@ -54,14 +54,14 @@ class MachinePrice:
 def rates(skus: Iterable[dict[str, Any]]) -> Rates:
     """(part, region, usage) -> $/hour, for the parts of our machines; usage is OnDemand or Preemptible."""
     found: Rates = {}
-    parts = sorted({part for row in _PARTS.values() for part in row if part} | set(_ATTACHED.values()), key=len)
+    parts = {part for row in _PARTS.values() for part in row if part} | set(_ATTACHED.values())
     for sku in skus:
         description = str(sku.get("description", ""))
         usage = str(sku.get("category", {}).get("usageType", ""))
         plain = _SPOT.sub("", description)
         if usage not in ("OnDemand", "Preemptible") or _NOT_PLAIN.search(plain):
             continue
-        part = next((part for part in reversed(parts) if re.match(rf"{re.escape(part)}\b", plain)), None)
+        part = next((part for part in parts if re.match(rf"{re.escape(part)}\b", plain)), None)
         price = unit_price(sku)
         if part is None or price is None:
             continue

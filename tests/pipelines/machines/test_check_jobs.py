@@ -179,6 +179,12 @@ def test_quota_counts_all_pools_and_names_the_metric():
     assert "custom_model_training_nvidia_t4_gpus" in warning.suggestion
 
 
+@pytest.mark.parametrize(("replicas", "warned"), [(2, False), (3, True)])
+def test_a_quota_that_just_suffices_is_no_warning(replicas, warned):
+    spec = job(pool(count=4), pool(count=4, replicas=replicas))  # us-central1 has 12 T4 by default
+    assert ("GPU017" in {each.rule for each in judged(spec, regions=["us-central1"]).findings}) == warned
+
+
 def test_rules_can_be_left_out_by_id_and_name():
     spec = job(pool(count=3, replicas=2))
     assert errors(spec, ignore=["gpu003"]) == ["GPU007"]
