@@ -27,12 +27,12 @@ def counted(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) 
 
 
 def merged(histories: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
-    """The histories over all shards, by name; few at a time are held in memory."""
+    """The histories over all shards by name, in order of place and hour; few at a time are held in memory."""
     remaining, whole = iter(histories), dict[str, pa.Table]()
     while batch := list(islice(remaining, MERGED_AT_ONCE)):
         parts = [whole, *batch] if whole else batch
         whole = {name: _summed(pa.concat_tables(part[name] for part in parts)) for name in batch[0]}
-    return whole
+    return {name: history.sort_by([("place", "ascending"), ("hour", "ascending")]) for name, history in whole.items()}
 
 
 def lately(
@@ -55,7 +55,7 @@ def lately(
     places = pc.unique(history["place"])
     start, span = (int(history["hour"].to_numpy().min()), _span(history)) if history.num_rows else (0, 1)
     keys = _key(history["place"], places, history["hour"].to_numpy() - start, span)
-    order = np.argsort(keys)
+    order = np.argsort(keys, kind="stable")  # a merged history is in order already, and then this is quick
     keys, count, total = keys[order], *(_cumulated(history[name].to_numpy()[order]) for name in ("count", "total"))
     row = _key(place, places, np.zeros_like(hour), span)
     sorting = np.lexsort((hour, row))  # searching in order is several times faster
@@ -89,4 +89,6 @@ def _cumulated(values: NDArray[np.int64]) -> Numbers:
 def _summed(table: pa.Table) -> pa.Table:
     by = table.group_by(["place", "hour"], use_threads=False)
     sums = by.aggregate([("count", "sum"), ("total", "sum")])
-    return sums.rename_columns(["place", "hour", "count", "total"])
+    # Copied: the result is cut from larger buffers, which would all go along to other processes.
+    compact = sums.rename_columns(["place", "hour", "count", "total"]).combine_chunks()
+    return compact.take(pa.array(np.arange(compact.num_rows)))

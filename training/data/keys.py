@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 #: Hashes held in memory at once while merging: 16 bytes each, and as much again to sort them.
-MERGE_ROWS = 4_000_000
+MERGE_ROWS = 2_000_000
 
 Hashes = NDArray[np.uint64]
 

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -69,6 +72,27 @@ class WorkerPool:
             context = multiprocessing.get_context("spawn")
             self._executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
         return self._executor
+
+
+class Shared:
+    """A value that every worker reads once, from a file, instead of being sent it with every call."""
+
+    def __init__(self, value: Any, path: Path):
+        self.value, self.path = value, path
+        path.write_bytes(ForkingPickler.dumps(value))
+
+    def __reduce__(self) -> tuple[Callable[[Path], Any], tuple[Path]]:
+        return _received, (self.path,)
+
+
+@dataclass(frozen=True)
+class Received:
+    value: Any
+
+
+@cache
+def _received(path: Path) -> Received:
+    return Received(ForkingPickler.loads(path.read_bytes()))
 
 
 def _cores() -> int:

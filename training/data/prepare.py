@@ -27,7 +27,7 @@ from training.data import leaks, manifest
 from training.data.columns import Sketch, category_values
 from training.data.destination import Destination
 from training.data.manifest import Manifest, ShardFile
-from training.data.pool import WorkerPool
+from training.data.pool import Shared, WorkerPool
 from training.data.shard import ROW_ID, Order, Prepared, prepare_shard, write_shard
 from training.errors import UserError
 from training.task import Task
@@ -75,7 +75,8 @@ def prepare(
 def _prepare(name: str, task: Task, data: str, target: Destination, pool: WorkerPool) -> Manifest:
     shards = task.shards(data)
     statistics = task.combine(pool.map("scanning", task.scan, shards))
-    make = partial(_make, task, statistics, max(64, leaks.SAMPLE_ROWS // max(1, len(shards))))
+    shared = Shared(statistics, task.scratch / "statistics")
+    make = partial(_make, task, shared, max(64, leaks.SAMPLE_ROWS // max(1, len(shards))))
     prepared = list(pool.map("making rows", make, list(enumerate(shards))))
     columns = _merged(prepared)
     _check(task, prepared, columns)
@@ -89,8 +90,8 @@ def _prepare(name: str, task: Task, data: str, target: Destination, pool: Worker
     return made
 
 
-def _make(task: Task, statistics: Mapping[str, Any], sample_rows: int, numbered: tuple[int, Any]) -> Prepared:
-    return prepare_shard(task, *numbered, statistics, sample_rows)
+def _make(task: Task, statistics: Shared, sample_rows: int, numbered: tuple[int, Any]) -> Prepared:
+    return prepare_shard(task, *numbered, statistics.value, sample_rows)
 
 
 def _merged(prepared: Sequence[Prepared]) -> dict[str, Sketch]:
