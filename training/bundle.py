@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from training import tasks
+from training import storage, tasks
 from training.data.manifest import Column, Manifest
 from training.errors import UserError
 
@@ -81,15 +81,20 @@ def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
     scratch.replace(directory / CARD)
 
 
+def _file(directory: str | Path, name: str) -> str:
+    return f"{str(directory).rstrip('/')}/{name}"
+
+
 def load_card(directory: str | Path) -> ModelCard:
-    """The card alone, without torch.
+    """The card alone, without torch. The folder may be gs://bucket/folder, here and below.
 
     Raises:
         UserError: the folder holds no finished model.
     """
-    path = Path(directory) / CARD
+    path = _file(directory, CARD)
     try:
-        return ModelCard.model_validate_json(path.read_bytes())
+        with storage.local_copy(path) as here:
+            return ModelCard.model_validate_json(Path(here).read_bytes())
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
     except ValueError as error:
@@ -114,9 +119,10 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
-    path = Path(directory) / WEIGHTS
+    path = _file(directory, WEIGHTS)
     try:
-        load_model(module, str(path))
+        with storage.local_copy(path) as here:
+            load_model(module, here)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} cannot be read as weights: {error}") from None
     except RuntimeError as error:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from training import cluster as clusters
-from training import tasks
+from training import storage, tasks
 from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import require_same
+from training.checkpoint.store import Store, store_at
 from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.manifest import Manifest
@@ -26,7 +26,8 @@ def train(
     Args:
         data: Folder of a prepared dataset.
         model: Folder for the model (`training.bundle`); only global rank 0 writes it.
-        checkpoints: Folder for checkpoints, `training.json` and TensorBoard logs; give the same one to resume.
+        checkpoints: Folder for checkpoints, `training.json` and TensorBoard logs, on this machine, under /gcs or
+            gs://bucket/folder; give the same one to resume.
         nproc: Processes on this machine; default: TRAINING_NPROC, else one per GPU, else 1.
 
     Returns:
@@ -40,13 +41,14 @@ def train(
     local = clusters.process_count(nproc, os.environ)
     prepared = manifests.load(data)
     samples = _checked(config, prepared, data)
-    for folder in (model, checkpoints):
-        _require_writable(Path(folder))
+    place = storage.uri(checkpoints)
+    _require_writable(model)
+    storage.Folder(place).require_writable() if storage.is_remote(place) else _require_writable(place)
     world_size = _world_size(local)
-    source, run, resume_run = _source(config, DiskStore(checkpoints))
+    source, run, resume_run = _source(config, store_at(place))
     argument = _argument(config, prepared, samples, world_size, source, resume_run) | {
-        "data": str(data), "model": str(model), "checkpoints": str(checkpoints), "run": run,
-        "tensorboard": str(Path(checkpoints) / "tensorboard"), "token": os.urandom(4).hex(),
+        "data": str(data), "model": str(model), "checkpoints": place, "run": run,
+        "tensorboard": f"{place}/tensorboard", "token": os.urandom(4).hex(),
     }  # fmt: skip
     figures = launch("training.loop:run", argument, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s)
     return figures or {}
@@ -71,7 +73,10 @@ def _counts(prepared: Manifest) -> str:
     return ", ".join(f"{prepared.rows(split)} in {split!r}" for split in prepared.splits) or "no splits"
 
 
-def _require_writable(folder: Path) -> None:
+def _require_writable(folder: str | Path) -> None:
+    if storage.is_remote(str(folder)):
+        raise UserError(f"{folder}: the model must go to a folder, such as /gcs/BUCKET/NAME where it is mounted.")
+    folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
@@ -86,14 +91,14 @@ def _world_size(local: int) -> int:
     return clusters.cluster(os.environ).nodes * local
 
 
-def _source(config: TrainConfig, own: DiskStore) -> tuple[DiskStore, int, int]:
+def _source(config: TrainConfig, own: Store) -> tuple[Store, int, int]:
     """Where to resume from, the number of this run in its own folder, and of the run to go on from (-1 = none)."""
     newest = recovery.newest_run(own)
     if config.resume == "never":
         return own, newest + 1, -1
     if config.resume == "auto" or newest >= 0:  # a retry of a run that came from elsewhere goes on from its own
         return own, max(newest, 0), newest
-    other = DiskStore(config.resume)
+    other = store_at(config.resume)
     found = recovery.newest_run(other)
     if found < 0:
         raise UserError(f"resume={config.resume}: there are no checkpoints; give auto, never or a folder with some.")
@@ -101,7 +106,7 @@ def _source(config: TrainConfig, own: DiskStore) -> tuple[DiskStore, int, int]:
 
 
 def _argument(
-    config: TrainConfig, prepared: Manifest, samples: int, world_size: int, source: DiskStore, resume_run: int
+    config: TrainConfig, prepared: Manifest, samples: int, world_size: int, source: Store, resume_run: int
 ) -> dict[str, Any]:
     """The plan of the run and the settings that its checkpoints are held to."""
     then = _settings_then(source, resume_run)
@@ -129,7 +134,7 @@ def _argument(
             "resume_run": resume_run}  # fmt: skip
 
 
-def _settings_then(source: DiskStore, run: int) -> dict[str, Any]:
+def _settings_then(source: Store, run: int) -> dict[str, Any]:
     """The settings of the newest readable checkpoint to go on from; empty if there is none."""
     for name in recovery.committed(source, run):
         try:

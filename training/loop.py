@@ -11,18 +11,17 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch._dynamo  # every optimizer imports it at its first use: here once, before the ranks fork
 from torch import Tensor
 
-from training import bundle, tasks
+from training import bundle, storage, tasks
 from training.batches import held_out, microbatches, tensors
 from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest as Checkpoint
+from training.checkpoint.store import store_at
 from training.checkpoint.writer import Writer
 from training.config import TrainConfig
 from training.data import manifest as manifests
@@ -60,7 +59,7 @@ class Trainer:
                                test_month=self.data.test_month)  # fmt: skip
         self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
         self.validation = self._validation_batches()
-        self.store = DiskStore(argument["checkpoints"])
+        self.store = store_at(argument["checkpoints"])
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
             token=argument["token"], settings=argument["settings"], keep=self.config.keep,
@@ -97,7 +96,7 @@ class Trainer:
 
     def _newest(self) -> Checkpoint | None:
         """Rank 0 picks the newest that verifies; every rank verifies again what it reads."""
-        source, number = DiskStore(self.argument["resume_from"]), self.argument["resume_run"]
+        source, number = store_at(self.argument["resume_from"]), self.argument["resume_run"]
         found = recovery.newest(source, number, self._say) if self.rank.leads and number >= 0 else None
         name = self.rank.agree(found.name if found else "")
         if not name:
@@ -108,10 +107,9 @@ class Trainer:
         return found
 
     def _lead(self, found: Checkpoint | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+        from training.curves import Curves
 
-        purge = {"purge_step": self.step} if found else {}
-        self.tensorboard = SummaryWriter(self.argument["tensorboard"], **purge)
+        self.tensorboard = Curves(self.argument["tensorboard"], purge_step=self.step if found else None)
         if found:
             self._say(f"resuming from step {found.step} of {self.plan.steps}")
 
@@ -254,8 +252,8 @@ class Trainer:
             return {}
         bundle.save(self.argument["model"], module, self._card())
         figures = self._figures(seconds)
-        path = Path(self.argument["checkpoints"]) / "training.json"
-        path.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+        text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
+        storage.overwrite(f"{self.argument['checkpoints']}/training.json", text.encode())
         return figures
 
     def _card(self) -> bundle.ModelCard:

@@ -4,29 +4,31 @@ from collections.abc import Callable, Iterator
 
 import google_crc32c
 
-from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest, part_position, position
+from training.checkpoint.store import Store
 
 
 class Damaged(Exception):
     """A manifest or part that is missing, cut short or altered."""
 
 
-def newest_run(store: DiskStore) -> int:
+def newest_run(store: Store) -> int:
     """Number of the newest run with a committed checkpoint; -1 if there is none."""
     return max((place[0] for place in map(position, store.names()) if place), default=-1)
 
 
-def committed(store: DiskStore, run: int) -> list[str]:
+def committed(store: Store, run: int) -> list[str]:
     """Names of the run's manifests, newest first."""
     found = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
     return [name for _, name in sorted(found, reverse=True)]
 
 
-def read_manifest(store: DiskStore, name: str) -> Manifest:
+def read_manifest(store: Store, name: str) -> Manifest:
     """Raises Damaged if it cannot be read, or describes another checkpoint than its name."""
     try:
         manifest = Manifest.decode(store.read(name))
+    except ConnectionError:  # the store is down, which says nothing about the checkpoint
+        raise
     except (OSError, ValueError) as error:
         raise Damaged(f"{name} cannot be read ({type(error).__name__})") from None
     if manifest.name != name:
@@ -34,11 +36,13 @@ def read_manifest(store: DiskStore, name: str) -> Manifest:
     return manifest
 
 
-def read_part(store: DiskStore, manifest: Manifest, number: int) -> bytes:
+def read_part(store: Store, manifest: Manifest, number: int) -> bytes:
     """The part's verified bytes. Raises Damaged."""
     part = manifest.parts[number]
     try:
         data = store.read(part.name)
+    except ConnectionError:
+        raise
     except OSError as error:
         raise Damaged(f"{part.name} cannot be read ({type(error).__name__})") from None
     if len(data) != part.bytes:
@@ -48,13 +52,13 @@ def read_part(store: DiskStore, manifest: Manifest, number: int) -> bytes:
     return data
 
 
-def verify(store: DiskStore, manifest: Manifest) -> None:
+def verify(store: Store, manifest: Manifest) -> None:
     """Reads every part back. Raises Damaged."""
     for number in range(len(manifest.parts)):
         read_part(store, manifest, number)
 
 
-def newest(store: DiskStore, run: int, say: Callable[[str], None]) -> Manifest | None:
+def newest(store: Store, run: int, say: Callable[[str], None]) -> Manifest | None:
     """The newest checkpoint of the run that verifies; says in one line each which were passed over."""
     for name in committed(store, run):
         try:
@@ -66,7 +70,7 @@ def newest(store: DiskStore, run: int, say: Callable[[str], None]) -> Manifest |
     return None
 
 
-def retire(store: DiskStore, run: int, keep: int) -> None:
+def retire(store: Store, run: int, keep: int) -> None:
     """Deletes all but the newest `keep` checkpoints of the run, manifest before parts, and older loose parts.
 
     A part of an unfinished attempt goes when its step is behind the oldest checkpoint that stays.
@@ -80,7 +84,7 @@ def retire(store: DiskStore, run: int, keep: int) -> None:
         store.delete(name)
 
 
-def _parts_before(store: DiskStore, run: int, step: int) -> Iterator[str]:
+def _parts_before(store: Store, run: int, step: int) -> Iterator[str]:
     for name in store.names():
         place = part_position(name)
         if place and place[0] == run and place[1] < step:

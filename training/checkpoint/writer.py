@@ -14,9 +14,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest, Part, Stored, part_name
 from training.checkpoint.state import encode
+from training.checkpoint.store import Store
 
 _CHUNK = 1 << 20
 
@@ -28,7 +28,7 @@ class Writer:
         token: Names this attempt's parts; the same on every rank, different at every start.
     """
 
-    def __init__(self, store: DiskStore, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, token: str,
+    def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, token: str,
                  settings: dict[str, Any], keep: int, patience_s: float):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.token = rank, world_size, run, token
