@@ -58,6 +58,8 @@ class ModelCard(Frozen):
     samples: int = 0
     parameters: int
     history: tuple[Point, ...] = ()
+    #: What `Task.sample` made with the finished model.
+    sample: str = ""
 
     def manifest(self) -> Manifest:
         """The dataset as the task saw it, without its files."""

@@ -18,6 +18,7 @@ import torch._dynamo  # every optimizer imports it at its first use: here once, 
 from torch import Tensor
 
 from training import bundle, storage, tasks
+from training.accelerator import throughput
 from training.batches import held_out, microbatches, tensors
 from training.checkpoint import recovery, state
 from training.checkpoint.manifest import Manifest as Checkpoint
@@ -87,7 +88,9 @@ class Trainer:
         self.resumed_from = self.step
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction,
                                found.history if found else None)  # fmt: skip
-        self.progress = Progress(self.plan.steps, self.step, self.plan.global_batch_size, terminal=self.rank.terminal)
+        self.workload = self.task.workload(self.data)
+        self.progress = Progress(self.plan.steps, self.step, self.plan.global_batch_size, terminal=self.rank.terminal,
+                                 workload=self.workload, device=self._device_name(), devices=self.rank.world_size)  # fmt: skip
         self.began = self.saved_at = self.pulsed_at = time.monotonic()
         self.pulse_steps = 1
         self.next_pulse = self._boundary(self.step + 1)
@@ -110,6 +113,8 @@ class Trainer:
         from training.curves import Curves
 
         self.tensorboard = Curves(self.argument["tensorboard"], purge_step=self.step if found else None)
+        if about := self.task.describe(self.data):
+            self._say(about)
         if found:
             self._say(f"resuming from step {found.step} of {self.plan.steps}")
 
@@ -250,19 +255,30 @@ class Trainer:
         module = self.learner.finished()
         if not self.rank.leads:
             return {}
-        bundle.save(self.argument["model"], module, self._card())
+        bundle.save(self.argument["model"], module, self._card(self._sample(module)))
         figures = self._figures(seconds)
         text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
         storage.overwrite(f"{self.argument['checkpoints']}/training.json", text.encode())
         return figures
 
-    def _card(self) -> bundle.ModelCard:
+    def _sample(self, module: torch.nn.Module) -> str:
+        """What the task shows of the finished model. A fault in it must not cost the model."""
+        try:
+            text = self.task.sample(module.to(self.rank.device).eval(), self.data)
+        except Exception as error:
+            self._say(f"no sample of the model: {type(error).__name__}: {error}")
+            return ""
+        if text:
+            self._say(f"\nThe model's own work:\n{text}\n")
+        return text
+
+    def _card(self, sample: str) -> bundle.ModelCard:
         return bundle.ModelCard(
             task=tasks.spec(self.data.task), options=self.data.options, train_months=self.data.train_months,
             test_month=self.data.test_month, columns=self.data.columns, statistics=self.data.statistics,
             data=self.data.fingerprint, config=self.argument["settings"]["config"], steps=self.plan.steps,
             samples=self.plan.samples, parameters=self._parameter_count(),
-            history=tuple(bundle.Point(**point) for point in self.history.points),
+            history=tuple(bundle.Point(**point) for point in self.history.points), sample=sample,
         )  # fmt: skip
 
     def _parameter_count(self) -> int:
@@ -278,7 +294,8 @@ class Trainer:
             "world_size": self.rank.world_size, "microbatches": self.plan.microbatches,
             "parameters": self._parameter_count(), "device": self._device_name(),
             "cpu_threads": torch.get_num_threads(),
-        }  # fmt: skip
+        } | throughput(self.workload, steps * self.plan.global_batch_size / seconds, self._device_name(),
+                       self.rank.world_size)  # fmt: skip
 
     def _device_name(self) -> str:
         return torch.cuda.get_device_name() if self.rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"

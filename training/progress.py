@@ -3,14 +3,27 @@
 import sys
 import time
 
+from training.accelerator import Workload, utilisation
+
 #: Seconds between lines in a log that is not a terminal.
 _LOG_EVERY_S = 10.0
 
 
 class Progress:
-    """Rank 0's progress line on stderr: step, loss, samples/s, time left."""
+    """Rank 0's progress line on stderr: step, loss, throughput, use of the GPUs, time left."""
 
-    def __init__(self, steps: int, first_step: int, samples_per_step: int, *, terminal: bool):
+    def __init__(
+        self,
+        steps: int,
+        first_step: int,
+        samples_per_step: int,
+        *,
+        terminal: bool,
+        workload: Workload | None = None,
+        device: str = "cpu",
+        devices: int = 1,
+    ):
+        self.workload, self.device, self.devices = workload or Workload(), device, devices
         self.steps, self.first_step, self.samples_per_step = steps, first_step, samples_per_step
         self.terminal = terminal
         self.began = self.last_shown = time.monotonic()
@@ -28,11 +41,19 @@ class Progress:
             self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
         left = (self.steps - step) / self.rate if self.rate else 0.0
         line = (
-            f"step {step}/{self.steps}  epoch {epoch:.2f}  loss {loss:.4f}  "
-            f"{self.rate * self.samples_per_step:,.0f} samples/s  {_clock(left)} left"
+            f"step {step}/{self.steps}  epoch {epoch:.2f}  loss {loss:.4f}  {self._throughput()}  {_clock(left)} left"
         )
         self._print(line, done)
         self.last_shown = now
+
+    def _throughput(self) -> str:
+        """Such as `51,200 tokens/s  MFU 41.3%`; the use only where the task knows its operations."""
+        rows_per_s, work = self.rate * self.samples_per_step, self.workload
+        shown = f"{rows_per_s * work.units_per_row:,.0f} {work.unit}/s"
+        if not work.flops_per_row:
+            return shown
+        share = utilisation(rows_per_s * work.flops_per_row, self.device, self.devices)
+        return f"{shown}  MFU {'n/a' if share is None else f'{share:.1%}'}"
 
     def say(self, text: str) -> None:
         """A line that stays."""

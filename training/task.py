@@ -1,21 +1,25 @@
 """The contract between the product and a user's model: one file, one class.
 
 A task says how rows are made (`shards`, `scan`, `combine`, `rows`), and how a model learns from them
-(`model`, `loss`, `predict`). Everything else - processes, GPUs, sharding, checkpoints, evaluation, report -
-is the product's work. `training.data.tabular.TabularTask` fills in the first half for CSV files.
+(`model`, `loss`, and `predict` or `score`). Everything else - processes, GPUs, sharding,
+checkpoints, evaluation, report - is the product's work. `training.data.tabular.TabularTask` fills in the first half
+for CSV files.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
+    import numpy as np
     import pyarrow as pa
     from torch import Generator, Tensor, nn
     from torch.optim import Optimizer
 
+    from training.accelerator import Workload
     from training.data.manifest import Manifest, SourceFile
+    from training.data.rows import Rows
 
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
@@ -37,6 +41,12 @@ class Task(ABC):
     label: ClassVar[str] = "label"
     #: Columns that may tell the label by themselves; any other that does is refused as a leak.
     trusted: ClassVar[tuple[str, ...]] = ()
+    #: With `score`: integer column that says how much each row counts, such as its `bytes`; "" = all alike.
+    weight: ClassVar[str] = ""
+    #: Statistics that give the columns their meaning, such as a vocabulary; models are compared only if they agree.
+    encoding: ClassVar[tuple[str, ...]] = ()
+    #: Rows that evaluation scores at once.
+    batch_rows: int = 8_192
 
     #: A folder for temporary files, removed after preparation; set before `shards` is called.
     scratch: Path
@@ -86,9 +96,24 @@ class Task(ABC):
     def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         """Mean loss over the batch; float32 scalar."""
 
-    @abstractmethod
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         """Class probabilities, float32 (B, C); each row sums to 1."""
+        raise NotImplementedError
+
+    def score(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        """Instead of `predict`, where there are no classes: the loss of each row in nats, a float (B,)."""
+        raise NotImplementedError
+
+    @property
+    def likelihood(self) -> bool:
+        """Whether the task is judged by `score` instead of `predict`."""
+        return type(self).score is not Task.score
+
+    def baseline(
+        self, train: "Rows", data: "Manifest"
+    ) -> "tuple[Callable[[Mapping[str, np.ndarray]], np.ndarray], str] | None":
+        """With `score`: a simple rival fitted on the train rows, columns of B rows -> nats (B,), and what it is."""
+        return None
 
     def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
         """AdamW over all parameters, no decay on vectors (biases, norms)."""
@@ -102,3 +127,19 @@ class Task(ABC):
     def augment(self, batch: "Batch", generator: "Generator") -> "Batch":
         """Random changes to a training batch; draw only from `generator`, so that a resume repeats them."""
         return batch
+
+    # ---- what training shows; all optional
+
+    def describe(self, data: "Manifest") -> str:
+        """One line about the model, such as its sizes, for the start of training."""
+        return ""
+
+    def workload(self, data: "Manifest") -> "Workload":
+        """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
+        from training.accelerator import Workload
+
+        return Workload()
+
+    def sample(self, model: "nn.Module", data: "Manifest") -> str:
+        """Something that the trained model makes, for people to look at; it goes into the report."""
+        return ""
