@@ -5,7 +5,7 @@ The arithmetic of a step depends on its number alone (`training.order`), never o
 
 import os
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,17 @@ class Learner:
         module = self.task.model(self.data)
         module.load_state_dict(weights)
         return module
+
+    def sample(self, module: nn.Module, say: Callable[[str], None]) -> str:
+        """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+        try:
+            text = self.task.sample(module.to(self.rank.device).eval(), self.data)
+        except Exception as error:
+            say(f"no sample of the model: {type(error).__name__}: {error}")
+            return ""
+        if text:
+            say(f"\nThe model's own work:\n{text}\n")
+        return text
 
     def take_weights(self, directory: str) -> None:
         """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""

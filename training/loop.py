@@ -89,8 +89,10 @@ class Trainer:
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction,
                                found.history if found else None)  # fmt: skip
         self.workload = self.task.workload(self.data)
-        self.progress = Progress(self.plan.steps, self.step, self.plan.global_batch_size, terminal=self.rank.terminal,
-                                 workload=self.workload, device=self._device_name(), devices=self.rank.world_size)  # fmt: skip
+        self.progress = Progress(
+            self.plan.steps, self.step, self.plan.global_batch_size, terminal=self.rank.terminal,
+            workload=self.workload, device=self._device_name(), devices=self.rank.world_size,
+        )  # fmt: skip
         self.began = self.saved_at = self.pulsed_at = time.monotonic()
         self.pulse_steps = 1
         self.next_pulse = self._boundary(self.step + 1)
@@ -255,22 +257,11 @@ class Trainer:
         module = self.learner.finished()
         if not self.rank.leads:
             return {}
-        bundle.save(self.argument["model"], module, self._card(self._sample(module)))
+        bundle.save(self.argument["model"], module, self._card(self.learner.sample(module, self._say)))
         figures = self._figures(seconds)
         text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
         storage.overwrite(f"{self.argument['checkpoints']}/training.json", text.encode())
         return figures
-
-    def _sample(self, module: torch.nn.Module) -> str:
-        """What the task shows of the finished model. A fault in it must not cost the model."""
-        try:
-            text = self.task.sample(module.to(self.rank.device).eval(), self.data)
-        except Exception as error:
-            self._say(f"no sample of the model: {type(error).__name__}: {error}")
-            return ""
-        if text:
-            self._say(f"\nThe model's own work:\n{text}\n")
-        return text
 
     def _card(self, sample: str) -> bundle.ModelCard:
         return bundle.ModelCard(
