@@ -12,7 +12,10 @@ from training.errors import UserError
 from training.task import Task
 
 #: Short names for the tasks that ship.
-SHIPPED = {"flights": "training.tasks.flights:Flights"}
+SHIPPED = {
+    "flights": "training.tasks.flights:Flights",
+    "language_model": "training.tasks.language_model:LanguageModel",
+}
 
 
 def load(name: str, options: Mapping[str, Any] | None = None, **window: str) -> Task:
@@ -66,6 +69,8 @@ def _checked(name: str, member: Any) -> type[Task]:
     if not (inspect.isclass(member) and issubclass(member, Task)):
         raise UserError(f"task {name!r} is not a class derived from training.task.Task.")
     missing = sorted(member.__abstractmethods__)
+    if member.predict is Task.predict and member.score is Task.score:
+        missing.append("predict (or score)")
     if missing:
         raise UserError(f"task {name!r} lacks {', '.join(missing)}; the contract is training/task.py.")
     return member

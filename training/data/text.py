@@ -1,0 +1,137 @@
+"""Text files, wherever they lie: found, dealt to splits by their names, and cut into passages of whole lines."""
+
+import hashlib
+import os
+import re
+import shutil
+import sysconfig
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from training import storage
+from training.data.manifest import SourceFile
+from training.errors import UserError
+
+#: A shard holds about this much text; a larger file is cut into passages of this size.
+SHARD_BYTES = 4 << 20
+#: Folders of the standard library that hold what others wrote, or data of its tests.
+SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file: `name` is its path below the root that was given, the same on every machine."""
+
+    name: str
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Passage:
+    """The lines of a file on this machine that begin in the byte range start..end."""
+
+    name: str
+    path: str
+    start: int
+    end: int
+
+    def read(self) -> bytes:
+        with open(self.path, "rb") as file:
+            if self.start:  # the line that the cut fell into belongs to the passage before
+                file.seek(self.start - 1)
+                file.readline()
+            if file.tell() >= self.end:
+                return b""
+            text = file.read(self.end - file.tell())
+            return text if text.endswith(b"\n") else text + file.readline()
+
+
+def find(data: str) -> list[Text]:
+    """The files that `data` stands for, sorted by name; "" = the sources of Python's standard library.
+
+    Args:
+        data: files, folders (with all below them) and globs, local or gs://, separated by commas.
+
+    Raises:
+        UserError: a part matches nothing, or two files have the same name below their roots.
+    """
+    parts = [part.strip() for part in data.split(",") if part.strip()]
+    found = [text for part in parts for text in _below(part)] if parts else _standard_library()
+    texts = {text.path: text for text in found if text.bytes}
+    names: dict[str, str] = {}
+    for text in texts.values():
+        if (other := names.setdefault(text.name, text.path)) != text.path:
+            raise UserError(f"{other} and {text.path} are both called {text.name!r}: give the folder above them.")
+    if not texts:
+        raise UserError(f"{data} holds no text: all files are empty.")
+    return sorted(texts.values(), key=lambda text: text.name)
+
+
+def _standard_library() -> list[Text]:
+    root = Path(sysconfig.get_path("stdlib"))
+    names = [path.relative_to(root) for path in root.rglob("*.py")]
+    kept = [name for name in names if not SKIPPED & set(name.parts)]
+    return [Text(name.as_posix(), str(root / name), (root / name).stat().st_size) for name in kept]
+
+
+def _below(part: str) -> list[Text]:
+    """What one file, folder or glob stands for. Its root is the folder, or what comes before the first wildcard."""
+    if storage.WILDCARDS & set(part) and not os.path.exists(part):
+        root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
+        return _named(root, storage.find(part))
+    everything = f"{part.rstrip('/')}/**/*"
+    if storage.is_remote(part):
+        try:
+            return _named(part.rstrip("/"), storage.find(everything))
+        except UserError:  # an object, not a folder
+            return _named(part.rpartition("/")[0], storage.find(part))
+    if os.path.isdir(part):
+        return _named(part.rstrip("/"), storage.find(everything))
+    return _named(os.path.dirname(part), storage.find(part))
+
+
+def _named(root: str, files: Sequence[storage.File]) -> list[Text]:
+    prefix = f"{root}/" if root else ""
+    return [Text(file.path.removeprefix(prefix).lstrip("/"), file.path, file.bytes) for file in files]
+
+
+def split_of(name: str, validation_share: float, test_share: float) -> str:
+    """The split of a file by a hash of its name alone: more files never move one from a split to another."""
+    place = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") / 2**64
+    return "test" if place < test_share else "validation" if place < test_share + validation_share else "train"
+
+
+def cut(texts: Sequence[Text], scratch: Path) -> tuple[list[tuple[Passage, ...]], tuple[SourceFile, ...]]:
+    """Shards of about `SHARD_BYTES`, and the checksum of every file; remote ones are copied to `scratch` first."""
+    with ThreadPoolExecutor(4) as pool:
+        local = list(pool.map(lambda item: _local(item[1], scratch / f"text-{item[0]}"), enumerate(texts)))
+    shards: list[tuple[Passage, ...]] = []
+    shard: list[Passage] = []
+    size = 0
+    for text, (path, _) in zip(texts, local, strict=True):
+        for start in range(0, text.bytes, SHARD_BYTES):
+            end = min(start + SHARD_BYTES, text.bytes)
+            if shard and size + end - start > SHARD_BYTES:
+                shards.append(tuple(shard))
+                shard, size = [], 0
+            shard.append(Passage(text.name, str(path), start, end))
+            size += end - start
+    return [*shards, tuple(shard)], tuple(source for _, source in local)
+
+
+def _local(text: Text, scratch: Path) -> tuple[Path, SourceFile]:
+    path = Path(text.path)
+    if storage.is_remote(text.path):
+        with closing(storage.open_binary(text.path)) as remote, open(scratch, "wb") as copy:
+            shutil.copyfileobj(remote, copy, SHARD_BYTES)
+        path = scratch
+    try:
+        with open(path, "rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    return path, SourceFile(path=text.path, bytes=text.bytes, sha256=checksum)

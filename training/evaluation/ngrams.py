@@ -1,0 +1,91 @@
+"""The baseline of a language model: trigrams of tokens, counted in seconds.
+
+Interpolated with bigrams, unigrams and the uniform distribution by the method of Witten and Bell 1991
+(https://doi.org/10.1109/18.87000), method C: p(w|h) = (count(hw) + kinds(h) p(w|shorter h)) / (count(h) + kinds(h)).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+ORDER = 3
+#: Counting sorts: more tokens than this would take longer than seconds.
+MOST_TOKENS = 20_000_000
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The n-grams of one length by their number (base `vocab`), sorted, and the contexts that begin them."""
+
+    grams: Numbers
+    times: Numbers
+    contexts: Numbers
+    #: How often a context occurs, and how many different tokens follow it.
+    totals: Numbers
+    kinds: Numbers
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """Fitted counts, shortest first."""
+
+    vocab: int
+    counts: tuple[Counts, ...]
+    rows: int
+
+    def losses(self, tokens_BT: NDArray[np.uint16]) -> NDArray[np.float64]:
+        """Loss in nats of every token but the first of each row, given those before it; float64 (B, T - 1)."""
+        probability = np.full((tokens_BT.shape[0], tokens_BT.shape[1] - 1), 1 / self.vocab)
+        for length, counts in enumerate(self.counts, 1):
+            numbers = _numbers(tokens_BT, length, self.vocab)
+            part = probability[:, max(0, length - 2) :]  # the first tokens of a row have shorter contexts only
+            part[:] = _interpolated(counts, numbers[:, 1:] if length == 1 else numbers, self.vocab, part)
+        return np.asarray(-np.log(probability))
+
+
+def fit(tokens_BT: NDArray[np.uint16], counts_B: Numbers, vocab: int) -> Ngrams:
+    """Counts n-grams of rows whose first `counts_B` + 1 tokens are text."""
+    rows, width = tokens_BT.shape
+    used = min(rows, max(1, MOST_TOKENS // width))
+    chosen = np.linspace(0, rows - 1, used).astype(np.int64)
+    tokens_BT, counts_B = tokens_BT[chosen], counts_B[chosen]
+    found = []
+    for length in range(1, ORDER + 1):
+        numbers = _numbers(tokens_BT, length, vocab)
+        numbers = numbers[:, 1:] if length == 1 else numbers  # a row's first token is given, not predicted
+        last = np.arange(numbers.shape[1]) + max(1, length - 1)
+        found.append(_counts(numbers[last[None, :] <= counts_B[:, None]], vocab))
+    return Ngrams(vocab, tuple(found), used)
+
+
+def _numbers(tokens_BT: NDArray[np.uint16], length: int, vocab: int) -> Numbers:
+    """Each run of `length` tokens as one number, int64 (B, T - length + 1)."""
+    width = tokens_BT.shape[1] - length + 1
+    numbers = np.zeros((tokens_BT.shape[0], width), np.int64)
+    for i in range(length):
+        numbers = numbers * vocab + tokens_BT[:, i : i + width]
+    return numbers
+
+
+def _counts(numbers: Numbers, vocab: int) -> Counts:
+    grams, times = np.unique(numbers, return_counts=True)
+    contexts, start = np.unique(grams // vocab, return_index=True)
+    totals = np.add.reduceat(times, start) if len(times) else times
+    return Counts(grams, times, contexts, totals, np.diff(start, append=len(grams)))
+
+
+def _interpolated(counts: Counts, numbers: Numbers, vocab: int, shorter: NDArray[np.float64]) -> NDArray[np.float64]:
+    times = _looked_up(counts.grams, counts.times, numbers)
+    totals = _looked_up(counts.contexts, counts.totals, numbers // vocab)
+    kinds = _looked_up(counts.contexts, counts.kinds, numbers // vocab)
+    return np.where(totals > 0, (times + kinds * shorter) / np.maximum(totals + kinds, 1), shorter)
+
+
+def _looked_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
+    if not len(keys):
+        return np.zeros_like(wanted)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], 0)

@@ -1,0 +1,206 @@
+"""A language model on any text files: a decoder-only transformer over bytes or byte pairs, sized by one dial.
+
+    pipelines run training --set task=language_model --set 'task_options={"depth": 2}' --nproc 2
+
+Without data it learns from the sources of Python's standard library, which every machine has. Files, not pieces of
+files, go to the train, validation and test splits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from training.accelerator import Workload
+from training.data import text
+from training.data.declaration import check_options
+from training.data.text import Passage, split_of
+from training.data.tokens import MOST_TOKENS, learn, tokens
+from training.errors import UserError
+from training.task import Batch, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from training.data.manifest import Manifest
+    from training.data.rows import Rows
+    from training.models.transformer import Shape
+
+#: A vocabulary is learned from at most about this much text, taken evenly over the training files.
+LEARNING_BYTES = 256 << 20
+#: Tokens that are scored at once: their logits over 50,000 tokens are 1.6 GB.
+SCORED_TOKENS = 8_192
+
+
+class LanguageModel(Task):
+    """Next tokens of text. The options are `settings`."""
+
+    classes = ()
+    weight = "bytes"
+    slices = ("folder",)
+    group = "file"
+    encoding = ("vocabulary",)
+    #: Options and their defaults; 0 for vocab = bytes, else the size of a BPE vocabulary. `vocabulary_of` names a
+    #: model's folder whose vocabulary is taken over, so that the two can be compared.
+    settings: ClassVar[Mapping[str, Any]] = {
+        "depth": 4, "sequence_length": 256, "vocab": 0, "vocabulary_of": "", "validation_share": 0.05,
+        "test_share": 0.1, "prompt": "", "sample_tokens": 400,
+    }  # fmt: skip
+
+    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
+        super().__init__(options)  # files have no months
+        check_options(type(self).__name__, self.options, self.settings)
+        self.chosen = {**self.settings, **self.options}
+        _check(self.chosen)
+        self.batch_rows = max(1, SCORED_TOKENS // int(self.chosen["sequence_length"]))
+
+    # ---- the data: files into windows of tokens
+
+    def shards(self, data: str) -> Sequence[tuple[Passage, ...]]:
+        texts = text.find(data)
+        for split in ("train", "test"):
+            if not any(self._split(each.name) == split for each in texts):
+                raise UserError(
+                    f"none of {len(texts)} text file(s) falls into the {split} split: whole files are dealt by a hash "
+                    f"of their names. Give more files (`split --number=l/100` cuts one), or another test_share "
+                    f"(now {self.chosen['test_share']})."
+                )
+        shards, self.sources = text.cut(texts, self.scratch)
+        return shards
+
+    def _split(self, name: str) -> str:
+        return split_of(name, self.chosen["validation_share"], self.chosen["test_share"])
+
+    def scan(self, shard: tuple[Passage, ...]) -> tuple[Passage, ...]:
+        """The passages that a vocabulary may be learned from."""
+        return tuple(passage for passage in shard if self._split(passage.name) == "train")
+
+    def combine(self, scans: Iterable[tuple[Passage, ...]]) -> dict[str, Any]:
+        vocabulary: Mapping[str, Any] = {}
+        if self.chosen["vocabulary_of"]:
+            from training.bundle import load_card
+
+            vocabulary = load_card(self.chosen["vocabulary_of"]).statistics.get("vocabulary", {})
+        elif self.chosen["vocab"]:
+            passages = [passage for scan in scans for passage in scan]
+            stride = -(-sum(p.end - p.start for p in passages) // LEARNING_BYTES)
+            vocabulary = learn((p.read() for p in passages[:: max(1, stride)]), self.chosen["vocab"])
+        return {"vocabulary": vocabulary, "train_months": "", "test_month": ""}
+
+    def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
+        """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted."""
+        coder = tokens(statistics["vocabulary"])
+        made: dict[str, list[pa.Table]] = {"train": [], "validation": [], "test": []}
+        for passage in shard:
+            ids, widths = coder.encode(passage.read())
+            if len(ids):
+                made[self._split(passage.name)].append(self._windows(passage.name, ids, widths, coder.size - 1))
+        return {split: pa.concat_tables(tables) for split, tables in made.items() if tables}
+
+    def _windows(self, name: str, ids: np.ndarray, widths: np.ndarray, start: int) -> pa.Table:
+        """Windows overlap by one token, so that each is predicted once; `start` opens the text and fills the end."""
+        length = int(self.chosen["sequence_length"])
+        count = -(-len(ids) // length)
+        whole = np.full(count * length + 1, start, np.uint16)
+        whole[1 : len(ids) + 1] = ids
+        index = np.arange(count)[:, None] * length + np.arange(length + 1)
+        folder = name.rpartition("/")[0].partition("/")[0] or "(top)"
+        return pa.table(
+            {
+                "tokens": pa.FixedSizeListArray.from_arrays(whole[index].ravel(), length + 1),
+                "count": np.minimum(length, len(ids) - np.arange(count) * length),
+                "bytes": np.add.reduceat(widths, np.arange(count) * length),
+                "file": pa.array([name] * count),
+                "folder": pa.array([folder] * count),
+            }
+        )
+
+    # ---- the model
+
+    def shape(self, data: "Manifest") -> "Shape":
+        from training.models.transformer import Shape
+
+        size = tokens(data.statistics["vocabulary"]).size
+        return Shape(int(self.chosen["depth"]), size, data.column("tokens").width - 1)
+
+    def model(self, data: "Manifest") -> "nn.Module":
+        from training.models.transformer import Transformer
+
+        return Transformer(self.shape(data))
+
+    def loss(self, model: "nn.Module", batch: Batch) -> "Tensor":
+        """Mean over the batch's tokens, nats."""
+        inputs_BT, targets_BT = _shifted(batch)
+        return model(inputs_BT, targets_BT).sum() / batch["count"].sum()
+
+    def score(self, model: "nn.Module", batch: Batch) -> "Tensor":
+        losses_BT: Tensor = model(*_shifted(batch))
+        return losses_BT.double().sum(dim=1)
+
+    def baseline(self, train: "Rows", data: "Manifest") -> tuple[Callable[[Mapping[str, np.ndarray]], np.ndarray], str]:
+        from training.evaluation import ngrams
+
+        fitted = ngrams.fit(train.columns["tokens"], train.columns["count"], self.shape(data).vocab)
+
+        def scored(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+            losses_BT = fitted.losses(batch["tokens"])
+            return (losses_BT * (np.arange(losses_BT.shape[1]) < batch["count"][:, None])).sum(axis=1)
+
+        sampled = f", on {fitted.rows:,} of {len(train):,} windows" if fitted.rows < len(train) else ""
+        return scored, f"The baseline counts trigrams of tokens of the train split{sampled} (Witten-Bell smoothing)."
+
+    def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
+        """AdamW with the betas of GPT-3 (Brown et al. 2020, appendix B); vectors and embeddings do not decay."""
+        from torch import nn
+        from torch.optim import AdamW
+
+        tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+        decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in tables]
+        kept = [p for p in model.parameters() if p.ndim < 2 or id(p) in tables]
+        groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+        return AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), fused=kept[0].is_cuda)
+
+    # ---- what training shows
+
+    def describe(self, data: "Manifest") -> str:
+        shape = self.shape(data)
+        return (
+            f"depth {shape.depth}: width {shape.width}, {shape.heads} heads, SwiGLU {shape.hidden}, "
+            f"{shape.vocab:,} tokens, {shape.parameters:,} parameters; windows of {shape.sequence_length} tokens"
+        )
+
+    def workload(self, data: "Manifest") -> Workload:
+        shape = self.shape(data)
+        return Workload("tokens", shape.sequence_length, shape.flops_per_row)
+
+    def sample(self, model: "nn.Module", data: "Manifest") -> str:
+        """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
+        from training.models.sampling import continued
+
+        coder = tokens(data.statistics["vocabulary"])
+        given = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]
+        return coder.decode(continued(model, given, int(self.chosen["sample_tokens"]), coder.size - 1))
+
+
+def _shifted(batch: Batch) -> "tuple[Tensor, Tensor]":
+    """Inputs and targets, int64 (B, T); a target is -1 where the text has ended."""
+    import torch
+
+    tokens_BT = batch["tokens"].long()
+    beyond = torch.arange(tokens_BT.shape[1] - 1, device=tokens_BT.device) >= batch["count"][:, None]
+    return tokens_BT[:, :-1], tokens_BT[:, 1:].masked_fill(beyond, -1)
+
+
+def _check(chosen: Mapping[str, Any]) -> None:
+    limits = {"depth": (1, 128), "sequence_length": (2, 1 << 20), "sample_tokens": (0, 100_000)}
+    for name, (low, high) in limits.items():
+        if not (isinstance(chosen[name], int) and low <= chosen[name] <= high):
+            raise UserError(f"{name}={chosen[name]!r}: a whole number from {low} to {high:,}.")
+    vocab = chosen["vocab"]
+    if not isinstance(vocab, int) or (vocab and not 258 <= vocab <= MOST_TOKENS):
+        raise UserError(f"vocab={vocab!r}: 0 for bytes, or the size of a BPE vocabulary from 258 to {MOST_TOKENS:,}.")
+    shares = [chosen["validation_share"], chosen["test_share"]]
+    if not all(isinstance(s, (int, float)) and 0 <= s < 1 for s in shares) or not 0 < shares[1] < 1 - shares[0]:
+        raise UserError(f"validation_share={shares[0]}, test_share={shares[1]}: shares of the files, below 1 in sum.")
