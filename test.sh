@@ -6,4 +6,5 @@ scripts/setup.sh vertex training dev
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
 .venv/bin/mypy
-.venv/bin/python -m pytest "$@"
+# One worker a core; a file stays on one worker, so that what its tests share is made once.
+.venv/bin/python -m pytest -n auto --dist loadfile "$@"
