@@ -23,13 +23,14 @@ def evaluate(
 
     Returns:
         evaluation: Directory with predictions.parquet and metrics.json.
-        metrics: Loss, AUC, accuracy and calibration.
-        classification: ROC curve and confusion matrix.
+        metrics: Loss, AUC, accuracy and calibration; bits per byte of a language model.
+        classification: ROC curve and confusion matrix; empty for a task without classes.
     """
     from training.steps import evaluate as run
 
     result = run(dataset.path, model.path, evaluation.path, champion=champion)
     metrics.metadata.update(result.scalars)
-    classification.log_confusion_matrix(result.classes, result.confusion_matrix)
+    if result.confusion_matrix:
+        classification.log_confusion_matrix(result.classes, result.confusion_matrix)
     if result.roc_curve:
         classification.log_roc_curve(*result.roc_curve)

@@ -101,10 +101,12 @@ def auc_replicates(weights_RG: np.ndarray, positive: np.ndarray, score: np.ndarr
         return np.asarray(((weights_RG @ wins) * weights_RG).sum(axis=1) / (hits * misses))
 
 
-def mean_replicates(weights_RG: np.ndarray, values: np.ndarray, rows: Blocks) -> np.ndarray:
-    """Mean over rows of each replicate, (R,)."""
+def mean_replicates(
+    weights_RG: np.ndarray, values: np.ndarray, rows: Blocks, sizes: np.ndarray | None = None
+) -> np.ndarray:
+    """Mean over rows of each replicate, (R,); with `sizes` (N,) the sum of values over the sum of sizes."""
     totals = np.bincount(rows.codes, values, rows.count)
-    counts = np.bincount(rows.codes, minlength=rows.count)
+    counts = np.bincount(rows.codes, sizes, rows.count)
     return np.asarray((weights_RG @ totals) / (weights_RG @ counts))
 
 
@@ -137,16 +139,19 @@ def without_noise(plain: float, replicates_R: np.ndarray) -> tuple[float, np.nda
 # ---- many small comparisons
 
 
-def worse_p_value(difference: np.ndarray, group: np.ndarray) -> float:
+def worse_p_value(difference: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None) -> float:
     """One-sided p-value that the mean difference is above 0, with a standard error robust to groups.
+
+    With `sizes` (N,) it is the sum of differences over the sum of sizes, linearised (Cochran 1977, section 6.3).
 
     The cluster-robust variance of a mean with the G / (G - 1) correction and a t distribution with G - 1 degrees
     of freedom: Cameron & Miller 2015, https://doi.org/10.3368/jhr.50.2.317
     """
     codes = np.unique(group, return_inverse=True)[1]
-    count, mean = int(codes.max()) + 1, float(difference.mean())
-    totals = np.bincount(codes, difference - mean)
-    error = np.sqrt(count / (count - 1) * np.sum(totals**2)) / len(difference)
+    sizes = np.ones(len(difference)) if sizes is None else sizes
+    count, mean = int(codes.max()) + 1, float(difference.sum() / sizes.sum())
+    totals = np.bincount(codes, difference - mean * sizes)
+    error = np.sqrt(count / (count - 1) * np.sum(totals**2)) / sizes.sum()
     if error < 1e-12:  # equal predictions, or a difference that is the same in every row
         return 0.0 if mean > 1e-9 else 1.0
     return float(stats.t.sf(mean / error, count - 1))

@@ -3,9 +3,10 @@
 Promote if all three hold:
 
 1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in AUC for two
-   classes, else in log loss (also where one class is absent). Groups of rows are resampled, see `comparison`.
-2. Calibrated: the calibration error, without what sampling noise adds to it, has not grown by more than
-   `CALIBRATION_TOLERANCE`, or the growth may be chance.
+   classes, else in log loss (also where one class is absent); without classes in bits per unit of weight. Groups of
+   rows are resampled, see `comparison`.
+2. Calibrated, where there are classes: the calibration error, without what sampling noise adds to it, has not grown
+   by more than `CALIBRATION_TOLERANCE`, or the growth may be chance.
 3. Fair: no slice has a significantly higher log loss (one-sided, robust to groups, Holm over all slices).
 
 Without a champion the baseline is the one to beat. The first is the claim, so it carries the burden of proof; the
@@ -45,7 +46,7 @@ def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float
 
     Args:
         evaluation_dir: Directory with `predictions.parquet`.
-        margin: The lower bound of the improvement must exceed this, in AUC or in nats of log loss. Below 0, a
+        margin: The lower bound of the improvement must exceed this, in AUC, nats of log loss or bits. Below 0, a
             challenger that is worse by less than that may replace the champion.
         confidence: One-sided, of every bound and test; in (0.5, 1).
 
@@ -65,7 +66,7 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
     draft = Decision(
         promote=False,
         reason=reason.nothing_to_beat(),
-        reference=next((model for model in RIVALS if model in data.probabilities), None),
+        reference=next((model for model in RIVALS if model in data.header.models), None),
         margin=margin,
         confidence=confidence,
         rows=len(data),
@@ -77,9 +78,9 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
     if draft.groups < FEWEST_GROUPS:
         return draft.model_copy(update={"reason": reason.too_few(draft, FEWEST_GROUPS)})
     checked = draft.model_copy(update=_checks(data, draft.reference, confidence))
-    assert checked.lower_bound is not None and checked.calibration is not None
-    better = checked.lower_bound > margin
-    promote = better and not checked.calibration.worse and not checked.worse_slices
+    assert checked.lower_bound is not None
+    miscalibrated = checked.calibration is not None and checked.calibration.worse
+    promote = checked.lower_bound > margin and not miscalibrated and not checked.worse_slices
     decided = checked.model_copy(update={"promote": promote})
     return decided.model_copy(update={"reason": reason.compared(decided)})
 
@@ -90,18 +91,20 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
     weights_RG = comparison.resample(rows.count)
     by_auc = data.binary and len(np.unique(data.label)) == 2
     statistic = _auc_with_replicates if by_auc else _loss_with_replicates
+    classified = bool(data.header.classes)
     ours, our_R = statistic(data, "challenger", weights_RG, rows)
     theirs, their_R = statistic(data, reference, weights_RG, rows)
     sign = 1 if by_auc else -1
     gain = comparison.interval(sign * (ours - theirs), sign * (our_R - their_R), rows.count, confidence)
     return {
-        "metric": "auc" if by_auc else "loss",
+        "metric": "auc" if by_auc else "loss" if classified else "bits",
+        "unit": "" if classified else data.header.weight.removesuffix("s") or "row",
         "challenger_value": ours,
         "reference_value": theirs,
         "difference": gain.estimate,
         "lower_bound": gain.low,
         "upper_bound": gain.high,
-        "calibration": _calibration(data, reference, weights_RG, rows, confidence),
+        "calibration": _calibration(data, reference, weights_RG, rows, confidence) if classified else None,
         "slices": _slices(data, reference, confidence),
     }
 
@@ -118,8 +121,14 @@ def _auc_with_replicates(
 def _loss_with_replicates(
     data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks
 ) -> tuple[float, np.ndarray]:
-    losses = metrics.row_losses(data.label, data.probabilities[model])
-    return float(losses.mean()), comparison.mean_replicates(weights_RG, losses, rows)
+    losses = _losses(data, model)
+    value = float(losses.sum() / data.weight.sum())
+    return value, comparison.mean_replicates(weights_RG, losses, rows, data.weight)
+
+
+def _losses(data: Predictions, model: str) -> np.ndarray:
+    """Loss of each row, float64 (N,): in nats with classes, in bits without."""
+    return data.row_losses(model) / (1.0 if data.header.classes else metrics.LN_2)
 
 
 def _calibration(
@@ -140,11 +149,10 @@ def _calibration(
 
 
 def _slices(data: Predictions, reference: Reference, confidence: float) -> tuple[SliceCheck, ...]:
-    losses = [metrics.row_losses(data.label, data.probabilities[m]) for m in ("challenger", reference)]
-    increase = losses[0] - losses[1]
+    increase = _losses(data, "challenger") - _losses(data, reference)
     group = data.group.codes if data.group else np.arange(len(data))
     drafts = [
-        _slice(column, names.values[code], increase[names.codes == code], group[names.codes == code])
+        _slice(column, names.values[code], *(each[names.codes == code] for each in (increase, group, data.weight)))
         for column, names in data.slices.items()
         for code in np.unique(names.codes)
     ]
@@ -152,14 +160,14 @@ def _slices(data: Predictions, reference: Reference, confidence: float) -> tuple
     return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
 
 
-def _slice(column: str, value: str, increase: np.ndarray, group: np.ndarray) -> SliceCheck:
+def _slice(column: str, value: str, increase: np.ndarray, group: np.ndarray, weight: np.ndarray) -> SliceCheck:
     enough = len(increase) >= FEWEST_SLICE_ROWS and len(np.unique(group)) >= FEWEST_GROUPS
     return SliceCheck(
         column=column,
         value=value,
         rows=len(increase),
-        loss_increase=float(increase.mean()),
-        p_value=comparison.worse_p_value(increase, group) if enough else None,
+        loss_increase=float(increase.sum() / weight.sum()),
+        p_value=comparison.worse_p_value(increase, group, weight) if enough else None,
         worse=False,
     )
 

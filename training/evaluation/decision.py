@@ -23,7 +23,10 @@ class CalibrationCheck(Frozen):
 
 
 class SliceCheck(Frozen):
-    """One slice: how much higher the challenger's log loss is, in nats, and the chance of that by luck."""
+    """One slice: how much higher the challenger's log loss is, and the chance of that by luck.
+
+    In nats a row; where the metric is bits, in bits per unit.
+    """
 
     column: str
     value: str
@@ -43,7 +46,9 @@ class Decision(Frozen):
     #: None if there was neither champion nor baseline.
     reference: Reference | None = None
     #: What was compared; None if nothing could be.
-    metric: Literal["auc", "loss"] | None = None
+    metric: Literal["auc", "loss", "bits"] | None = None
+    #: What bits are counted per, such as `byte`.
+    unit: str = ""
     challenger_value: float | None = None
     reference_value: float | None = None
     #: Challenger minus reference, above 0 = better (the log loss is turned round), with bounds at `confidence`.

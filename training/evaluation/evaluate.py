@@ -22,10 +22,8 @@ from training.task import Task
 
 __all__ = ["Evaluation", "evaluate"]
 
-#: Columns of B rows -> class probabilities (B, C).
+#: Columns of B rows -> class probabilities (B, C), or losses (B,).
 Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
-
-BATCH_ROWS = 8_192
 
 
 def evaluate(
@@ -36,7 +34,7 @@ def evaluate(
     champion: str = "",
     baseline: bool = True,
     split: str = "test",
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
 ) -> Evaluation:
     """Writes `predictions.parquet` and `metrics.json` into `destination`; memory holds one batch of predictions.
 
@@ -45,9 +43,9 @@ def evaluate(
         model: Directory of the new model, the challenger.
         destination: Directory, made if missing.
         champion: Directory of the model to beat; "" if there is none.
-        baseline: Whether to fit and score a logistic regression as well.
+        baseline: Whether to fit and score a simple rival as well: a logistic regression, or the task's own.
         split: Split of the dataset to score.
-        batch_rows: Rows scored at once; the figures do not depend on it, up to float32 rounding.
+        batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
 
     Raises:
         UserError: a directory does not hold what it should, the split is empty, or the champion cannot be compared.
@@ -70,13 +68,14 @@ def evaluate(
     header = Header(
         task=manifest.task,
         split=split,
-        classes=tuple(task.classes),
+        classes=() if task.likelihood else tuple(task.classes),
+        weight=task.weight,
         models=tuple(scorers),
         group=task.group,
         slices=tuple(task.slices),
         notes=notes,
     )
-    batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows)
+    batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
     predictions.write(destination, header, batches)
     return measure.measure(destination)
 
@@ -85,8 +84,11 @@ def _row_counts(manifest: Manifest) -> str:
     return ", ".join(f"{manifest.rows(name):,} in {name}" for name in manifest.splits) or "no splits"
 
 
-def _baseline(data: str | Path, manifest: Manifest, task: Task) -> tuple[baselines.Baseline | None, tuple[str, ...]]:
+def _baseline(data: str | Path, manifest: Manifest, task: Task) -> tuple[Scorer | None, tuple[str, ...]]:
     """The baseline if one can be fitted, and what a reader must know about it."""
+    if task.likelihood:
+        own = task.baseline(open_rows(data, "train"), manifest)
+        return (own[0], (own[1],)) if own else (None, ())
     try:
         fitted = baselines.fit(manifest, open_rows(data, "train"), task)
     except ValueError as error:
@@ -114,14 +116,22 @@ def _batches(
 ) -> Iterator[dict[str, Any]]:
     for start in range(0, len(rows), batch_rows):
         batch = rows.take(np.arange(start, min(start + batch_rows, len(rows))))
-        label = batch[task.label].astype(np.int64)
-        _check_labels(label, header, start)
         yield {
             "row_id": batch["row_id"],
-            "label": label,
+            **_outcome(batch, task, header, start),
             **{column: name(batch[source]) for column, (source, name) in namers.items()},
             **{model: scorer(batch) for model, scorer in scorers.items()},
         }
+
+
+def _outcome(batch: dict[str, np.ndarray], task: Task, header: Header, start: int) -> dict[str, np.ndarray]:
+    """What the rows are held against: their classes, or how much each counts."""
+    if task.likelihood:
+        rows = len(batch["row_id"])
+        return {"weight": batch[task.weight].astype(np.int64) if task.weight else np.ones(rows, np.int64)}
+    label = batch[task.label].astype(np.int64)
+    _check_labels(label, header, start)
+    return {"label": label}
 
 
 def _check_labels(label: np.ndarray, header: Header, start: int) -> None:

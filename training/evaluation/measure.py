@@ -25,15 +25,17 @@ SLICE_REPLICATES = 1_000
 
 
 class ModelMetrics(Frozen):
-    """One model on all rows of the split."""
+    """One model on all rows of the split. Without classes there are scores and their interval only."""
 
     scores: Scores
     #: 95% interval of the AUC, from resampled groups of rows; None where the AUC is undefined.
-    auc_interval: tuple[float, float] | None
-    roc: Roc | None
-    calibration: tuple[CalibrationBin, ...]
+    auc_interval: tuple[float, float] | None = None
+    #: Likewise of `Scores.bits`.
+    bits_interval: tuple[float, float] | None = None
+    roc: Roc | None = None
+    calibration: tuple[CalibrationBin, ...] = ()
     #: Rows by confidence, in 20 bins of equal width over [0, 1].
-    confidence_counts: tuple[int, ...]
+    confidence_counts: tuple[int, ...] = ()
 
 
 class SliceMetrics(Frozen):
@@ -42,7 +44,8 @@ class SliceMetrics(Frozen):
     column: str
     value: str
     rows: int
-    #: Rate of the second of two classes; above two, of the slice's most frequent class.
+    #: Rate of the second of two classes; above two, of the slice's most frequent class. Without classes the
+    #: slice's part of the whole weight.
     base_rate: float
     models: dict[str, Scores]
     #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
@@ -54,7 +57,9 @@ class Evaluation(Frozen):
 
     task: str
     split: str
+    #: Empty for a task that is judged by a loss for each row, which counts by `weight`, such as `bytes`.
     classes: tuple[str, ...]
+    weight: str = ""
     rows: int
     #: Rows of each class.
     label_counts: tuple[int, ...]
@@ -71,7 +76,14 @@ class Evaluation(Frozen):
     @property
     def slice_metric(self) -> str:
         """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
+        if not self.classes:
+            return "bits"
         return "auc" if len(self.classes) == 2 else "accuracy"
+
+    @property
+    def unit(self) -> str:
+        """What losses are counted per without classes: one of the weight, such as `byte`."""
+        return self.weight.removesuffix("s") or "row"
 
     @property
     def scalars(self) -> dict[str, float]:
@@ -80,8 +92,11 @@ class Evaluation(Frozen):
         for model, measured in self.models.items():
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()
-            result.update({prefix + name: value for name, value in values if value is not None})
+            result.update({prefix + self._spoken(name): value for name, value in values if value is not None})
         return result
+
+    def _spoken(self, name: str) -> str:
+        return f"bits_per_{self.unit}" if name == "bits" else name
 
     @property
     def roc_curve(self) -> tuple[list[float], list[float], list[float]] | None:
@@ -103,12 +118,13 @@ def measure(directory: str | Path) -> Evaluation:
         task=data.header.task,
         split=data.header.split,
         classes=data.header.classes,
+        weight=data.header.weight,
         rows=len(data),
         label_counts=tuple(np.bincount(data.label, minlength=len(data.header.classes)).tolist()),
         group=data.header.group,
         groups=len(np.unique(data.group.codes)) if data.group else 0,
-        models={model: _model(data, table) for model, table in data.probabilities.items()},
-        confusion_matrix=metrics.confusion(data.label, data.probabilities["challenger"]),
+        models={model: _model(data, model) for model in data.header.models},
+        confusion_matrix=metrics.confusion(data.label, data.probabilities["challenger"]) if data.header.classes else [],
         slices=tuple(s for column, names in data.slices.items() for s in _slices(data, column, names)),
         notes=(*data.header.notes, *_notes(data)),
     )
@@ -137,7 +153,12 @@ def _save(result: Evaluation, path: Path) -> None:
     os.replace(scratch, path)
 
 
-def _model(data: Predictions, probabilities: np.ndarray) -> ModelMetrics:
+def _model(data: Predictions, model: str) -> ModelMetrics:
+    if not data.header.classes:
+        everything = np.ones(len(data), bool)
+        scores = metrics.likelihood(data.losses[model], data.weight)
+        return ModelMetrics(scores=scores, bits_interval=_bits_interval(data, model, everything, comparison.REPLICATES))
+    probabilities = data.probabilities[model]
     confidence, outcome = metrics.confidence_and_outcome(data.label, probabilities)
     return ModelMetrics(
         scores=metrics.scores(data.label, probabilities),
@@ -160,6 +181,15 @@ def _auc_interval(
     return _bounds(estimate, values, rows.count)
 
 
+def _bits_interval(data: Predictions, model: str, chosen: np.ndarray, replicates: int) -> tuple[float, float] | None:
+    """Interval of `Scores.bits` on the chosen rows, bool (N,)."""
+    bits, sizes = data.losses[model][chosen] / metrics.LN_2, data.weight[chosen]
+    group = Names(data.group.codes[chosen], data.group.values) if data.group else None
+    rows = comparison.blocks(group, len(bits))
+    values = comparison.mean_replicates(comparison.resample(rows.count, replicates), bits, rows, sizes)
+    return _bounds(float(bits.sum() / sizes.sum()), values, rows.count)
+
+
 def _bounds(estimate: float, values: np.ndarray, count: int) -> tuple[float, float] | None:
     bounds = comparison.interval(estimate, values, count, INTERVAL_CONFIDENCE)
     return (bounds.low, bounds.high) if np.isfinite([bounds.low, bounds.high]).all() else None
@@ -173,6 +203,15 @@ def _slices(data: Predictions, column: str, names: Names) -> list[SliceMetrics]:
 
 
 def _slice(data: Predictions, column: str, value: str, chosen: np.ndarray) -> SliceMetrics:
+    if not data.header.classes:
+        return SliceMetrics(
+            column=column,
+            value=value,
+            rows=int(chosen.sum()),
+            base_rate=float(data.weight[chosen].sum() / data.weight.sum()),
+            models={m: metrics.likelihood(losses[chosen], data.weight[chosen]) for m, losses in data.losses.items()},
+            interval=_bits_interval(data, "challenger", chosen, SLICE_REPLICATES),
+        )
     label = data.label[chosen]
     tables = {model: table[chosen] for model, table in data.probabilities.items()}
     group = Names(data.group.codes[chosen], data.group.values) if data.group else None

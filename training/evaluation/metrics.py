@@ -12,24 +12,32 @@ from training.data.manifest import Frozen
 CALIBRATION_BINS = 15
 #: Points kept of a ROC curve: artifact metadata is limited.
 ROC_POINTS = 200
+LN_2 = float(np.log(2))
 #: Probabilities are stored as float32: below its resolution a logarithm measures rounding, not the model.
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).eps)
 
 
 class Scores(Frozen):
-    """One model in six numbers."""
+    """One model in six numbers; in the first and the last without classes."""
 
-    #: Log loss in nats; lower is better.
+    #: Log loss in nats, per row or per unit of weight; lower is better.
     loss: float
     #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
-    auc: float | None
-    accuracy: float
+    auc: float | None = None
+    accuracy: float | None = None
     #: Expected calibration error over bins of equal mass; 0 is best.
-    calibration_error: float
+    calibration_error: float | None = None
     #: Mean squared error of the probabilities, over the second of two classes or summed over all.
-    brier: float
+    brier: float | None = None
     #: Mean predicted minus observed rate: of the second class, or of being right. Above 0 is overconfident.
-    calibration_gap: float
+    calibration_gap: float | None = None
+    #: The loss in bits per unit of weight, such as a byte: only without classes.
+    bits: float | None = None
+
+    @property
+    def compression(self) -> float | None:
+        """How many times smaller a coder with this model makes bytes: 8 bits over the bits that it needs."""
+        return 8 / self.bits if self.bits else None
 
 
 class Roc(Frozen):
@@ -60,6 +68,12 @@ def scores(label: np.ndarray, probabilities: np.ndarray) -> Scores:
         brier=brier(label, probabilities),
         calibration_gap=float(confidence.mean() - outcome.mean()),
     )
+
+
+def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
+    """Scores from losses in nats and weights of rows, float64 (N,)."""
+    loss = float(losses.sum() / weight.sum())
+    return Scores(loss=loss, bits=loss / LN_2)
 
 
 def row_losses(label: np.ndarray, probabilities: np.ndarray) -> np.ndarray:

@@ -3,9 +3,11 @@
 `predictions.parquet` has one row per scored row, in the order of the split:
 
     row_id       int64                       as in the dataset
-    label        int64                       class code, in [0, C)
+    label        int64                       class code, in [0, C); absent without classes
+    weight       int64                       how much the row counts, such as its bytes; only without classes
     group        dictionary of strings       rows of one group are not independent; absent if the task names none
-    challenger   float, or float[C]          two classes: probability of the second; else of each class
+    challenger   float, or float[C]          two classes: probability of the second; else of each class;
+                                             double without classes: the row's loss in nats
     champion     "                           absent if there is no champion
     baseline     "                           absent if none was fitted
     NAME         dictionary of strings       one column for each slice of the task
@@ -15,7 +17,7 @@ What the columns mean (`Header`) is JSON under the key `predictions` of the Parq
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,11 @@ import pyarrow.parquet as pq
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation import metrics
 
 FILE_NAME = "predictions.parquet"
 MODELS = ("challenger", "champion", "baseline")
-RESERVED = ("row_id", "label", "group", *MODELS)
+RESERVED = ("row_id", "label", "weight", "group", *MODELS)
 METADATA_KEY = b"predictions"
 
 
@@ -38,7 +41,10 @@ class Header(Frozen):
     task: str
     #: Name of the split that was scored.
     split: str
+    #: Empty for a task that is judged by a loss for each row.
     classes: tuple[str, ...]
+    #: Without classes: dataset column that `weight` was made from; "" if every row counts as one.
+    weight: str = ""
     #: Models that were scored, of `MODELS`.
     models: tuple[str, ...]
     #: Dataset column that `group` was made from; "" if rows are independent.
@@ -58,7 +64,10 @@ class Names:
 
 @dataclass(frozen=True)
 class Predictions:
-    """The file in memory. N rows, C classes; `probabilities[model]` is float64 (N, C)."""
+    """The file in memory. N rows, C classes; `probabilities[model]` is float64 (N, C).
+
+    Without classes there are no labels and probabilities, but `losses[model]`, float64 (N,) nats, and weights.
+    """
 
     header: Header
     row_id: np.ndarray
@@ -66,9 +75,18 @@ class Predictions:
     group: Names | None
     probabilities: dict[str, np.ndarray]
     slices: dict[str, Names]
+    losses: dict[str, np.ndarray] = field(default_factory=dict)
+    #: float64 (N,): ones with classes.
+    weight: np.ndarray = field(default_factory=lambda: np.ones(0))
 
     def __len__(self) -> int:
-        return len(self.label)
+        return len(self.row_id)
+
+    def row_losses(self, model: str) -> np.ndarray:
+        """Loss of each row in nats, float64 (N,)."""
+        if self.header.classes:
+            return metrics.row_losses(self.label, self.probabilities[model])
+        return self.losses[model]
 
     @property
     def binary(self) -> bool:
@@ -77,6 +95,8 @@ class Predictions:
 
 def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any]]) -> Path:
     """Writes batches of columns (row_id, label, group and slices as `Names`, float (B, C) per model), atomically.
+
+    Without classes weight in place of label, and float (B,) per model.
 
     Raises:
         UserError: no batch holds a row, or a slice is called like a column of this file.
@@ -107,8 +127,8 @@ def _write(path: Path, header: Header, batches: Iterable[dict[str, Any]]) -> Non
 
 def _schema(header: Header) -> pa.Schema:
     width, names = len(header.classes), pa.dictionary(pa.int32(), pa.string())
-    probability = pa.float32() if width == 2 else pa.list_(pa.float32(), width)
-    fields = [("row_id", pa.int64()), ("label", pa.int64())]
+    probability = pa.float32() if width == 2 else pa.list_(pa.float32(), width) if width else pa.float64()
+    fields = [("row_id", pa.int64()), ("label" if width else "weight", pa.int64())]
     fields += [("group", names)] if header.group else []
     fields += [(model, probability) for model in header.models]
     fields += [(name, names) for name in header.slices]
@@ -144,11 +164,21 @@ def read(directory: str | Path) -> Predictions:
     return Predictions(
         header=header,
         row_id=table["row_id"].to_numpy(),
-        label=table["label"].to_numpy(),
         group=_names(table["group"]) if header.group else None,
-        probabilities={model: _probabilities(table[model]) for model in header.models},
         slices={name: _names(table[name]) for name in header.slices},
+        **(_classified(header, table) if header.classes else _scored(header, table)),
     )
+
+
+def _classified(header: Header, table: pa.Table) -> dict[str, Any]:
+    probabilities = {model: _probabilities(table[model]) for model in header.models}
+    return {"label": table["label"].to_numpy(), "probabilities": probabilities, "weight": np.ones(len(table))}
+
+
+def _scored(header: Header, table: pa.Table) -> dict[str, Any]:
+    losses = {model: table[model].to_numpy() for model in header.models}
+    weight = table["weight"].to_numpy().astype(np.float64)
+    return {"label": np.zeros(0, np.int64), "probabilities": {}, "losses": losses, "weight": weight}
 
 
 def _names(column: pa.ChunkedArray) -> Names:

@@ -2,8 +2,19 @@
 
 from training.evaluation.decision import Decision, Reference
 
-NAMES = {"champion": "the champion", "baseline": "the logistic-regression baseline"}
 METRICS = {"auc": "AUC", "loss": "log loss"}
+
+
+def rival(decision: Decision) -> str:
+    """The model to beat, in words."""
+    if decision.reference == "champion":
+        return "the champion"
+    return "the baseline" if decision.metric == "bits" else "the logistic-regression baseline"
+
+
+def metric(decision: Decision) -> str:
+    """What was compared, in words."""
+    return f"bits per {decision.unit}" if decision.metric == "bits" else METRICS[decision.metric or "loss"]
 
 
 def verdict(promote: bool, reference: Reference | None) -> str:
@@ -36,7 +47,8 @@ def compared(decision: Decision) -> str:
 def _figures(decision: Decision) -> str:
     assert decision.difference is not None and decision.metric and decision.reference
     ours, theirs = f"{decision.challenger_value:.4f}", f"{decision.reference_value:.4f}"
-    values = f"{METRICS[decision.metric]} is {ours} against {theirs} of {NAMES[decision.reference]}"
+    verb = "are" if decision.metric == "bits" else "is"
+    values = f"{metric(decision)} {verb} {ours} against {theirs} of {rival(decision)}"
     if decision.difference == 0:
         return f"{values}, no difference"
     return f"{values}, {abs(decision.difference):.4f} {_direction(decision)}"
@@ -54,12 +66,12 @@ def _direction(decision: Decision) -> str:
 
 
 def _doubts(decision: Decision) -> str:
-    assert decision.lower_bound is not None and decision.calibration is not None
+    assert decision.lower_bound is not None
     check, worse, doubts = decision.calibration, decision.worse_slices, []
     if not decision.lower_bound > decision.margin:
         above = f" above {decision.margin:g}" if decision.margin else ""
         doubts.append(f"that is no evidence of a gain{above}")
-    if check.worse:
+    if check and check.worse:
         doubts.append(f"its rates are off by {check.challenger:.1%} against {check.reference:.1%}")
     if worse:
         shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
@@ -71,9 +83,9 @@ def _approval(decision: Decision) -> str:
     assert decision.difference is not None
     tested = len(decision.tested_slices)
     points = [f"which is within the margin of {decision.margin:g}"] if decision.difference <= 0 else []
-    points.append("calibration is not worse")
+    points += ["calibration is not worse"] if decision.calibration else []
     points += [f"none of {tested} slices is significantly worse"] if tested else []
-    return f", {_enumeration(points)}"
+    return f", {_enumeration(points)}" if points else ""
 
 
 def _enumeration(points: list[str]) -> str:

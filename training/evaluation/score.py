@@ -1,4 +1,4 @@
-"""A trained model as a function from rows of a dataset to class probabilities.
+"""A trained model as a function from rows of a dataset to class probabilities, or to a loss for each row.
 
 The model may have been trained on other data than is scored, as a champion was: its categories are looked up by
 value, and columns that it does not know are left out.
@@ -17,7 +17,7 @@ from training.bundle import ModelCard
 from training.data.manifest import Column, Manifest
 from training.data.rows import recode
 from training.errors import UserError
-from training.task import Task
+from training.task import Batch, Task
 
 #: Probabilities computed in bfloat16 sum to 1 only about so far.
 SUM_TOLERANCE = 0.02
@@ -37,14 +37,16 @@ class TrainedModel:
 
     @torch.inference_mode()
     def __call__(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        """Class probabilities, float32 (B, C), of the columns of B rows.
+        """Class probabilities, float32 (B, C), of the columns of B rows; or losses in nats, float64 (B,).
 
         Raises:
-            UserError: the task's `predict` does not return probabilities.
+            UserError: the task's `predict` does not return probabilities, or its `score` no losses.
         """
         known = {name: _translated(batch[name], *pair) for name, pair in self.columns.items()}
-        table = self.task.predict(self.module, tensors(known, self.device)).float().cpu().numpy()
         rows = len(next(iter(batch.values())))
+        if self.task.likelihood:
+            return self._losses(tensors(known, self.device), rows)
+        table = self.task.predict(self.module, tensors(known, self.device)).float().cpu().numpy()
         if table.shape != (rows, len(self.task.classes)):
             raise UserError(
                 f"{self.card.task}.predict returned shape {table.shape} for {rows} rows and "
@@ -55,6 +57,15 @@ class TrainedModel:
                 f"{self.card.task}.predict must return probabilities: finite, not below 0, each row summing to 1."
             )
         return np.asarray(table)
+
+    def _losses(self, batch: Batch, rows: int) -> np.ndarray:
+        losses = self.task.score(self.module, batch).double().cpu().numpy()
+        if losses.shape != (rows,) or not np.isfinite(losses).all():
+            raise UserError(
+                f"{self.card.task}.score must return a finite loss for each row, shape ({rows},); its shape is "
+                f"{losses.shape}, and {np.isfinite(losses).mean():.1%} of it is finite."
+            )
+        return np.asarray(losses)
 
 
 def load(model: str | Path, data: Manifest) -> TrainedModel:
@@ -70,7 +81,7 @@ def load(model: str | Path, data: Manifest) -> TrainedModel:
 
 
 def check_comparable(champion: TrainedModel, challenger: TrainedModel) -> None:
-    """Raises UserError unless both predict the same classes of the same task."""
+    """Raises UserError unless both predict the same classes of the same task, and read the columns alike."""
     if champion.card.task != challenger.card.task:
         raise UserError(
             f"the champion in {champion.path} was trained for {champion.card.task}, the new model for "
@@ -82,6 +93,12 @@ def check_comparable(champion: TrainedModel, challenger: TrainedModel) -> None:
             f"the champion in {champion.path} predicts the classes {', '.join(old)}, the new model "
             f"{', '.join(new)}: they cannot be compared. Run without a champion to start anew."
         )
+    for name in challenger.task.encoding:
+        if champion.card.statistics.get(name) != challenger.card.statistics.get(name):
+            raise UserError(
+                f"the champion in {champion.path} was trained with another {name}: the data means something else to "
+                f"it. Prepare the data with the champion's, or run without a champion to start anew."
+            )
 
 
 def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:

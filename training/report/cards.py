@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from training.evaluation.decision import Decision
 from training.evaluation.measure import Evaluation, ModelMetrics
-from training.evaluation.reason import METRICS, NAMES
+from training.evaluation.reason import metric, rival
 
 MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline"}
 
@@ -29,6 +29,19 @@ FIGURES = (
 )
 
 
+def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
+    """The figures of merit that the task has."""
+    if evaluation.classes:
+        return FIGURES
+    unit = evaluation.unit
+    found = (
+        Figure("bits", f"Bits per {unit}", ".4f", False, f"mean surprise for each {unit}"),
+        Figure("loss", f"Nats per {unit}", ".4f", False, "the same in natural logarithms"),
+    )
+    compression = Figure("compression", "Compression", ".2f", True, "times smaller, as the model of a coder")
+    return (*found, compression) if unit == "byte" else found
+
+
 @dataclass(frozen=True)
 class Rival:
     """Another model's figure; `change` is the new model's advantage over it: better, worse or equal."""
@@ -49,7 +62,7 @@ class Card:
 
 
 def cards(evaluation: Evaluation) -> list[Card]:
-    return [_card(evaluation, figure) for figure in FIGURES]
+    return [_card(evaluation, figure) for figure in figures(evaluation)]
 
 
 def _card(evaluation: Evaluation, figure: Figure) -> Card:
@@ -68,9 +81,10 @@ def written(figure: Figure, value: float | None) -> str:
 
 
 def _range(figure: Figure, ours: ModelMetrics) -> str:
-    if figure.field != "auc" or not ours.auc_interval:
+    interval = {"auc": ours.auc_interval, "bits": ours.bits_interval}.get(figure.field)
+    if not interval:
         return ""
-    low, high = ours.auc_interval
+    low, high = interval
     return f"95% interval {low:.3f} to {high:.3f}"
 
 
@@ -91,16 +105,17 @@ class Check:
 
 def checks(decision: Decision) -> list[Check]:
     """What the decision rests on; empty if nothing could be compared."""
-    if decision.lower_bound is None or decision.calibration is None:
+    if decision.lower_bound is None:
         return []
-    return [_gain_check(decision), _calibration_check(decision), *_slice_checks(decision)]
+    calibrated = [_calibration_check(decision)] if decision.calibration else []
+    return [_gain_check(decision), *calibrated, *_slice_checks(decision)]
 
 
 def _gain_check(decision: Decision) -> Check:
     assert decision.metric and decision.reference and decision.difference is not None
     assert decision.lower_bound is not None and decision.upper_bound is not None
     text = (
-        f"Better: the gain in {METRICS[decision.metric]} over {NAMES[decision.reference]} is "
+        f"Better: the gain in {metric(decision)} over {rival(decision)} is "
         f"{decision.difference:+.4f}; at {100 * decision.confidence:g}% confidence it is above "
         f"{decision.lower_bound:+.4f} and below {decision.upper_bound:+.4f}. Above {decision.margin:g} is required."
     )
@@ -112,7 +127,7 @@ def _calibration_check(decision: Decision) -> Check:
     check = decision.calibration
     text = (
         f"Calibrated: beyond chance, predicted rates are off by {check.challenger:.1%}, "
-        f"against {check.reference:.1%} of {NAMES[decision.reference]}."
+        f"against {check.reference:.1%} of {rival(decision)}."
     )
     return Check(not check.worse, text)
 
@@ -121,11 +136,12 @@ def _slice_checks(decision: Decision) -> list[Check]:
     tested, worse, skipped = decision.tested_slices, decision.worse_slices, decision.untested_slices
     if not decision.slices:
         return []
+    loss = metric(decision) if decision.metric == "bits" else "log loss"
     text = (
         f"Fair: {len(worse) or 'none'} of {len(tested)} slices {'are' if len(worse) > 1 else 'is'} significantly worse"
     )
     if worse:
-        text += ": " + ", ".join(f"{s.column} {s.value} (log loss {s.loss_increase:+.3f})" for s in worse)
+        text += ": " + ", ".join(f"{s.column} {s.value} ({loss} {s.loss_increase:+.3f})" for s in worse)
     if skipped:
         text += f"; {len(skipped)} too small to test ({', '.join(f'{s.column} {s.value}' for s in skipped[:8])}"
         text += ", ...)" if len(skipped) > 8 else ")"

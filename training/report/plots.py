@@ -89,6 +89,7 @@ def calibration(evaluation: Evaluation) -> Markup:
     histogram.set(xlabel=f"predicted rate of {evaluation.classes[1]!r}" if binary else "confidence", ylabel="rows")
     histogram.ticklabel_format(axis="y", scilimits=(0, 5))
     error = evaluation.models["challenger"].scores.calibration_error
+    assert error is not None
     return render(figure, "calibration", f"Calibration plot: the new model's rates are off by {error:.1%} on average.")
 
 
@@ -110,7 +111,7 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
     axes.set(
         xlim=_limits(rows, metric),
         ylim=(len(lines) - 0.4, -0.7),
-        xlabel=f"{metric.upper() if metric == 'auc' else metric} on the slice's rows",
+        xlabel=f"{slice_metric_name(evaluation)} on the slice's rows",
     )
     axes.set_yticks(range(len(lines)), [item if isinstance(item, str) else item.value for item in lines])
     axes.tick_params(axis="y", length=0)
@@ -123,8 +124,15 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
     _slice_legend(axes, evaluation)
     names = ", ".join(columns)
     return render(
-        figure, "slices", f"{metric} with 95% intervals for {len(rows)} slices by {names}; the table has the figures."
+        figure,
+        "slices",
+        f"{slice_metric_name(evaluation)}: 95% intervals of {len(rows)} slices by {names}; the table has the figures.",
     )
+
+
+def slice_metric_name(evaluation: Evaluation) -> str:
+    names = {"auc": "AUC", "bits": f"bits per {evaluation.unit}"}
+    return names.get(evaluation.slice_metric, evaluation.slice_metric)
 
 
 def _slice(axes: Axes, y: int, row: SliceMetrics, metric: str) -> None:
@@ -156,4 +164,4 @@ def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
     points += [end for row in rows if row.interval and row.rows > most / 50 for end in row.interval]
     low, high = min(points, default=0.0), max(points, default=1.0)
     pad = 0.04 * (high - low) or 0.05
-    return max(0.0, low - pad), min(1.0, high + pad)
+    return max(0.0, low - pad), high + pad if metric == "bits" else min(1.0, high + pad)

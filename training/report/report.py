@@ -54,6 +54,8 @@ def write(
     context = {
         **_headline(manifest, measured, decision),
         **_plots(card, measured, decision),
+        "sample": card.sample,
+        "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
         **_data(data, manifest, measured),
         "made": _made(manifest, card),
@@ -74,7 +76,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines += [decision.reason, ""] if decision else []
     lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]
-    for figure in cards.FIGURES:
+    for figure in cards.figures(measured):
         values = [cards.written(figure, getattr(measured.models[m].scores, figure.field)) for m in models]
         lines.append(f"| {figure.name} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows of the {measured.split} split."]
@@ -122,7 +124,7 @@ def _plots(card: ModelCard, measured: Evaluation, decision: Decision | None) -> 
         return {
             "learning_curve": plots.learning_curve(card.history) if card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
-            "calibration": plots.calibration(measured),
+            "calibration": plots.calibration(measured) if measured.classes else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
             "unplotted": len(measured.slices) - len(plotted),
         }
@@ -165,13 +167,18 @@ def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
             name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")
         },
         "Data": {
-            "train months": manifest.train_months or "all",
-            "test month": manifest.test_month or "none named",
+            **_months(manifest),
             "fingerprint": _short(manifest.fingerprint),
             **sources,
         },
         "Versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
+
+
+def _months(manifest: Manifest) -> dict[str, str]:
+    if not (manifest.train_months or manifest.test_month):
+        return {}
+    return {"train months": manifest.train_months or "all", "test month": manifest.test_month or "none named"}
 
 
 def _short(fingerprint: str) -> str:
