@@ -120,6 +120,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def _find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
+    pattern = os.path.expanduser(pattern)
     if os.path.isdir(pattern):
         paths = [str(p) for p in Path(pattern).iterdir() if p.name.endswith(tuple(suffixes))]
     elif os.path.exists(pattern):  # also a name that happens to hold a wildcard
@@ -206,6 +207,8 @@ class Folder:
 
     #: Bytes of a resumable upload's requests; a lost one is sent again, not the whole object.
     upload_chunk = 32 << 20
+    #: A pause is a random part of this, the next of twice as much, and so on up to a minute.
+    first_pause_s = 1.0
 
     def __init__(self, path: str, *, deadline_s: float = 120, stall_s: float = 30):
         self.path = path.rstrip("/")
@@ -216,6 +219,7 @@ class Folder:
         """Raises UserError if objects cannot be made and deleted here."""
         probe = f".writable-{os.urandom(8).hex()}"
         with _os_errors(f"{self.path}/{probe}"), explained(self.path):
+            next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
             self._create(probe, [memoryview(b"x")])
             self._blob(probe).delete(**self._limits())
 
@@ -231,10 +235,7 @@ class Folder:
 
     def names(self) -> list[str]:
         with _os_errors(self.path):
-            blobs = _client(os.getpid()).list_blobs(
-                self.bucket, prefix=self.prefix, delimiter="/", fields="items(name),nextPageToken", **self._limits()
-            )
-            return sorted(blob.name.removeprefix(self.prefix) for blob in blobs)
+            return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
 
     def delete(self, name: str) -> None:
         """Also if it has gone already."""
@@ -253,14 +254,14 @@ class Folder:
         def upload() -> bool:
             stream.seek(0)
             try:
-                self._blob(name).upload_from_file(
+                self._blob(name, chunk_size=self.upload_chunk).upload_from_file(
                     stream, size=stream.size, checksum="crc32c", if_generation_match=0, **self._limits()
                 )
             except PreconditionFailed:  # another's, or our own whose answer was lost
                 return self._holds(name, stream)
             return True
 
-        return bool(Retry(predicate=_starts_anew, timeout=self.deadline_s)(upload)())
+        return bool(Retry(predicate=_starts_anew, initial=self.first_pause_s, timeout=self.deadline_s)(upload)())
 
     def _holds(self, name: str, stream: "_Pieces") -> bool:
         """Whether the object has exactly these bytes."""
@@ -274,13 +275,24 @@ class Folder:
                 there.read(self.upload_chunk) == mine for mine in iter(lambda: stream.read(self.upload_chunk), b"")
             )
 
-    def _blob(self, name: str) -> Any:
-        return _client(os.getpid()).bucket(self.bucket).blob(self.prefix + name, chunk_size=self.upload_chunk)
+    def _blob(self, name: str, **kwargs: Any) -> Any:
+        return _client(os.getpid()).bucket(self.bucket).blob(self.prefix + name, **kwargs)
+
+    def _list(self, **kwargs: Any) -> Any:
+        return _client(os.getpid()).list_blobs(
+            self.bucket,
+            prefix=self.prefix,
+            delimiter="/",
+            fields="items(name),nextPageToken",
+            **kwargs,
+            **self._limits(),
+        )
 
     def _limits(self) -> dict[str, Any]:
         from google.cloud.storage.retry import DEFAULT_RETRY
 
-        return {"retry": DEFAULT_RETRY.with_timeout(self.deadline_s), "timeout": self.stall_s}
+        patient = DEFAULT_RETRY.with_delay(initial=self.first_pause_s).with_timeout(self.deadline_s)
+        return {"retry": patient, "timeout": self.stall_s}
 
 
 class _Pieces(io.RawIOBase):
