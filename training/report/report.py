@@ -27,6 +27,7 @@ from training.report import data as summaries
 FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
 MOST_PLOTTED_SLICES = 45
+MOST_SHOWN_SOURCES = 20
 PACKAGES = ("vertex-gpu-pipelines", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
@@ -154,7 +155,6 @@ def _data(data: str | Path, manifest: Manifest, measured: Evaluation) -> dict[st
 
 def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
     """Everything that it takes to make the same model again, by heading."""
-    sources = {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in manifest.sources}
     return {
         "Model": {
             "task": card.task,
@@ -169,10 +169,18 @@ def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
         "Data": {
             **_months(manifest),
             "fingerprint": _short(manifest.fingerprint),
-            **sources,
+            **_sources(manifest),
         },
         "Versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
+
+
+def _sources(manifest: Manifest) -> dict[str, str]:
+    """Each file with its checksum; of many, their number and size."""
+    sources = manifest.sources
+    if len(sources) > MOST_SHOWN_SOURCES:
+        return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
+    return {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
 
 
 def _months(manifest: Manifest) -> dict[str, str]:

@@ -1,0 +1,268 @@
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from training import bundle, steps, tasks
+from training.data import text
+from training.data.prepare import prepare
+from training.data.rows import open_rows
+from training.data.tokens import BytePairs, Bytes, learn
+from training.errors import UserError
+from training.evaluation import measure, predictions
+from training.evaluation.evaluate import evaluate
+from training.models.sampling import continued
+from training.models.transformer import Shape, Transformer, rotate, rotations
+from training.tasks.language_model import LanguageModel
+
+LENGTH = 16
+OPTIONS = {"depth": 1, "sequence_length": LENGTH, "sample_tokens": 20}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    """120 small files in three folders; 'zebra' only where it is not trained on."""
+    root = tmp_path_factory.mktemp("corpus")
+    for number in range(120):
+        name = f"{'abc'[number % 3]}/{number}.txt"
+        animal = "cat" if text.split_of(name, 0.05, 0.1) == "train" else "zebra"
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"the {animal} sat on mat {number + i} é\n" for i in range(number % 5 + 1)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def prepared(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared") / "data"
+    return folder, prepare("language_model", str(corpus), folder, options=OPTIONS, workers=1)
+
+
+@pytest.fixture
+def model() -> Transformer:
+    torch.manual_seed(1)
+    return Transformer(Shape(2, 257, LENGTH)).eval()
+
+
+def drawn(rows: int = 3) -> torch.Tensor:
+    return torch.randint(0, 257, (rows, LENGTH), generator=torch.Generator().manual_seed(0))
+
+
+# ---- the network
+
+
+@torch.no_grad()
+def test_a_later_token_never_changes_an_earlier_logit(model):
+    tokens = drawn()
+    before = model(tokens)
+    for place in (0, 7, LENGTH - 1):
+        changed = tokens.clone()
+        changed[:, place] = (changed[:, place] + 1) % 257
+        after = model(changed)
+        torch.testing.assert_close(after[:, :place], before[:, :place])
+        assert not torch.allclose(after[:, place:], before[:, place:])
+
+
+def test_attention_scores_depend_on_the_distance_of_positions_alone():
+    cosine, sine = rotations(64, 64)
+    query, key = torch.randn(2, 64, generator=torch.Generator().manual_seed(0)).double()
+    turned = [rotate(each.expand(64, 64), cosine, sine) for each in (query, key)]
+    scores = turned[0] @ turned[1].T
+    for shift in (0, 1, 5):
+        along = scores.diagonal(-shift)
+        torch.testing.assert_close(along, along[:1].expand_as(along), rtol=1e-5, atol=1e-5)
+    assert scores[5, 0] != pytest.approx(float(scores[0, 0]))
+    torch.testing.assert_close(turned[0].norm(dim=1), query.norm().expand(64), rtol=1e-6, atol=1e-6)
+
+
+def test_sizes_follow_from_the_depth_and_are_counted_exactly():
+    for depth, vocab in ((1, 257), (2, 300), (3, 257)):
+        shape = Shape(depth, vocab, LENGTH)
+        assert sum(p.numel() for p in Transformer(shape).parameters()) == shape.parameters
+    assert round(Shape(12, 50_304, 1024).parameters / 1e6) == 124
+    # 6 N + 12 L D T a token, by hand
+    assert Shape(2, 257, 16).flops_per_row == 16 * (6 * 459_520 + 12 * 2 * 128 * 16)
+
+
+@torch.no_grad()
+def test_a_new_model_is_about_as_surprised_as_a_uniform_guess():
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 257, (8, 65))
+    loss = Transformer(Shape(4, 257, 64))(tokens[:, :-1], tokens[:, 1:]).mean()
+    assert float(loss) == pytest.approx(math.log(257), abs=0.3)
+
+
+@torch.no_grad()
+def test_the_loss_is_the_mean_over_real_tokens_and_scores_are_their_sums(prepared):
+    folder, made = prepared
+    task = LanguageModel(OPTIONS)
+    torch.manual_seed(0)
+    network = task.model(made)
+    rows = open_rows(folder, "train")
+    columns = rows.take(np.arange(40))
+    batch = {name: torch.from_numpy(values) for name, values in columns.items()}
+    assert (columns["count"] < LENGTH).any()
+    logits = network(batch["tokens"][:, :-1].long()).double()
+    sums = [
+        -sum(float(F.log_softmax(logits[row, t], 0)[int(columns["tokens"][row, t + 1])]) for t in range(count))
+        for row, count in enumerate(columns["count"])
+    ]
+    assert float(task.loss(network, batch)) == pytest.approx(sum(sums) / columns["count"].sum(), rel=1e-5)
+    np.testing.assert_allclose(task.score(network, batch).numpy(), sums, rtol=1e-5)
+
+
+def test_sampling_continues_what_was_given_and_repeats_itself(model):
+    first, second = (continued(model, [256, 65, 66], 30, 256) for _ in range(2))
+    assert first == second and first[:2] == [65, 66] and len(first) == 32 and 256 not in first
+    assert continued(model, [256, 65, 66], 30, 256, seed=1) != first
+
+
+# ---- the data
+
+
+def test_windows_hold_every_byte_of_every_file_once_and_whole_files_go_to_one_split(prepared, corpus):
+    folder, made = prepared
+    names, found, homes = made.column("file").values, {}, {}
+    for split in made.splits:
+        rows = open_rows(folder, split).columns
+        assert rows["bytes"].tolist() == rows["count"].tolist()
+        for tokens, count, file in zip(rows["tokens"], rows["count"], rows["file"], strict=True):
+            name = names[file]
+            found[name] = found.get(name, b"") + bytes(tokens[1 : count + 1].astype(np.uint8))
+            homes.setdefault(name, set()).add(split)
+    assert found == {p.relative_to(corpus).as_posix(): p.read_bytes() for p in corpus.rglob("*.txt")}
+    assert {name: {text.split_of(name, 0.05, 0.1)} for name in found} == homes
+    assert set(made.splits) == {"train", "validation", "test"}
+
+
+def test_the_split_of_a_file_does_not_depend_on_where_its_folder_lies(corpus, tmp_path):
+    shutil.copytree(corpus, tmp_path / "elsewhere")
+    here, there = text.find(str(corpus)), text.find(f"{tmp_path}/elsewhere/**/*.txt")
+    assert [each.name for each in here] == [each.name for each in there] and len(here) == 120
+    share = np.mean([text.split_of(f"{i}.txt", 0.05, 0.1) == "test" for i in range(5000)])
+    assert 0.08 < share < 0.12
+
+
+def test_passages_of_a_large_file_are_its_whole_lines_in_order(tmp_path, monkeypatch):
+    path = tmp_path / "large.txt"
+    path.write_bytes(b"".join(b"x" * (i * 7 % 40) + b"\n" for i in range(200)) + b"no newline at the end")
+    monkeypatch.setattr(text, "SHARD_BYTES", 100)
+    shards, (source,) = text.cut(text.find(str(path)), tmp_path)
+    pieces = [passage.read() for shard in shards for passage in shard]
+    assert len(pieces) > 20 and b"".join(pieces) == path.read_bytes() and source.bytes == path.stat().st_size
+    assert all(piece.endswith(b"\n") for piece in pieces[:-1] if piece)
+
+
+def test_the_standard_library_is_the_default_without_tests_and_installed_packages():
+    names = [each.name for each in text.find("")]
+    assert "json/decoder.py" in names and names == sorted(names) and len(names) > 300
+    assert not any({"site-packages", "test", "tests"} & set(name.split("/")) for name in names)
+
+
+def test_a_vocabulary_is_learned_from_training_files_only_and_the_same_every_time(corpus, tmp_path):
+    options = {**OPTIONS, "vocab": 300}
+    first = prepare("language_model", str(corpus), tmp_path / "1", options=options, workers=1)
+    second = prepare("language_model", str(corpus), tmp_path / "2", options=options, workers=1)
+    coder = BytePairs(first.statistics["vocabulary"])
+    assert first.statistics == second.statistics and coder.size <= 300
+    learned = coder.model.get_vocab()
+    assert "Ġcat" in learned and not any("zeb" in token or "bra" in token for token in learned)
+    read = open_rows(tmp_path / "1", "test").columns
+    whole = sum(p.stat().st_size for p in corpus.rglob("*.txt")
+                if text.split_of(p.relative_to(corpus).as_posix(), 0.05, 0.1) == "test")  # fmt: skip
+    assert read["bytes"].sum() == whole > read["count"].sum()
+
+
+def test_tokens_of_any_text_lead_back_to_it():
+    pairs = BytePairs(learn([b"the cat sat on the mat\n" * 50], 280))
+    for given in ("", "the zebra\r\n\té 漢字 🙂  ", "\x00"):
+        for coder in (Bytes(), pairs):
+            ids, widths = coder.encode(given.encode())
+            assert coder.decode(ids.tolist()) == given and widths.sum() == len(given.encode())
+            assert ids.max(initial=0) < coder.size - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deep": 3}, "no option 'deep'. Did you mean depth"),
+        ({"depth": 0}, "depth=0: a whole number from 1 to 128"),
+        ({"vocab": 70_000}, "vocab=70000"),
+        ({"test_share": 0}, "test_share=0"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_any_file_is_read(options, message):
+    with pytest.raises(UserError, match=message):
+        tasks.load("language_model", options)
+
+
+def test_a_single_file_is_refused_since_nothing_is_left_to_test_on(tmp_path):
+    (tmp_path / "one.txt").write_text("hello\n")
+    with pytest.raises(UserError, match="none of 1 text file"):
+        prepare("language_model", str(tmp_path), tmp_path / "data", workers=1)
+    assert not (tmp_path / "data" / "manifest.json").exists()
+
+
+# ---- the whole way
+
+
+def test_bits_per_byte_of_a_uniform_guess_over_256_values_are_eight(tmp_path):
+    size = np.array([16, 16, 3])
+    header = predictions.Header(task="m:T", split="test", classes=(), weight="bytes", models=("challenger",))
+    predictions.write(tmp_path, header, [{"row_id": np.arange(3), "weight": size, "challenger": size * math.log(256)}])
+    found = measure.measure(tmp_path)
+    assert found.scalars["bits_per_byte"] == pytest.approx(8) and found.models["challenger"].scores.compression == 1
+    assert found.confusion_matrix == [] and found.roc_curve is None
+
+
+def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
+    folder, made = prepared
+    model, evaluation = tmp_path / "model", tmp_path / "evaluation"
+    figures = steps.train(
+        folder, model, tmp_path / "checkpoints", nproc=1, epochs=6.0, global_batch_size=32, learning_rate=3e-3
+    )
+    shown = capfd.readouterr().err
+    assert "depth 1: width 64, 1 heads, SwiGLU 192, 257 tokens" in shown and "tokens/s  MFU n/a" in shown
+    assert figures["tokens_per_s"] == pytest.approx(LENGTH * figures["samples_per_s"], rel=0.01)
+    assert figures["loss"] < 2.5 and "mfu" not in figures
+    sample = bundle.load_card(model).sample
+    assert len(sample.encode()) >= 20 and sample in shown
+    result = steps.evaluate(folder, model, evaluation)
+    scores = {name: each.scores.bits for name, each in result.models.items()}
+    data = predictions.read(evaluation)
+    assert scores["challenger"] == pytest.approx(data.losses["challenger"].sum() / math.log(2) / _bytes(corpus))
+    assert 0 < scores["baseline"] < 5 and result.groups == len(np.unique(open_rows(folder, "test").columns["file"]))
+    decision = steps.decide(folder, model, evaluation, tmp_path / "report.html", tmp_path / "summary.md")
+    assert decision.metric == "bits" and decision.calibration is None
+    assert decision.promote == (decision.lower_bound > 0 and not decision.worse_slices)
+    page = (tmp_path / "report.html").read_text()
+    assert "Bits per byte" in page and "own work" in page and "Learning curve" in page
+    assert not any(word in page for word in ("Confusion", "ROC", "<h3>Calibration", "undefined", "AUC"))
+    assert "Bits per byte" in (tmp_path / "summary.md").read_text()
+
+
+def _bytes(corpus: Path) -> int:
+    names = [p.relative_to(corpus).as_posix() for p in corpus.rglob("*.txt")]
+    return sum((corpus / n).stat().st_size for n in names if text.split_of(n, 0.05, 0.1) == "test")
+
+
+def test_a_champion_with_another_vocabulary_is_refused(prepared, corpus, tmp_path):
+    folder, made = prepared
+    task = LanguageModel(OPTIONS)
+    card = bundle.ModelCard(
+        task=made.task, options=OPTIONS, columns=made.columns, statistics=made.statistics, config={}, steps=1,
+        parameters=1,
+    )  # fmt: skip
+    bundle.save(tmp_path / "new", task.model(made), card)
+    other = {"vocabulary": learn([b"the cat"], 260)}
+    old = card.model_copy(update={"statistics": other})
+    bundle.save(tmp_path / "old", task.model(old.manifest()), old)
+    with pytest.raises(UserError, match="trained with another vocabulary"):
+        evaluate(folder, tmp_path / "new", tmp_path / "evaluation", champion=str(tmp_path / "old"))
+    reused = {**OPTIONS, "vocabulary_of": str(tmp_path / "old")}
+    again = prepare("language_model", str(corpus), tmp_path / "again", options=reused, workers=1)
+    assert again.statistics == other
