@@ -63,7 +63,7 @@ def build(target: Target) -> Any:
             clip_norm: Largest norm of the gradient; 0 does not clip.
             precision: auto (bf16 where the GPU has it), fp32 or bf16.
             seed: Same seed and same data: same model, bit for bit.
-            margin: Promote only if the lower confidence bound of the improvement exceeds this.
+            margin: Promote only if the lower confidence bound of the gain in log loss exceeds this.
             confidence: Confidence of the bounds, in (0.5, 1).
         """
         prepared = prepare_step(

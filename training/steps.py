@@ -141,7 +141,7 @@ def _check_decision(margin: float, confidence: float) -> None:
     if not 0.5 < confidence < 1:
         raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
     if not -1 < margin < 1:
-        raise UserError(f"margin = {margin}: an AUC difference lies between -1 and 1, such as 0.002.")
+        raise UserError(f"margin = {margin}: it is a difference in log loss, between -1 and 1, such as 0.002.")
 
 
 def _check_champion(champion: str) -> None:

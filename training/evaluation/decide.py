@@ -2,9 +2,10 @@
 
 Promote if all three hold:
 
-1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in AUC for two
-   classes, else in log loss (also where one class is absent); without classes in bits per unit of weight. Groups of
-   rows are resampled, see `comparison`.
+1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in log loss; for
+   tasks without classes in bits per unit of weight. Log loss is a proper score of the probabilities that users act on
+   (Gneiting & Raftery 2007, https://doi.org/10.1198/016214506000001437): AUC sees the ranking only, and is reported
+   beside it. Groups of rows are resampled, see `comparison`.
 2. Calibrated, where there are classes: the calibration error, without what sampling noise adds to it, has not grown
    by more than `CALIBRATION_TOLERANCE`, or the growth may be chance.
 3. Fair: no slice has a significantly higher log loss (one-sided, robust to groups, Holm over all slices).
@@ -46,7 +47,7 @@ def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float
 
     Args:
         evaluation_dir: Directory with `predictions.parquet`.
-        margin: The lower bound of the improvement must exceed this, in AUC, nats of log loss or bits. Below 0, a
+        margin: The lower bound of the improvement must exceed this, in nats of log loss or in bits. Below 0, a
             challenger that is worse by less than that may replace the champion.
         confidence: One-sided, of every bound and test; in (0.5, 1).
 
@@ -89,15 +90,12 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
     """The fields of the decision that need the bootstrap."""
     rows = comparison.blocks(data.group, len(data))
     weights_RG = comparison.resample(rows.count)
-    by_auc = data.binary and len(np.unique(data.label)) == 2
-    statistic = _auc_with_replicates if by_auc else _loss_with_replicates
     classified = bool(data.header.classes)
-    ours, our_R = statistic(data, "challenger", weights_RG, rows)
-    theirs, their_R = statistic(data, reference, weights_RG, rows)
-    sign = 1 if by_auc else -1
-    gain = comparison.interval(sign * (ours - theirs), sign * (our_R - their_R), rows.count, confidence)
+    ours, our_R = _loss_with_replicates(data, "challenger", weights_RG, rows)
+    theirs, their_R = _loss_with_replicates(data, reference, weights_RG, rows)
+    gain = comparison.interval(theirs - ours, their_R - our_R, rows.count, confidence)
     return {
-        "metric": "auc" if by_auc else "loss" if classified else "bits",
+        "metric": "loss" if classified else "bits",
         "unit": "" if classified else data.header.weight.removesuffix("s") or "row",
         "challenger_value": ours,
         "reference_value": theirs,
@@ -107,15 +105,6 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
         "calibration": _calibration(data, reference, weights_RG, rows, confidence) if classified else None,
         "slices": _slices(data, reference, confidence),
     }
-
-
-def _auc_with_replicates(
-    data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks
-) -> tuple[float, np.ndarray]:
-    table = data.probabilities[model]
-    value = metrics.auc(data.label, table)
-    assert value is not None
-    return value, comparison.auc_replicates(weights_RG, data.label == 1, table[:, 1], rows)
 
 
 def _loss_with_replicates(

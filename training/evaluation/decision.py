@@ -46,7 +46,7 @@ class Decision(Frozen):
     #: None if there was neither champion nor baseline.
     reference: Reference | None = None
     #: What was compared; None if nothing could be.
-    metric: Literal["auc", "loss", "bits"] | None = None
+    metric: Literal["loss", "bits"] | None = None
     #: What bits are counted per, such as `byte`.
     unit: str = ""
     challenger_value: float | None = None

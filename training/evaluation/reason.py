@@ -2,8 +2,6 @@
 
 from training.evaluation.decision import Decision, Reference
 
-METRICS = {"auc": "AUC", "loss": "log loss"}
-
 
 def rival(decision: Decision) -> str:
     """The model to beat, in words."""
@@ -14,7 +12,7 @@ def rival(decision: Decision) -> str:
 
 def metric(decision: Decision) -> str:
     """What was compared, in words."""
-    return f"bits per {decision.unit}" if decision.metric == "bits" else METRICS[decision.metric or "loss"]
+    return f"bits per {decision.unit}" if decision.metric == "bits" else "log loss"
 
 
 def verdict(promote: bool, reference: Reference | None) -> str:
