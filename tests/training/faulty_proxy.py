@@ -1,0 +1,119 @@
+"""An HTTP proxy on loopback that forwards to a storage server, and misbehaves as it is told to."""
+
+import http.client
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass
+class Fault:
+    #: A status to answer with; or reset, stall, lost (forwarded, but the answer is not passed on), cut, flip.
+    kind: int | str
+    times: float
+    #: The request's method and path must contain these.
+    method: str
+    path: str
+
+
+class FaultyProxy(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, upstream: str):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.upstream = upstream
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.faults: deque[Fault] = deque()
+        self.closing = threading.Event()
+        #: (method, path, fault or None) of every request.
+        self.seen: list[tuple[str, str, int | str | None]] = []
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def fail(self, kind: int | str, times: float = 1, *, method: str = "", path: str = "") -> None:
+        """The next matching requests meet this fault; one fault after the other."""
+        self.faults.append(Fault(kind, times, method, path))
+
+    def take(self, method: str, path: str) -> int | str | None:
+        for fault in self.faults:
+            if fault.times > 0 and fault.method in method and fault.path in path:
+                fault.times -= 1
+                return fault.kind
+        return None
+
+    def hit(self) -> int:
+        """Requests that met a fault."""
+        return sum(kind is not None for _, _, kind in self.seen)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.close_request(request)  # without the orderly end that the base class sends first
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # the client has gone
+
+    def close(self) -> None:
+        self.closing.set()
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FaultyProxy
+
+    def handle_any(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        kind = self.server.take(self.command, self.path)
+        self.server.seen.append((self.command, self.path, kind))
+        if isinstance(kind, int):
+            return self.answer(kind, {}, b"told to fail")
+        if kind == "reset":
+            return self.reset()
+        if kind == "stall":
+            self.server.closing.wait(20)
+            return self.reset()
+        status, headers, content = self.forward(body)
+        if kind == "lost":
+            return self.reset()
+        if kind == "flip" and content:
+            content = content[:-1] + bytes([content[-1] ^ 1])
+        self.answer(status, headers, content, cut=kind == "cut")
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = handle_any
+
+    def forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        to = urlsplit(self.server.upstream)
+        connection = http.client.HTTPConnection(str(to.hostname), to.port, timeout=30)
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection")}
+        connection.request(self.command, self.path, body, headers)
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        kept = {k: v.replace(self.server.upstream, self.server.url) for k, v in response.getheaders()}
+        return response.status, kept, content
+
+    def answer(self, status: int, headers: dict[str, str], content: bytes, *, cut: bool = False) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            if name.lower() not in ("content-length", "transfer-encoding", "connection", "date"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if cut else content)
+        if cut:
+            time.sleep(0.05)  # let the half arrive before the reset
+            self.reset()
+
+    def reset(self) -> None:
+        """Ends the connection; with no time to linger, closing it sends a TCP reset."""
+        self.close_connection = True
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def log_message(self, *args: Any) -> None:
+        pass
