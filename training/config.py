@@ -14,6 +14,8 @@ OPERATIONAL = (
     "keep",
     "resume",
     "strategy",
+    "cpu_offload",
+    "activation_checkpointing",
     "rendezvous_timeout_s",
 )
 
@@ -55,6 +57,12 @@ class TrainConfig(BaseModel):
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """`ddp` = every GPU holds the whole model; `fsdp` = each holds a share of it (FSDP2)."""
+    cpu_offload: bool = False
+    """Whether `fsdp` keeps weights and optimizer state in host memory, and gathers them from there: slower, for
+    models that do not fit otherwise."""
+    activation_checkpointing: bool = False
+    """Whether the repeated blocks of the model are computed again in the backward pass instead of kept in memory:
+    same gradients, about a third more work (`Task.blocks` says which)."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints, by the clock of rank 0."""
     checkpoint_every_steps: int = Field(0, ge=0)
@@ -87,6 +95,8 @@ class TrainConfig(BaseModel):
             )
         if self.exact and self.strategy == "fsdp":
             raise ValueError("exact=true works with strategy=ddp only")
+        if self.cpu_offload and self.strategy != "fsdp":
+            raise ValueError("cpu_offload=true works with strategy=fsdp only")
         return self
 
     def mathematical(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Sharded      a share of the model on every rank (FSDP2)
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -72,18 +72,22 @@ class Exact:
 class Sharded:
     """FSDP2: parameters, gradients and optimizer state are cut along their first dimension.
 
-    The blocks of every `nn.ModuleList` are gathered one at a time; the rest of the model as one more.
+    The model's blocks are gathered one at a time; the rest of it as one more.
     """
 
-    def __init__(self, module: nn.Module, rank: Rank, *, bf16: bool):
-        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    def __init__(self, module: nn.Module, blocks: Sequence[nn.Module], rank: Rank, *, bf16: bool, cpu_offload: bool):
+        from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
-        mesh = dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,))
         bf16_policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-        policy = bf16_policy if bf16 else MixedPrecisionPolicy()
-        for block in [b for m in module.modules() if isinstance(m, nn.ModuleList) for b in m]:
-            fully_shard(block, mesh=mesh, mp_policy=policy)
-        self.model: Any = fully_shard(module, mesh=mesh, mp_policy=policy)
+        pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
+        how: dict[str, Any] = {
+            "mesh": dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,)),
+            "mp_policy": bf16_policy if bf16 else MixedPrecisionPolicy(),
+            "offload_policy": pinned if cpu_offload else OffloadPolicy(),
+        }
+        for block in blocks:
+            fully_shard(block, **how)
+        self.model: Any = fully_shard(module, **how)
         self.world_size = rank.world_size
 
     def weight(self, share: float) -> float:
@@ -150,7 +154,9 @@ class TreeSum:
         return sent[: own.numel()]
 
 
-def choose(module: nn.Module, config: TrainConfig, rank: Rank, *, bf16: bool) -> Replicated | Exact | Sharded:
+def choose(
+    module: nn.Module, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank, *, bf16: bool
+) -> Replicated | Exact | Sharded:
     if config.strategy == "fsdp":
-        return Sharded(module, rank, bf16=bf16)
+        return Sharded(module, blocks, rank, bf16=bf16, cpu_offload=config.cpu_offload)
     return Exact(module, rank) if config.exact else Replicated(module, rank)

@@ -6,6 +6,7 @@ The arithmetic of a step depends on its number alone (`training.order`), never o
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from training import bundle, gradients
+from training import blocks, bundle, gradients
 from training.buffers import MovingBuffers
 from training.checkpoint import state
 from training.config import TrainConfig
@@ -33,10 +34,13 @@ class Learner:
         make_deterministic(config.deterministic)
         seed_everything(seed_of(config.seed, "model"))
         self.module: nn.Module = task.model(data).to(rank.device)
+        repeated = task.blocks(self.module)
         if config.compile:
-            self.module.compile()
+            blocks.compile_in_place(self.module, repeated)
+        if config.activation_checkpointing:
+            blocks.recompute(repeated)
         self.bf16 = uses_bf16(config.precision, rank.device)
-        self.gradients = gradients.choose(self.module, config, rank, bf16=self.bf16)
+        self.gradients = gradients.choose(self.module, repeated, config, rank, bf16=self.bf16)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -44,7 +48,9 @@ class Learner:
         self.augments = type(task).augment is not Task.augment
         self.model: nn.Module = self.gradients.model
         self.weights = [self.gradients.weight(plan.share(number)) for number in dealt]
-        self.autocast = torch.autocast(rank.device.type, torch.bfloat16, enabled=self.bf16)
+        # A disabled autocast costs as much as an enabled one.
+        bf16 = torch.autocast(rank.device.type, torch.bfloat16)
+        self.autocast: AbstractContextManager[Any] = bf16 if self.bf16 else nullcontext()
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.

@@ -212,7 +212,10 @@ class Trainer:
     # ---- validation
 
     def _validation_batches(self) -> list[dict[str, Tensor]]:
-        """This rank's every n-th of a fixed set of batches."""
+        """This rank's every n-th of a fixed set of batches; one as a filler if it has fewer than rank 0.
+
+        Ranks that share one model (FSDP2) can only compute together.
+        """
         if not self.data.rows("validation"):
             self.validation_sizes: list[int] = []
             return []
@@ -221,6 +224,8 @@ class Trainer:
         chosen = held_out(rows, size, _VALIDATION_BATCHES)
         self.validation_sizes = [len(index) for index in chosen]
         own = chosen[self.rank.rank :: self.rank.world_size]
+        if len(own) < len(chosen[:: self.rank.world_size]):
+            own.append(chosen[0])
         return [tensors(rows.take(index), self.rank.device) for index in own]
 
     def _validate(self) -> None:

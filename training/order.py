@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 # Luby and Rackoff need four rounds; small domains want more to look random.
 _ROUNDS = 8
+#: Values permuted at once: what stays in a core's cache.
+_CACHED = 8192
 
 
 def seed_of(*parts: int | str) -> int:
@@ -28,27 +30,40 @@ def permute(index: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]
     """Where each of `index` (values in [0, size)) goes under the permutation of [0, size) that `seed` names."""
     half = max(1, math.ceil(math.log2(max(size, 2)) / 2))
     keys = np.array([seed_of(seed, turn) for turn in range(_ROUNDS)], dtype=np.uint64)
-    result = _feistel(index.astype(np.uint64), half, keys)
-    outside = np.flatnonzero(result >= size)
-    while outside.size:  # at most 3 of 4 values of the power of four lie outside
-        result[outside] = _feistel(result[outside], half, keys)
-        outside = outside[result[outside] >= size]
+    result = index.astype(np.uint64)
+    for start in range(0, len(result), _CACHED):
+        _walk(result[start : start + _CACHED], size, half, keys)
     return result.astype(np.int64)
+
+
+def _walk(values: NDArray[np.uint64], size: int, half: int, keys: NDArray[np.uint64]) -> None:
+    """Permutes in place, until every value is below `size`: at most 3 of 4 lie outside at first."""
+    values[:] = _feistel(values, half, keys)
+    outside = np.flatnonzero(values >= size)
+    while outside.size:
+        values[outside] = _feistel(values[outside], half, keys)
+        outside = outside[values[outside] >= size]
 
 
 def _feistel(value: NDArray[np.uint64], half: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     bits, mask = np.uint64(half), np.uint64((1 << half) - 1)
     left, right = value >> bits, value & mask
     for key in keys:
-        left, right = right, left ^ (_mix(right + key) & mask)
+        mixed = _mix(right + key)
+        mixed &= mask
+        mixed ^= left
+        left, right = right, mixed
     return (left << bits) | right
 
 
 def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014); wraps modulo 2^64."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    """The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014), in place; wraps modulo 2^64."""
+    value ^= value >> np.uint64(30)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    value ^= value >> np.uint64(27)
+    value *= np.uint64(0x94D049BB133111EB)
+    value ^= value >> np.uint64(31)
+    return value
 
 
 @dataclass(frozen=True)

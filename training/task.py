@@ -116,13 +116,20 @@ class Task(ABC):
         return None
 
     def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
-        """AdamW over all parameters, no decay on vectors (biases, norms)."""
+        """AdamW over all parameters, no decay on vectors (biases, norms); fused where the device can."""
         from torch.optim import AdamW
 
         matrices = [p for p in model.parameters() if p.ndim >= 2]
         vectors = [p for p in model.parameters() if p.ndim < 2]
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-        return AdamW([group for group in groups if group["params"]], lr=learning_rate)
+        fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
+        return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fused)
+
+    def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
+        """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
+        from training.blocks import repeated
+
+        return repeated(model)
 
     def augment(self, batch: "Batch", generator: "Generator") -> "Batch":
         """Random changes to a training batch; draw only from `generator`, so that a resume repeats them."""

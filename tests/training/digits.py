@@ -12,15 +12,22 @@ from training.task import Task
 
 
 class Net(nn.Module):
-    def __init__(self, hidden: int, dropout: float, wide: int = 0):
+    def __init__(self, hidden: int, dropout: float, wide: int = 0, blocks: int = 0):
         super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, hidden), nn.Tanh(), nn.Dropout(dropout), nn.Linear(hidden, 64))
+            for _ in range(blocks)
+        )
         layers = [nn.Linear(64, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(dropout)]
         for _ in range(wide):
             layers += [nn.Linear(hidden, hidden), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(hidden, 10))
 
     def forward(self, pixels):
-        return self.layers(pixels / 16)
+        values = pixels / 16
+        for block in self.blocks:
+            values = values + block(values)
+        return self.layers(values)
 
 
 class Digits(Task):
@@ -34,7 +41,9 @@ class Digits(Task):
 
     def model(self, data):
         options = self.options
-        return Net(options.get("hidden", 64), options.get("dropout", 0.2), options.get("wide", 0))
+        return Net(
+            options.get("hidden", 64), options.get("dropout", 0.2), options.get("wide", 0), options.get("blocks", 0)
+        )
 
     def loss(self, model, batch):
         self.interrupt()

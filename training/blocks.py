@@ -1,0 +1,58 @@
+"""The repeated blocks of a model: the pieces that FSDP2 gathers, `torch.compile` compiles and checkpointing recomputes.
+
+By default they are the members of the outermost `nn.ModuleList`s that consist of further layers, as a transformer's
+blocks do; a list of single layers, such as embeddings, has none. `Task.blocks` may say otherwise. What is done to a
+block is done to its `forward` in place, so that no name in a state dict changes.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.checkpoint import checkpoint
+
+from training.errors import UserError
+
+
+def repeated(module: nn.Module) -> list[nn.Module]:
+    """The blocks of a model, by the rule above, in the order of their names."""
+    return [block for member in _outermost_lists(module) for block in member if next(block.children(), None)]
+
+
+def _outermost_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
+    for child in module.children():
+        if isinstance(child, nn.ModuleList):
+            yield child
+        else:
+            yield from _outermost_lists(child)
+
+
+def recompute(blocks: Sequence[nn.Module]) -> None:
+    """Activation checkpointing: keeps only what goes into a block, and runs it again in the backward pass.
+
+    Dropout draws the same again. Blocks with batch norm stay as they are: a second pass would count a batch twice.
+
+    Raises:
+        UserError: no block can be recomputed.
+    """
+    chosen = [block for block in blocks if not any(isinstance(m, _BatchNorm) for m in block.modules())]
+    if not chosen:
+        raise UserError(
+            "activation_checkpointing=true finds no blocks to recompute: keep the model's repeated blocks, without "
+            "batch norm, in an nn.ModuleList, or name them in the task's `blocks`."
+        )
+    for block in chosen:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def compile_in_place(module: nn.Module, blocks: Sequence[nn.Module]) -> None:
+    """Compiles each block, or the whole model where there are none.
+
+    Equal blocks share one compilation, and gradients of a block leave while the next one is still computed.
+    """
+    for block in blocks:
+        block.forward = torch.compile(block.forward)
+    if not blocks:
+        module.compile()
