@@ -36,12 +36,12 @@ def build(target: Target) -> Any:
         champion: str = "",
         epochs: float = 3.0,
         global_batch_size: int = 1024,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 1e-3,
         weight_decay: float = 1e-2,
         warmup_fraction: float = 0.05,
         clip_norm: float = 1.0,
         precision: str = "auto",
-        seed: int = 17,
+        seed: int = 0,
         margin: float = 0.0,
         confidence: float = 0.95,
     ) -> None:
@@ -50,7 +50,7 @@ def build(target: Target) -> Any:
         Args:
             data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own
                 data (336,776 flights of 2013 for the task flights).
-            task: A shipped task (flights) or your own as module:Class.
+            task: A shipped task (flights, language_model) or your own as module:Class.
             task_options: Options of the task, as a JSON object.
             train_months: Months to train on: 1-6, 1,2,5 or 2013-01:2013-06.
             test_month: Month to test on, after the training months: 7 or 2013-07.

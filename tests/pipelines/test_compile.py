@@ -135,3 +135,12 @@ def test_an_impossible_machine_is_refused_and_the_old_spec_stays(tmp_path: Path)
         )
     assert (tmp_path / "training.json").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pipelines.toml", "training.json"]
+
+
+def test_the_form_starts_from_the_trainers_own_defaults(vertex: dict[str, Any]) -> None:
+    from training.config import TrainConfig
+
+    form = {name: parameter["defaultValue"] for name, parameter in spec.parameters(vertex).items()}
+    shared = form.keys() & TrainConfig.model_fields.keys() - {"task"}
+    assert len(shared) >= 8
+    assert {name: form[name] for name in shared} == {name: getattr(TrainConfig(), name) for name in shared}

@@ -39,7 +39,7 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
     assert row["name"] == "training"
     parameters = {parameter["name"]: parameter for parameter in row["parameters"]}
     assert parameters["train_months"]["type"] == "STRING"
-    assert parameters["seed"]["default"] == 17
+    assert parameters["seed"]["default"] == 0
     assert all(parameter["description"] for parameter in row["parameters"])
 
 
