@@ -18,7 +18,7 @@ def prepare(
 
     Args:
         data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own data.
-        task: A shipped task (flights) or module:Class.
+        task: A shipped task (flights, language_model) or module:Class.
         task_options: Options of the task, as JSON.
         train_months: Months to train on, such as 1-6 or 2013-01:2013-06.
         test_month: Month to test on, after the training months.

@@ -98,7 +98,7 @@ class Transformer(nn.Module):
         losses = F.cross_entropy(
             logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), ignore_index=-1, reduction="none"
         )
-        return losses.view_as(targets_BT)
+        return losses.view_as(targets_BT).clone()  # FSDP2 hooks onto what leaves a module, and warns of views
 
 
 class Block(nn.Module):
