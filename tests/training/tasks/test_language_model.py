@@ -14,6 +14,7 @@ from training.data.rows import open_rows
 from training.data.tokens import BytePairs, Bytes, learn
 from training.errors import UserError
 from training.evaluation import measure, predictions
+from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.models.sampling import continued
 from training.models.transformer import Shape, Transformer, rotate, rotations
@@ -243,6 +244,20 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     assert "Bits per byte" in page and "own work" in page and "Learning curve" in page
     assert not any(word in page for word in ("Confusion", "ROC", "<h3>Calibration", "undefined", "AUC"))
     assert "Bits per byte" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_champion_that_is_the_same_model_is_neither_better_nor_worse(prepared, tmp_path):
+    folder, made = prepared
+    task = LanguageModel(OPTIONS)
+    card = bundle.ModelCard(
+        task=made.task, options=OPTIONS, columns=made.columns, statistics=made.statistics, config={}, steps=1,
+        parameters=1,
+    )  # fmt: skip
+    bundle.save(tmp_path / "model", task.model(made), card)
+    evaluate(folder, tmp_path / "model", tmp_path / "e", champion=str(tmp_path / "model"), baseline=False)
+    found = decide(tmp_path / "e")
+    assert (found.reference, found.difference, found.promote) == ("champion", 0, False)
+    assert "bits per byte are" in found.reason and "no difference" in found.reason
 
 
 def _bytes(corpus: Path) -> int:
