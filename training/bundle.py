@@ -4,6 +4,7 @@ No times, speeds, paths or machine names go in; those are in `training.json` bes
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -84,7 +85,11 @@ def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
 
 
 def _file(directory: str | Path, name: str) -> str:
-    return f"{str(directory).rstrip('/')}/{name}"
+    """Raises UserError if the name is a symbolic link, which could lead out of the folder."""
+    path = f"{str(directory).rstrip('/')}/{name}"
+    if Path(path).is_symlink():
+        raise UserError(f"{path} is a symbolic link; a model's files are its own.")
+    return path
 
 
 def load_card(directory: str | Path) -> ModelCard:
@@ -110,10 +115,21 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
         UserError: no finished model, or its weights are damaged or do not fit what the task builds.
     """
     card = load_card(directory)
+    _require_trusted(card.task)
     task = tasks.load(card.task, card.options, train_months=card.train_months, test_month=card.test_month)
     module = task.model(card.manifest())
     load_weights(directory, module)
     return task, module.eval(), card
+
+
+def _require_trusted(task: str) -> None:
+    """A card may name what ships or what the caller has imported, nothing else: importing a module runs its code."""
+    module = tasks.spec(task).partition(":")[0]
+    if tasks.spec(task) not in tasks.SHIPPED.values() and module not in sys.modules:
+        raise UserError(
+            f"the model names the task {task}, which is neither shipped nor in use here; a model's card is not "
+            f"enough to import a module. If you trust it: import {module} first."
+        )
 
 
 def load_weights(directory: str | Path, module: "nn.Module") -> None:

@@ -52,7 +52,9 @@ class DiskStore:
         return True
 
     def read(self, name: str) -> bytes:
-        return (self.directory / name).read_bytes()
+        """Raises OSError also for a symbolic link, which could lead out of the folder."""
+        with open(os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read()
 
     def names(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):

@@ -9,7 +9,7 @@ import re
 from typing import Any, Literal
 
 import google_crc32c
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from training.errors import UserError
 
@@ -24,7 +24,8 @@ class Frozen(BaseModel):
 class Part(Frozen):
     """One file of tensors, in safetensors format."""
 
-    name: str
+    #: A bare file name of the folder, never a path: nothing outside it is ever read.
+    name: str = Field(pattern=f"^{_PART.pattern}$")
     bytes: int
     #: CRC-32C, the checksum that Cloud Storage keeps for every object: 7 GB/s on one core against 1.6 for sha256.
     crc32c: int
@@ -75,7 +76,21 @@ class Manifest(Frozen):
         body = data[len(_prefix(b"")) :]
         if not data.startswith(_prefix(body)):
             raise ValueError("the checksum differs")
-        return cls.model_validate_json(b"{" + body)
+        found = cls.model_validate_json(b"{" + body)
+        require_unique_keys(b"{" + body)
+        return found
+
+
+def require_unique_keys(text: bytes) -> None:
+    """Raises ValueError if JSON (already known to be valid) gives a key twice: readers would differ in what it says."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key is given twice")
+        return found
+
+    json.loads(text, object_pairs_hook=unique)
 
 
 def _prefix(body: bytes) -> bytes:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from training.checkpoint.manifest import Manifest, Piece, Stored
+from training.checkpoint.manifest import Manifest, Piece, Stored, require_unique_keys
+from training.errors import UserError
 
 _DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
@@ -158,11 +160,30 @@ def _buffer(tensor: Tensor) -> memoryview:
 
 
 def decode(manifest: Manifest, read: Callable[[int], bytes]) -> dict[str, Tensor]:
-    """The whole tensors of a checkpoint; `read` gives a part's bytes by number."""
-    parts = [load_safetensors(read(number)) for number in range(len(manifest.parts))]
-    return {name: _joined(name, place, parts) for name, place in manifest.tensors.items()}
+    """The whole tensors of a checkpoint; `read` gives a part's bytes by number.
+
+    Raises:
+        UserError: the parts are intact, but do not hold what the manifest says: someone else has made them.
+    """
+    try:
+        parts = [_tensors(read(number)) for number in range(len(manifest.parts))]
+        return {name: _joined(name, place, parts) for name, place in manifest.tensors.items()}
+    except (SafetensorError, LookupError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"checkpoint {manifest.name} does not hold what its manifest says ({type(error).__name__}: {error}): "
+            "this program has not written it. Delete it to go on from the one before."
+        ) from None
+
+
+def _tensors(part: bytes) -> dict[str, Tensor]:
+    found = load_safetensors(part)
+    require_unique_keys(part[8 : 8 + int.from_bytes(part[:8], "little")])
+    return found
 
 
 def _joined(name: str, place: Stored, parts: list[dict[str, Tensor]]) -> Tensor:
     pieces = [parts[piece.part][name] for piece in place.pieces]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    if tuple(joined.shape) != place.shape:
+        raise ValueError(f"{name} is of shape {tuple(joined.shape)}, not {place.shape}")
+    return joined
