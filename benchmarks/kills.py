@@ -29,6 +29,7 @@ import torch.distributed as dist
 
 from benchmarks import machine
 from training.checkpoint import recovery, state
+from training.checkpoint.manifest import part_position
 from training.checkpoint.store import Store, store_at
 from training.checkpoint.writer import Writer
 
@@ -99,7 +100,7 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
         loaded = state.decode(found, lambda part, found=found: recovery.read_part(store, found, part))
         if not all(torch.equal(loaded[name], tensor) for name, tensor in tensors(found.step, megabytes).items()):
             raise SystemExit(f"kill {kill}: the checkpoint of step {found.step} holds other bits")
-        unfinished += len(store.names()) > len(recovery.committed(store, 0)) * (1 + RANKS)
+        unfinished += any(at and at[1] > found.step for at in map(part_position, store.names()))
         newest = found.step
     return {"kills": kills, "steps": newest, "amid": unfinished, "save_s": save_s}
 

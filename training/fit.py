@@ -15,6 +15,7 @@ from training.data import manifest as manifests
 from training.data.manifest import Manifest
 from training.errors import UserError
 from training.launch import launch
+from training.objects import Folder
 from training.order import count_microbatches
 
 
@@ -43,7 +44,7 @@ def train(
     samples = _checked(config, prepared, data)
     place = storage.uri(checkpoints)
     _require_writable(model)
-    storage.Folder(place).require_writable() if storage.is_remote(place) else _require_writable(place)
+    Folder(place).require_writable() if storage.is_remote(place) else _require_writable(place)
     world_size = _world_size(local)
     source, run, resume_run = _source(config, store_at(place))
     argument = _argument(config, prepared, samples, world_size, source, resume_run) | {

@@ -5,16 +5,13 @@ The only module of `training` that knows a Google client. It honours STORAGE_EMU
 
 import errno
 import glob
-import io
 import os
 import re
 import tempfile
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -103,12 +100,9 @@ def overwrite(path: str, data: bytes) -> None:
     if not is_remote(path):
         Path(path).write_bytes(data)
         return
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    bucket, name = split(path)
-    with _os_errors(path):
-        blob = _client(os.getpid()).bucket(bucket).blob(name)
-        blob.upload_from_string(data, retry=DEFAULT_RETRY.with_timeout(30), timeout=10)
+    place, name = split(path)
+    with os_errors(path):
+        bucket(place).blob(name).upload_from_string(data, retry=patient(1, 30), timeout=10)
 
 
 def split(path: str) -> tuple[str, str]:
@@ -187,145 +181,7 @@ def _client(process: int) -> Any:
         return storage.Client()
 
 
-# ---- objects that are written once
-
-
-class Folder:
-    """The objects directly in `gs://bucket/folder`, each written once, whole or not at all.
-
-    Statuses 408, 429 and 5xx, broken connections and stalls are tried again with growing, random pauses:
-    https://cloud.google.com/storage/docs/retry-strategy
-
-    Args:
-        deadline_s: Without progress for so long, a method gives up.
-        stall_s: A request during which nothing moves for so long has failed.
-
-    Raises (every method):
-        FileNotFoundError: there is no such object.
-        ConnectionError: the store could not be reached in time, or refused.
-    """
-
-    #: Bytes of a resumable upload's requests; a lost one is sent again, not the whole object.
-    upload_chunk = 32 << 20
-    #: A pause is a random part of this, the next of twice as much, and so on up to a minute.
-    first_pause_s = 1.0
-
-    def __init__(self, path: str, *, deadline_s: float = 120, stall_s: float = 30):
-        self.path = path.rstrip("/")
-        self.bucket, self.prefix = split(self.path + "/")
-        self.deadline_s, self.stall_s = deadline_s, stall_s
-
-    def require_writable(self) -> None:
-        """Raises UserError if objects cannot be made and deleted here."""
-        probe = f".writable-{os.urandom(8).hex()}"
-        with _os_errors(f"{self.path}/{probe}"), explained(self.path):
-            next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
-            self._create(probe, [memoryview(b"x")])
-            self._blob(probe).delete(**self._limits())
-
-    def create(self, name: str, pieces: Sequence[memoryview]) -> bool:
-        """Makes a new object of the pieces, its CRC-32C checked by the server; False if there is another already."""
-        with _os_errors(f"{self.path}/{name}"):
-            return self._create(name, pieces)
-
-    def read(self, name: str) -> bytes:
-        """The object's bytes. Raises OSError if they do not have the checksum that the server keeps."""
-        with _os_errors(f"{self.path}/{name}"):
-            return bytes(self._blob(name).download_as_bytes(checksum="crc32c", **self._limits()))
-
-    def names(self) -> list[str]:
-        with _os_errors(self.path):
-            return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
-
-    def delete(self, name: str) -> None:
-        """Also if it has gone already."""
-        try:
-            with _os_errors(f"{self.path}/{name}"):
-                self._blob(name).delete(**self._limits())
-        except FileNotFoundError:
-            pass
-
-    def _create(self, name: str, pieces: Sequence[memoryview]) -> bool:
-        from google.api_core.exceptions import PreconditionFailed
-        from google.api_core.retry import Retry
-
-        stream = _Pieces(pieces)
-
-        def upload() -> bool:
-            stream.seek(0)
-            try:
-                self._blob(name, chunk_size=self.upload_chunk).upload_from_file(
-                    stream, size=stream.size, checksum="crc32c", if_generation_match=0, **self._limits()
-                )
-            except PreconditionFailed:  # another's, or our own whose answer was lost
-                return self._holds(name, stream)
-            return True
-
-        return bool(Retry(predicate=_starts_anew, initial=self.first_pause_s, timeout=self.deadline_s)(upload)())
-
-    def _holds(self, name: str, stream: "_Pieces") -> bool:
-        """Whether the object has exactly these bytes."""
-        blob = self._blob(name)
-        blob.reload(**self._limits())
-        if blob.size != stream.size:
-            return False
-        stream.seek(0)
-        with blob.open("rb", chunk_size=self.upload_chunk, **self._limits()) as there:
-            return all(
-                there.read(self.upload_chunk) == mine for mine in iter(lambda: stream.read(self.upload_chunk), b"")
-            )
-
-    def _blob(self, name: str, **kwargs: Any) -> Any:
-        return _client(os.getpid()).bucket(self.bucket).blob(self.prefix + name, **kwargs)
-
-    def _list(self, **kwargs: Any) -> Any:
-        return _client(os.getpid()).list_blobs(
-            self.bucket,
-            prefix=self.prefix,
-            delimiter="/",
-            fields="items(name),nextPageToken",
-            **kwargs,
-            **self._limits(),
-        )
-
-    def _limits(self) -> dict[str, Any]:
-        from google.cloud.storage.retry import DEFAULT_RETRY
-
-        patient = DEFAULT_RETRY.with_delay(initial=self.first_pause_s).with_timeout(self.deadline_s)
-        return {"retry": patient, "timeout": self.stall_s}
-
-
-class _Pieces(io.RawIOBase):
-    """Pieces of memory as one file, without a copy of the whole."""
-
-    def __init__(self, pieces: Sequence[memoryview]):
-        self.pieces = pieces
-        self.starts = list(accumulate(map(len, pieces), initial=0))
-        self.size = self.starts.pop()
-        self.position = 0
-
-    def tell(self) -> int:
-        return self.position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self.position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self.position, os.SEEK_END: self.size}[whence]
-        return self.position
-
-    def read(self, size: int | None = -1) -> bytes:
-        """All of `size` bytes, but at the end: the client takes a short read for the end."""
-        wanted = self.size - self.position if size is None or size < 0 else min(size, self.size - self.position)
-        found = []
-        while wanted > 0:
-            number = bisect_right(self.starts, self.position) - 1
-            start = self.position - self.starts[number]
-            piece = self.pieces[number][start : start + wanted]
-            found.append(piece)
-            self.position += len(piece)
-            wanted -= len(piece)
-        return b"".join(found)
-
-
-def _starts_anew(error: BaseException) -> bool:
+def starts_anew(error: BaseException) -> bool:
     """Whether an upload is begun again from its first byte: it arrived damaged, or the server forgot its session."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.cloud.storage.exceptions import DataCorruption
@@ -334,7 +190,7 @@ def _starts_anew(error: BaseException) -> bool:
 
 
 @contextmanager
-def _os_errors(path: str) -> Iterator[None]:
+def os_errors(path: str) -> Iterator[None]:
     """The client's errors as a file system would raise them."""
     from google.api_core.exceptions import GoogleAPIError, NotFound, RetryError
     from google.auth.exceptions import GoogleAuthError
@@ -350,3 +206,14 @@ def _os_errors(path: str) -> Iterator[None]:
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
         cause = error.cause if isinstance(error, RetryError) else error
         raise ConnectionError(f"{path}: {type(cause).__name__}: {cause}") from None
+
+
+def patient(first_pause_s: float, deadline_s: float) -> Any:
+    """The client's own way to try again, with this first pause and end."""
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_delay(initial=first_pause_s).with_timeout(deadline_s)
+
+
+def bucket(name: str) -> Any:
+    return _client(os.getpid()).bucket(name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from training.storage import Folder
+from training.objects import Folder
 
 
 class BucketStore:
