@@ -1,16 +1,21 @@
-"""Steps per second of training.loop's step against a plain hand-written PyTorch loop.
+"""Steps per second of training.loop's step against a plain hand-written PyTorch loop, Lightning Fabric and Accelerate.
 
     python -m benchmarks.steps runs/data --nproc 2
+    python -m benchmarks.steps runs/data --weak         # 1 and 2 processes, with as many samples for each
 
 Same model, data, batch size, microbatches, clipping, schedule and optimizer, in the same processes, in turn. The plain
 loop shuffles once and then slices tensors in memory; it cannot resume: no seeds, no order by step, no shared losses.
+Fabric and Accelerate (extra `benchmarks`) run that same loop through their wrappers. Medians of turns, since whatever
+else runs on the machine hits all alike; a ratio is the median of each turn's own.
 """
 
 import argparse
 import math
+import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from operator import truediv
 from typing import Any
 
 from rich.console import Console
@@ -23,13 +28,20 @@ TURNS, STEPS = 5, 100
 
 def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     """Steps per second of both, turn by turn; runs in every rank."""
+    import torch
+
     from training.config import TrainConfig
 
     config = TrainConfig(**argument["config"])
+    if argument.get("weak"):
+        torch.set_num_threads(1)
     loops = {
         "plain PyTorch loop": plain(argument["data"], config, rank),
         "training.learner": ours(argument["data"], config, rank),
     }
+    if not argument.get("weak"):
+        loops["Lightning Fabric"] = plain(argument["data"], config, rank, fabric(rank))
+        loops["Accelerate"] = plain(argument["data"], config, rank, accelerate(config, rank))
     rates: dict[str, list[float]] = {name: [] for name in loops}
     for turn in range(TURNS + 1):
         for name, steps in loops.items():
@@ -48,10 +60,82 @@ def prepared(data: str) -> Any:
                                 test_month=manifest.test_month)  # fmt: skip
 
 
-def plain(data: str, config: Any, rank: Any) -> Callable[[int], None]:
+class Bare:
+    """How PyTorch itself wraps a model, skips communication, goes backward and clips."""
+
+    def __init__(self, rank: Any):
+        self.distributed = rank.world_size > 1
+
+    def prepare(self, module: Any, optimizer: Any) -> Any:
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(module, gradient_as_bucket_view=True) if self.distributed else module, optimizer
+
+    def microbatch(self, model: Any, last: bool) -> Any:
+        return nullcontext() if last or not self.distributed else model.no_sync()
+
+    def backward(self, loss: Any) -> None:
+        loss.backward()
+
+    def clip(self, model: Any, optimizer: Any, norm: float) -> None:
+        from torch.nn.utils import clip_grad_norm_
+
+        clip_grad_norm_(model.parameters(), norm)
+
+
+def fabric(rank: Any) -> Any:
+    """The same through Lightning Fabric, in the process group that is there already."""
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments import TorchElasticEnvironment
+    from lightning_fabric.strategies import DDPStrategy
+
+    one = {"strategy": "auto", "devices": 1}
+    many = {"strategy": DDPStrategy(cluster_environment=TorchElasticEnvironment(), gradient_as_bucket_view=True),
+            "devices": rank.world_size}  # fmt: skip
+    outer = Fabric(accelerator="cpu", **(many if rank.world_size > 1 else one))
+    outer.launch()
+
+    class Wrapped(Bare):
+        def prepare(self, module: Any, optimizer: Any) -> Any:
+            return outer.setup(module, optimizer)
+
+        def microbatch(self, model: Any, last: bool) -> Any:
+            return outer.no_backward_sync(model, enabled=not last and self.distributed)
+
+        def backward(self, loss: Any) -> None:
+            outer.backward(loss)
+
+        def clip(self, model: Any, optimizer: Any, norm: float) -> None:
+            outer.clip_gradients(model, optimizer, max_norm=norm)
+
+    return Wrapped(rank)
+
+
+def accelerate(config: Any, rank: Any) -> Any:
+    """The same through Accelerate, in the process group that is there already."""
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+
+    outer = Accelerator(cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)])
+
+    class Wrapped(Bare):
+        def prepare(self, module: Any, optimizer: Any) -> Any:
+            return outer.prepare(module, optimizer)
+
+        def microbatch(self, model: Any, last: bool) -> Any:
+            return nullcontext() if last else outer.no_sync(model)
+
+        def backward(self, loss: Any) -> None:
+            outer.backward(loss)
+
+        def clip(self, model: Any, optimizer: Any, norm: float) -> None:
+            outer.clip_grad_norm_(model.parameters(), norm)
+
+    return Wrapped(rank)
+
+
+def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[int], None]:
     """The loop that one would write by hand."""
     import torch
-    from torch.nn.parallel import DistributedDataParallel
 
     from training.data.rows import open_rows
 
@@ -61,10 +145,11 @@ def plain(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     }
     torch.manual_seed(0)
     module = task.model(manifest).to(rank.device)
-    model: Any = DistributedDataParallel(module, gradient_as_bucket_view=True) if rank.world_size > 1 else module
     optimizer = task.optimizer(module, config.learning_rate, config.weight_decay)
+    wrapper = wrapper or Bare(rank)
+    model, optimizer = wrapper.prepare(module, optimizer)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step, 600) / 600))
+        getattr(optimizer, "optimizer", optimizer), lambda step: 0.5 * (1 + math.cos(math.pi * min(step, 600) / 600))
     )
     own, size = config.microbatches // rank.world_size, config.global_batch_size // config.microbatches
     rows = len(next(iter(columns.values())))
@@ -76,9 +161,9 @@ def plain(data: str, config: Any, rank: Any) -> Callable[[int], None]:
             for number in range(own):
                 start = (step * own + number) * size % (rows - size)
                 batch = {name: values[start : start + size] for name, values in columns.items()}
-                with model.no_sync() if rank.world_size > 1 and number < own - 1 else nullcontext():
-                    (task.loss(model, batch) / own).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+                with wrapper.microbatch(model, number == own - 1):
+                    wrapper.backward(task.loss(model, batch) / own)
+            wrapper.clip(model, optimizer, config.clip_norm)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
@@ -111,22 +196,45 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
 
 
 def main() -> None:
-    import statistics
-
-    from training.launch import launch
-
     parser = argparse.ArgumentParser()
     parser.add_argument("data", help="a prepared dataset")
     parser.add_argument("--nproc", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=1024, help="global batch size")
+    parser.add_argument("--batch", type=int, default=1024, help="global batch size; with --weak: of each process")
+    parser.add_argument("--weak", action="store_true", help="weak scaling: 1 and 2 processes of as many samples each")
     given = parser.parse_args()
-    config = {"global_batch_size": given.batch, "microbatches": 4}
-    rates = launch("benchmarks.steps:compare", {"data": given.data, "config": config}, nproc=given.nproc)
-    base = statistics.median(rates["plain PyTorch loop"])
-    table = Table("", "steps/s", "samples/s", "ratio", title=f"{given.nproc} processes; {machine.line()}")
+    if given.weak:
+        weak(given.data, given.batch)
+    else:
+        against_others(given.data, given.nproc, given.batch)
+
+
+def measured(data: str, nproc: int, batch: int, microbatches: int, **more: Any) -> dict[str, list[float]]:
+    from training.launch import launch
+
+    config = {"global_batch_size": batch, "microbatches": microbatches}
+    rates: dict[str, list[float]] = launch(
+        "benchmarks.steps:compare", {"data": data, "config": config, **more}, nproc=nproc
+    )
+    return rates
+
+
+def against_others(data: str, nproc: int, batch: int) -> None:
+    rates = measured(data, nproc, batch, 4)
+    base = rates["plain PyTorch loop"]
+    table = Table("", "steps/s", "samples/s", "ratio", title=f"{nproc} processes; {machine.line()}")
     for name, values in rates.items():
-        rate = statistics.median(values)
-        table.add_row(name, f"{rate:.1f}", f"{rate * given.batch:,.0f}", f"{rate / base:.2f}")
+        rate, ratio = statistics.median(values), statistics.median(map(truediv, values, base))
+        table.add_row(name, f"{rate:.1f}", f"{rate * batch:,.0f}", f"{ratio:.2f}")
+    Console().print(table)
+
+
+def weak(data: str, batch: int) -> None:
+    """Twice the processes with twice the samples; perfect = twice the samples/s of one process on one core."""
+    found = {nproc: measured(data, nproc, batch * nproc, 2 * nproc, weak=True) for nproc in (1, 2)}
+    table = Table("", "1 process, samples/s", "2 processes", "efficiency", title=machine.line())
+    for name in found[1]:
+        one, two = (statistics.median(found[n][name]) * batch * n for n in (1, 2))
+        table.add_row(name, f"{one:,.0f}", f"{two:,.0f}", f"{two / (2 * one):.2f}")
     Console().print(table)
 
 
