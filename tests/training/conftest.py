@@ -1,6 +1,8 @@
+import gc
 import os
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,9 @@ def forget_client():
     if storage._client.cache_info().currsize:
         storage._client(os.getpid()).close()
         storage._client.cache_clear()
+        with warnings.catch_warnings():  # it leaves connections that broke to the garbage collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture
