@@ -80,6 +80,16 @@ def test_attention_scores_depend_on_the_distance_of_positions_alone():
     torch.testing.assert_close(turned[0].norm(dim=1), query.norm().expand(64), rtol=1e-6, atol=1e-6)
 
 
+@torch.no_grad()
+def test_logits_stay_when_all_positions_move_by_the_same_distance(model):
+    before = model(drawn())
+    moved = rotations(LENGTH + 9, 64)
+    model.cosine_TK, model.sine_TK = moved[0][9:], moved[1][9:]
+    torch.testing.assert_close(model(drawn()), before, rtol=1e-3, atol=1e-4)
+    model.cosine_TK, model.sine_TK = rotations(2 * LENGTH, 64)[0][::2], rotations(2 * LENGTH, 64)[1][::2]
+    assert not torch.allclose(model(drawn()), before, rtol=1e-3, atol=1e-3)
+
+
 def test_sizes_follow_from_the_depth_and_are_counted_exactly():
     for depth, vocab in ((1, 257), (2, 300), (3, 257)):
         shape = Shape(depth, vocab, LENGTH)
@@ -120,6 +130,15 @@ def test_sampling_continues_what_was_given_and_repeats_itself(model):
     first, second = (continued(model, [256, 65, 66], 30, 256) for _ in range(2))
     assert first == second and first[:2] == [65, 66] and len(first) == 32 and 256 not in first
     assert continued(model, [256, 65, 66], 30, 256, seed=1) != first
+
+
+@torch.no_grad()
+def test_each_sampled_token_is_drawn_from_what_follows_those_before_it(model):
+    model.embedding.weight.mul_(30)  # so sure of itself that the draw is the likeliest
+    tokens = [256, *continued(model, [256, 65, 66], 2 * LENGTH, 256)]
+    for place in range(3, len(tokens)):
+        logits = model(torch.tensor([tokens[max(0, place - LENGTH) : place]]))[0, -1, :256]
+        assert tokens[place] == int(logits.argmax()) and logits.topk(2).values.diff().abs() > 10
 
 
 # ---- the data
