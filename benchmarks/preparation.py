@@ -10,12 +10,14 @@ their flight numbers. Only ours also checks types, leaks and checksums. Fails if
 import argparse
 import json
 import math
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -59,9 +61,18 @@ def command(contender: str, source: Path, destination: Path) -> list[str]:
     return [sys.executable, "-m", module, contender, str(source), str(destination)]
 
 
-def measured(words: list[str]) -> tuple[float, float, dict[str, float]]:
-    """Seconds, peak resident GB of the process tree, and what the command printed."""
-    started, peak = time.perf_counter(), 0
+@dataclass(frozen=True, order=True)
+class Run:
+    """Of a process and its children: wall and processor time, and the peak of resident memory."""
+
+    seconds: float
+    cpu_s: float
+    peak_gb: float
+
+
+def measured(words: list[str]) -> tuple[Run, dict[str, float]]:
+    """Runs a command; also what it printed."""
+    started, cpu_before, peak = time.perf_counter(), cpu_s(), 0
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             peak = max(peak, resident(process.pid))
@@ -70,7 +81,13 @@ def measured(words: list[str]) -> tuple[float, float, dict[str, float]]:
         if process.returncode:
             raise SystemExit(f"{' '.join(words)} failed:\n{process.stderr.read() if process.stderr else ''}")
         assert process.stdout
-        return seconds, peak / 1e9, json.loads(process.stdout.read())
+        return Run(seconds, cpu_s() - cpu_before, peak / 1e9), json.loads(process.stdout.read())
+
+
+def cpu_s() -> float:
+    """Processor seconds of all child processes that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def resident(pid: int) -> int:
@@ -95,22 +112,23 @@ def check_equal(found: dict[str, dict[str, float]]) -> None:
 def compare(copies: int, runs: int, scratch: Path, table: Table) -> None:
     source = scratch / "flights.csv"
     rows = write_copies(source, copies)
-    results: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTENDERS}
+    results: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
     found: dict[str, dict[str, float]] = {}
     for _ in range(runs):  # in turn, so that a drift of the machine meets all
         for contender in CONTENDERS:
             destination = scratch / contender
             shutil.rmtree(destination, ignore_errors=True)
             destination.mkdir()
-            seconds, peak_gb, found[contender] = measured(command(contender, source, destination))
-            results[contender].append((seconds, peak_gb))
+            run, found[contender] = measured(command(contender, source, destination))
+            results[contender].append(run)
     check_equal(found)
-    best = min(results[OURS])[0]
+    best = min(results[OURS]).seconds
     for contender, figures in results.items():
-        seconds, peak_gb = min(figures)[0], max(peak for _, peak in figures)
+        seconds, peak_gb = min(figures).seconds, max(run.peak_gb for run in figures)
         size = f"{source.stat().st_size / 1e6:.0f} MB"
-        cells = (f"{rows:,}", size, contender, f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{peak_gb:.2f}")
-        table.add_row(*cells, f"{seconds / best:.2f}")
+        cells = (f"{rows:,}", size, contender, f"{seconds:.1f}", f"{rows / seconds:,.0f}")
+        used = min(run.cpu_s for run in figures)
+        table.add_row(*cells, f"{used:.1f}", f"{peak_gb:.2f}", f"{seconds / best:.2f}")
 
 
 def main() -> None:
@@ -118,7 +136,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 20])
     parser.add_argument("--runs", type=int, default=3, help="of each; the fastest counts, and the largest peak")
     given = parser.parse_args()
-    table = Table("rows", "input", "by", "s", "rows/s", "peak GB", "time / ours", title=machine.line())
+    table = Table("rows", "input", "by", "s", "rows/s", "CPU s", "peak GB", "time / ours", title=machine.line())
     with tempfile.TemporaryDirectory() as scratch:
         for copies in given.copies:
             compare(copies, given.runs, Path(scratch), table)
