@@ -1,0 +1,108 @@
+"""Samples per second of data loading, against a memory-mapped array, PyTorch's DataLoader, and what training consumes.
+
+    python -m benchmarks.feeding runs/data
+
+All four give shuffled batches of tensors of the same rows and columns. Ours and the array read ahead of nothing here:
+the batches are taken as fast as they come, by one process. DataLoader runs as its documentation shows, sample by
+sample through `default_collate`, without and with worker processes.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+
+TURNS = 5
+
+
+def training_batches(data: str, batch: int) -> Iterator[Any]:
+    """`training.batches`, as a run on one process uses it."""
+    import torch
+
+    from training.batches import microbatches
+    from training.data.rows import open_rows
+    from training.order import Plan
+
+    rows = open_rows(data, "train")
+    return microbatches(rows, Plan(len(rows), 1000, batch, 1, 0), range(1), 0, torch.device("cpu"))
+
+
+def memory_mapped(data: str, batch: int, folder: Path) -> Iterator[Any]:
+    """One float32 array on disk, indexed by a stored permutation: about the least that shuffling can cost."""
+    import torch
+
+    from training.data.rows import open_rows
+
+    columns = open_rows(data, "train").columns
+    path = folder / "rows.npy"
+    np.save(path, np.stack([values.astype(np.float32) for values in columns.values()], axis=1))
+    array, random = np.load(path, mmap_mode="r"), np.random.default_rng(0)
+    while True:
+        order = random.permutation(len(array))
+        for start in range(0, len(order) - batch + 1, batch):
+            yield torch.from_numpy(array[order[start : start + batch]])
+
+
+def data_loader(data: str, batch: int, workers: int) -> Iterator[Any]:
+    """A Dataset of rows behind torch.utils.data.DataLoader."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    from training.data.rows import open_rows
+
+    columns = open_rows(data, "train").columns
+    rows = TensorDataset(*(torch.from_numpy(values) for values in columns.values()))
+    while True:
+        yield from DataLoader(rows, batch, shuffle=True, num_workers=workers, drop_last=True)
+
+
+def rate(batches: Iterator[Any], batch: int, seconds: float) -> float:
+    """Samples per second, after the first batch, for about this long."""
+    next(batches)
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        next(batches)
+        count += batch
+    return count / (time.perf_counter() - began)
+
+
+def main() -> None:
+    from benchmarks.steps import measured
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", help="a prepared dataset")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each way in each turn")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        ways: dict[str, Callable[[], Iterator[Any]]] = {
+            "training.batches": lambda: training_batches(given.data, given.batch),
+            "memory-mapped array": lambda: memory_mapped(given.data, given.batch, Path(scratch)),
+            "DataLoader, no workers": lambda: data_loader(given.data, given.batch, 0),
+            "DataLoader, 2 workers": lambda: data_loader(given.data, given.batch, 2),
+        }
+        open_ways = {name: way() for name, way in ways.items()}
+        rates: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(TURNS):
+            for name, batches in open_ways.items():
+                rates[name].append(rate(batches, given.batch, given.seconds))
+    trained = statistics.median(measured(given.data, 1, given.batch, 4, weak=True)["training.learner"]) * given.batch
+    ours = statistics.median(rates["training.batches"])
+    table = Table("", "samples/s", "ours is faster by", title=machine.line())
+    for name, values in rates.items():
+        table.add_row(name, f"{statistics.median(values):,.0f}", f"{ours / statistics.median(values):.1f}")
+    table.add_row("training consumes (1 process, 1 thread)", f"{trained:,.0f}", f"{ours / trained:.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
