@@ -167,6 +167,20 @@ def test_the_split_of_a_file_does_not_depend_on_where_its_folder_lies(corpus, tm
     assert 0.08 < share < 0.12
 
 
+def test_text_in_cloud_storage_is_found_by_folder_glob_and_name_and_read(bucket, corpus, tmp_path):
+    from google.cloud import storage as client
+
+    remote = client.Client(project="p").bucket("runs")
+    for name in ("a/0.txt", "a/3.txt", "b/1.txt"):
+        remote.blob(f"texts/{name}").upload_from_filename(str(corpus / name))
+    by_folder, by_glob = text.find(f"{bucket}/texts"), text.find(f"{bucket}/texts/**/*.txt")
+    assert [each.name for each in by_folder] == ["a/0.txt", "a/3.txt", "b/1.txt"] == [each.name for each in by_glob]
+    assert [each.name for each in text.find(f"{bucket}/texts/a/3.txt")] == ["3.txt"]
+    shards, sources = text.cut(by_folder, tmp_path)
+    assert [p.read() for shard in shards for p in shard] == [(corpus / each.name).read_bytes() for each in by_folder]
+    assert sources[0].path == f"{bucket}/texts/a/0.txt"
+
+
 def test_passages_of_a_large_file_are_its_whole_lines_in_order(tmp_path, monkeypatch):
     path = tmp_path / "large.txt"
     path.write_bytes(b"".join(b"x" * (i * 7 % 40) + b"\n" for i in range(200)) + b"no newline at the end")
