@@ -82,7 +82,8 @@ def test_a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(uninterrupted, 
         run(tmp_path, digits, 4, checkpoint_every_steps=5)
     monkeypatch.delenv("DIGITS_SIGNAL")
     figures = run(tmp_path, digits, 4, checkpoint_every_steps=7)
-    assert 30 <= figures["resumed_from"] <= 40
+    # Rank 2 dies after its 40th batch, some of which warm up or validate; the save of step 30 may still be on its way.
+    assert 25 <= figures["resumed_from"] <= 40
     assert model_bits(tmp_path) == model_bits(uninterrupted[0])
     assert final_state(tmp_path) == final_state(uninterrupted[0])
     assert f"resuming from step {figures['resumed_from']} of 63" in capfd.readouterr().err
