@@ -212,9 +212,9 @@ class Trainer:
     # ---- validation
 
     def _validation_batches(self) -> list[dict[str, Tensor]]:
-        """This rank's every n-th of a fixed set of batches; one as a filler if it has fewer than rank 0.
+        """This rank's every n-th of a fixed set of batches.
 
-        Ranks that share one model (FSDP2) can only compute together.
+        Ranks that share one model (FSDP2) can only compute together: one with fewer than rank 0 gets a filler.
         """
         if not self.data.rows("validation"):
             self.validation_sizes: list[int] = []
@@ -224,7 +224,7 @@ class Trainer:
         chosen = held_out(rows, size, _VALIDATION_BATCHES)
         self.validation_sizes = [len(index) for index in chosen]
         own = chosen[self.rank.rank :: self.rank.world_size]
-        if len(own) < len(chosen[:: self.rank.world_size]):
+        if self.config.strategy == "fsdp" and len(own) < len(chosen[:: self.rank.world_size]):
             own.append(chosen[0])
         return [tensors(rows.take(index), self.rank.device) for index in own]
 
