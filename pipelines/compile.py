@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from pipelines import settings as settings_file
 from pipelines import proof, spec, strict
+from pipelines import settings as settings_file
 from pipelines.errors import RequestError
 from pipelines.machines import cost
 from pipelines.machines.check import Report, check

@@ -31,8 +31,8 @@ def build(target: Target) -> Any:
         data: str = "",
         task: str = "flights",
         task_options: dict = {},
-        train_months: str = "1-6",
-        test_month: str = "7",
+        train_months: str = "",
+        test_month: str = "",
         champion: str = "",
         epochs: float = 3.0,
         global_batch_size: int = 1024,
@@ -52,8 +52,8 @@ def build(target: Target) -> Any:
                 data (336,776 flights of 2013 for the task flights).
             task: A shipped task (flights, language_model) or your own as module:Class.
             task_options: Options of the task, as a JSON object.
-            train_months: Months to train on: 1-6, 1,2,5 or 2013-01:2013-06.
-            test_month: Month to test on, after the training months: 7 or 2013-07.
+            train_months: Months to train on: 1-6, 1,2,5 or 2013-01:2013-06. Empty: the task's own (flights: 1-6).
+            test_month: Month to test on, after the training months: 7 or 2013-07. Empty: the one that follows them.
             champion: Model directory of the champion, local or gs://. Empty: a logistic regression stands in.
             epochs: Passes over the training rows; fractions are allowed.
             global_batch_size: Rows per optimizer step, over all GPUs.

@@ -24,8 +24,8 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
     prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
     prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
-    prepare.add_argument("--train-months", default="1-6", help="such as 1-6 or 2013-01:2013-06")
-    prepare.add_argument("--test-month", default="7")
+    prepare.add_argument("--train-months", default="", help="such as 1-6 or 2013-01:2013-06; default: the task's own")
+    prepare.add_argument("--test-month", default="", help="default: the month that follows")
 
     train = verbs.add_parser("train", help="shards -> model, resuming from checkpoints")
     train.add_argument("data", help="prepared dataset")

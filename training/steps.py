@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from training import config as configs
 from training import tasks
 from training.data import manifest as manifests
-from training.data.windows import windows
 from training.errors import UserError, exits
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def check_request(
     """
     try:
         tasks.load(task, task_options, train_months=train_months, test_month=test_month)
-        windows(train_months, test_month)
         configs.parse({"task": task, "options": dict(task_options), **config})
         _check_decision(margin, confidence)
         _check_champion(champion)

@@ -51,7 +51,7 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
         (["run", "training", "--set", "epochs=many"], "epochs takes a number"),
         (["run", "training", "--nproc", "0"], "at least 1 process"),
         (["run", "training", "--set", "train_months=1-13"], "13"),
-        (["run", "training", "--set", "train_months=1-7"], "overlap"),
+        (["run", "training", "--set", "train_months=1-7", "--set", "test_month=7"], "overlap"),
         (["run", "training", "--set", "task=flihts"], "flights"),
         (["run", "training", "--set", "task=training.task:Nothing"], "has no class Nothing"),
         (["run", "training", "--set", "task=training.task:Task"], "lacks "),
