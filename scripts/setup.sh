@@ -47,4 +47,6 @@ if ! .venv/bin/python -m pip install --disable-pip-version-check -q -c constrain
   echo "error: installing the dependencies failed; the log is above and in $log." >&2
   exit 1
 fi
+# pip does this for what it installs; an editable install leaves it to the first start of each command.
+.venv/bin/python -m compileall -q pipelines components training
 { echo "$wanted"; printf '%s\n' base "$@" $already | sort -u; } >"$stamp"
