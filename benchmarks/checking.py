@@ -4,27 +4,16 @@ python -m benchmarks.checking
 """
 
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import turns
 
-RUNS = 7
 LARGE_BYTES = 10_000_000
-
-
-def seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    done = subprocess.run(command, capture_output=True)
-    assert done.returncode in (0, 1), done.stderr
-    return time.perf_counter() - start
 
 
 def enlarged(spec: dict) -> dict:
@@ -54,17 +43,9 @@ def main() -> None:
             "json.load, 10 MB": [*python, "-c", "import json, sys; json.load(open(sys.argv[1]))", str(large)],
             "pipelines check, 10 MB": [*python, "-m", "pipelines", "check", str(large)],
         }
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for number in range(RUNS + 1):  # in turn, so that a drift of the machine meets all; the first is a warm-up
-            for name, command in commands.items():
-                took = seconds(command)
-                if number:
-                    times[name].append(took)
-    table = Table("command", "median s", "min s", "max s", title=machine.line())
-    for name, taken in times.items():
-        table.add_row(name, *(f"{value:.3f}" for value in (statistics.median(taken), min(taken), max(taken))))
+        times = turns.seconds(commands)
     console = Console()
-    console.print(table)
+    console.print(turns.table(times))
     console.print("pipelines check of a compiled pipeline: at most 0.5 s")
 
 

@@ -4,17 +4,13 @@ python -m benchmarks.command_line
 """
 
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import turns
 
-RUNS = 9
 BARE = """
 import sys, kfp
 from kfp import compiler
@@ -23,12 +19,6 @@ from pipelines.placing import Vertex
 from pipelines.training import build
 compiler.Compiler().compile(build(Vertex(settings.load())), sys.argv[1] + "/bare.json")
 """
-
-
-def seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -40,23 +30,11 @@ def main() -> None:
             "pipelines compile": [*python, "-m", "pipelines", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for number in range(RUNS + 1):  # in turn, so that a drift of the machine meets all; the first is a warm-up
-            for name, command in commands.items():
-                took = seconds(command)
-                if number:
-                    times[name].append(took)
-    report(times)
-
-
-def report(times: dict[str, list[float]]) -> None:
-    table = Table("command", "median s", "min s", "max s", title=machine.line())
-    for name, taken in times.items():
-        table.add_row(name, *(f"{value:.3f}" for value in (statistics.median(taken), min(taken), max(taken))))
+        times = turns.seconds(commands)
     pairs = zip(times["pipelines compile"], times["import kfp + compile"], strict=True)
     ratio = statistics.median(ours / bare for ours, bare in pairs)
     console = Console()
-    console.print(table)
+    console.print(turns.table(times))
     console.print(f"pipelines compile / bare: {ratio:.2f} (at most 1.3)")
 
 
