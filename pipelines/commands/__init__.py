@@ -1,0 +1,1 @@
+"""The verbs, one file per group: parse, one call, print."""
