@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,26 @@ from pipelines.machines.placement import PlacementError
 from pipelines.placing import Vertex
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """A pipeline's spec for Vertex, with what the checker said of it."""
+
+    name: str
+    spec: dict[str, Any]
+    #: The spec's one textual form, and its SHA-256 in hex.
+    text: str
+    sha256: str
+    report: Report
+
+
 def compile_all(
-    names: Sequence[str], *, out: Path, settings: Path | None, max_usd: float | None, console: Console
+    names: Sequence[str],
+    *,
+    out: Path,
+    settings: Path | None,
+    max_usd: float | None,
+    console: Console,
+    environment: str | None = None,
 ) -> list[dict[str, Any]]:
     """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
 
@@ -27,32 +46,44 @@ def compile_all(
         RequestError: an unknown pipeline, wrong settings, a machine that cannot be, or a run that can cost more than
             `max_usd`. The spec in question is not written; the one from before stays.
     """
-    loaded = settings_file.load(settings)
-    return [_compile(name, loaded, out, max_usd, console) for name in names or spec.NAMES]
+    loaded = settings_file.load(settings, environment=environment)
+    paths = {name: out / f"{name}.json" for name in names or spec.NAMES}
+    return [_written(compiled(name, loaded, max_usd=max_usd, path=path), path, console) for name, path in paths.items()]
 
 
-def _compile(
-    name: str, settings: settings_file.Settings, out: Path, max_usd: float | None, console: Console
-) -> dict[str, Any]:
+def compiled(
+    name: str, settings: settings_file.Settings, *, max_usd: float | None = None, path: Path | None = None
+) -> Compiled:
+    """The pipeline `name`, compiled for Vertex and checked; findings name `path`.
+
+    Raises:
+        RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
+    """
     try:
-        compiled = spec.compiled(name, Vertex(settings))
+        made = spec.compiled(name, Vertex(settings))
     except PlacementError as error:
         raise RequestError(f"{name}: {error}") from None
-    strict.verify(compiled)
-    text, path = spec.as_text(compiled), out / f"{name}.json"
-    found = check([Document(str(path), compiled, text)], regions=[settings.region])
-    _refuse(name, found)
-    cost.refuse_above(found.steps, max_usd)
-    _write(path, text)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    console.print(f"[bold]{path}[/]  sha256:{digest[:12]}", highlight=False)
-    order = proof.names(compiled)
-    found.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
-    console.print(cost.table(found.steps))
-    for finding in found.findings:
+    strict.verify(made)
+    text = spec.as_text(made)
+    report = check([Document(str(path or f"{name}.json"), made, text)], regions=[settings.region])
+    _refuse(name, report)
+    cost.refuse_above(report.steps, max_usd)
+    order = proof.names(made)
+    report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
+    return Compiled(name, made, text, hashlib.sha256(text.encode()).hexdigest(), report)
+
+
+def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
+    _write(path, made.text)
+    console.print(f"[bold]{path}[/]  sha256:{made.sha256[:12]}", highlight=False)
+    console.print(cost.table(made.report.steps))
+    for finding in made.report.findings:
         if finding.severity == "warning":
             console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)
-    return {"name": name, "path": str(path), "sha256": digest, "max_usd": cost.most_usd(found.steps), **found.as_json()}
+    most = cost.most_usd(made.report.steps)
+    return {
+        "name": made.name, "path": str(path), "sha256": made.sha256, "max_usd": most, **made.report.as_json()
+    }  # fmt: skip
 
 
 def _refuse(name: str, found: Report) -> None:

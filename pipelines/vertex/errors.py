@@ -1,0 +1,140 @@
+"""Google's errors as what happened and what to do."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pipelines.errors import WorkFailed
+from pipelines.settings import Settings
+
+#: The narrowest predefined role for a permission, by the longest matching prefix.
+#: https://cloud.google.com/iam/docs/roles-permissions
+_ROLES = {
+    "aiplatform.": "roles/aiplatform.user",
+    "artifactregistry.repositories.downloadArtifacts": "roles/artifactregistry.reader",
+    "artifactregistry.repositories.get": "roles/artifactregistry.reader",
+    "artifactregistry.": "roles/artifactregistry.writer",
+    "artifactregistry.tags.delete": "roles/artifactregistry.repoAdmin",
+    "artifactregistry.versions.delete": "roles/artifactregistry.repoAdmin",
+    "cloudkms.": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
+    "cloudquotas.": "roles/cloudquotas.viewer",
+    "compute.": "roles/compute.viewer",
+    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
+    "iam.serviceAccounts.get": "roles/iam.serviceAccountViewer",
+    "logging.": "roles/logging.viewer",
+    "resourcemanager.": "roles/browser",
+    "serviceusage.": "roles/serviceusage.serviceUsageConsumer",
+    "storage.buckets.": "roles/storage.legacyBucketReader",
+    "storage.": "roles/storage.objectUser",
+}
+_PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
+_METRIC = re.compile(r"\b(?:[a-z]+\.googleapis\.com)/([a-z0-9_]+)\b")
+_STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
+
+
+@contextmanager
+def explained(doing: str, settings: Settings) -> Iterator[None]:
+    """Turns an error of Google's clients into one WorkFailed: what failed, what Google said, what to do."""
+    import google.auth.exceptions
+    import requests
+    from google.api_core import exceptions
+
+    try:
+        yield
+    except exceptions.RetryError as error:
+        raise _failed(doing, error.cause or error, settings, "It was tried again for two minutes.") from None
+    except exceptions.GoogleAPICallError as error:
+        raise _failed(doing, error, settings) from None
+    except google.auth.exceptions.GoogleAuthError as error:
+        hint = "Sign in again: gcloud auth application-default login."
+        raise WorkFailed(f"{doing}: the credentials were not accepted: {_first_line(error)}\n  {hint}") from None
+    except requests.RequestException as error:
+        raise _failed(doing, error, settings) from None
+
+
+def advice(message: str, settings: Settings, *, code: int | None = None, details: Any = ()) -> str:
+    """What to do about an error message of Google's; empty where only the message can tell.
+
+    Also for the messages with which a step of a run ended, which come without a code.
+    """
+    project = settings.project or "PROJECT"
+    service = _disabled_service(message, details)
+    if service:
+        return f"Enable the API: gcloud services enable {service} --project {project}"
+    if _STOCKOUT.search(message):
+        return (
+            f"Every zone of {settings.region} was tried. Wait with flex_start, or take another region or machine: "
+            "`pipelines machines --accelerator ...` lists where the GPU is offered."
+        )
+    if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
+        link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
+        return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"
+    if code == 403 or "permission" in message.lower():
+        return _permission(message, details, settings)
+    return ""
+
+
+def _failed(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
+    message = _first_line(getattr(error, "message", None) or error)
+    hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _usual(error)
+    return WorkFailed("\n  ".join(filter(None, [f"{doing}: {_words(error)}: {message}", more, hint])))
+
+
+def _words(error: Exception) -> str:
+    words = {400: "refused", 401: "not signed in", 403: "not allowed", 404: "not found", 409: "exists already",
+             412: "changed meanwhile", 429: "out of quota, or too many requests"}  # fmt: skip
+    code = _code(error)
+    if code is None:
+        return "no connection"
+    return words.get(code, f"Google answered {code}")
+
+
+def _usual(error: Exception) -> str:
+    code = _code(error)
+    if code is None:
+        return "Nothing is lost: run the same command again when the network is back."
+    if code == 401:
+        return "Sign in: gcloud auth application-default login."
+    if code == 404:
+        return "Check project, region and name: pipelines config."
+    if code >= 500 or code == 429:
+        return "Google's side is busy or down: run the same command again later; it starts nothing twice."
+    return ""
+
+
+def _permission(message: str, details: Any, settings: Settings) -> str:
+    told = next((_metadata(each).get("permission") for each in details if _metadata(each).get("permission")), None)
+    named = told or next(
+        (each for each in _PERMISSION.findall(message) if each.split(".")[0] + "." in _prefixes()), None
+    )
+    if not named:
+        return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
+    role = _ROLES[max((prefix for prefix in _ROLES if named.startswith(prefix)), key=len)]
+    target = f" on {settings.service_account}" if named.startswith("iam.serviceAccounts") else ""
+    return f"{named} is missing: the role {role}{target} holds it."
+
+
+def _prefixes() -> set[str]:
+    return {role.split(".")[0] + "." for role in _ROLES}
+
+
+def _disabled_service(message: str, details: Any) -> str | None:
+    for each in details:
+        if getattr(each, "reason", "") == "SERVICE_DISABLED":
+            return _metadata(each).get("service")
+    found = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
+    return found.group(1) if found else None
+
+
+def _metadata(detail: Any) -> dict[str, str]:
+    return dict(getattr(detail, "metadata", {}) or {})
+
+
+def _code(error: Exception) -> int | None:
+    code = getattr(error, "code", None)
+    return int(code) if code is not None and not callable(code) else None
+
+
+def _first_line(error: Any) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
