@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import json
+import math
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -74,22 +75,49 @@ def arguments(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
         RequestError: a text without `=`, an unknown or repeated name, a value of the wrong type, a missing value.
     """
     declared = parameters(spec)
-    values: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals:
             raise RequestError(f"--set {text}: give it as name=value.")
         if name not in declared:
             raise RequestError(f"--set {text}: the pipeline has no parameter {name!r}. {_near(name, declared)}")
-        if name in values:
+        if name in found:
             raise RequestError(f"--set {name} is given twice.")
-        values[name] = _typed(name, value, declared[name]["parameterType"])
-    missing = [
-        n for n, p in declared.items() if n not in values and "defaultValue" not in p and not p.get("isOptional")
-    ]
+        found[name] = _typed(name, value, declared[name]["parameterType"])
+    _refuse_missing(declared, found)
+    return found
+
+
+def values(spec: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Typed values, as of a settings file, checked as arguments of the pipeline.
+
+    Raises:
+        RequestError: an unknown name, a value of the wrong type, a missing value.
+    """
+    declared = parameters(spec)
+    for name, value in given.items():
+        if name not in declared:
+            raise RequestError(f"the pipeline has no parameter {name!r}. {_near(name, declared)}")
+        kind = declared[name]["parameterType"]
+        if not _fits(value, kind):
+            raise RequestError(f"{name} = {json.dumps(value, default=str)}: {name} takes {_KINDS.get(kind, kind)}.")
+    _refuse_missing(declared, given)
+    return dict(given)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind == "NUMBER_DOUBLE":
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind == "NUMBER_INTEGER":
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, {"STRING": str, "BOOLEAN": bool, "LIST": list, "STRUCT": dict}.get(kind, object))
+
+
+def _refuse_missing(declared: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    missing = [n for n, p in declared.items() if n not in given and "defaultValue" not in p and not p.get("isOptional")]
     if missing:
         raise RequestError(f"the pipeline needs a value for {', '.join(missing)}: --set {missing[0]}=...")
-    return values
 
 
 def _near(name: str, declared: Mapping[str, Any]) -> str:
