@@ -1,0 +1,132 @@
+"""pipelines.toml as text: its values, the line of each, and one value written without touching the rest.
+
+tomllib reads the values; tomlkit, which keeps comments and order, knows the lines and writes.
+"""
+
+import os
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import RequestError
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One settings file."""
+
+    path: Path
+    text: str
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Raises RequestError: the text is no TOML."""
+        try:
+            return tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise RequestError(f"{self.path} is not valid TOML: {error}.") from None
+
+    def line(self, keys: Keys) -> int:
+        """Line on which the key stands, from 1; of a key that is not there, that of its table."""
+        for size in range(len(keys), 0, -1):
+            inside = [line for each, line in self._lines.items() if each[:size] == keys[:size]]
+            if inside:
+                return self._lines.get(keys[:size], min(inside))
+        return 1
+
+    @cached_property
+    def _lines(self) -> dict[Keys, int]:
+        """tomlkit writes a text back to the letter: a mark before each item shows where it stands."""
+        import tomlkit
+
+        document = tomlkit.parse(self.text)
+        marked = list(_items(document))
+        for number, (_, item) in enumerate(marked):
+            item.trivia.indent = f"\0{number}\0{item.trivia.indent}"
+        lines: dict[Keys, int] = {}
+        line = 1
+        for found in re.finditer("\0([0-9]+)\0|\n", document.as_string()):
+            if found[1] is None:
+                line += 1
+            else:
+                lines.setdefault(marked[int(found[1])][0], line)
+        return lines
+
+
+def read(path: Path) -> Document:
+    """Raises RequestError: the file cannot be read."""
+    try:
+        return Document(path, path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path} is not valid TOML: {error}.") from None
+
+
+def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
+    """Sets one value, `("environments", "prod", "image")`; every other byte of the file stays. All or nothing.
+
+    Raises:
+        RequestError: the file cannot be read or written, is no TOML, or holds no table where `keys` need one.
+    """
+    import tomlkit
+
+    before = read(path)
+    expected = _with(before, keys, value)
+    document = tomlkit.parse(before.text)
+    table: Any = document
+    for key in keys[:-1]:
+        table = table[key] if key in table else table.setdefault(key, tomlkit.table())
+    table[keys[-1]] = value
+    text = document.as_string()
+    assert tomllib.loads(text) == expected, "tomlkit changed more than one value"
+    write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces the file: a reader sees the old text or the new one. A link stays a link, and the rights stay.
+
+    Raises:
+        RequestError: it cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode if target.exists() else 0o644
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as scratch:
+            scratch.write(text.encode("utf-8"))
+            scratch.flush()
+            os.fsync(scratch.fileno())
+        os.chmod(scratch.name, mode)
+        os.replace(scratch.name, target)
+    except OSError as error:
+        raise RequestError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """The file's values after the change."""
+    values = tomllib.loads(document.text) if document.values is not None else {}
+    table: Any = values
+    for depth, key in enumerate(keys[:-1], start=1):
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise RequestError(f"{document.path}:{document.line(tuple(keys))}: {'.'.join(keys[:depth])} is no table.")
+    table[keys[-1]] = value
+    return values
+
+
+def _items(table: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Every item of a tomlkit document that has a place of its own, with its keys."""
+    for key, item in table.items():
+        here = (*at, str(key))
+        if hasattr(item, "trivia"):
+            yield here, item
+        if isinstance(item, Mapping):
+            yield from _items(item, here)
