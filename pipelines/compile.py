@@ -63,14 +63,31 @@ def compiled(
         made = spec.compiled(name, Vertex(settings))
     except PlacementError as error:
         raise RequestError(f"{name}: {error}") from None
-    strict.verify(made)
+    report = checked(name, made, settings, max_usd=max_usd, path=path)
     text = spec.as_text(made)
-    report = check([Document(str(path or f"{name}.json"), made, text)], regions=[settings.region])
+    return Compiled(name, made, text, hashlib.sha256(text.encode()).hexdigest(), report)
+
+
+def checked(
+    name: str,
+    made: dict[str, Any],
+    settings: settings_file.Settings,
+    *,
+    max_usd: float | None = None,
+    path: Path | None = None,
+) -> Report:
+    """What the checker says of a spec, with its steps in the order in which they run.
+
+    Raises:
+        RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
+    """
+    strict.verify(made)
+    report = check([Document(str(path or f"{name}.json"), made, spec.as_text(made))], regions=[settings.region])
     _refuse(name, report)
     cost.refuse_above(report.steps, max_usd)
     order = proof.names(made)
     report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
-    return Compiled(name, made, text, hashlib.sha256(text.encode()).hexdigest(), report)
+    return report
 
 
 def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:

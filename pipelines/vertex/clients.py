@@ -3,9 +3,11 @@
 Credentials are Application Default Credentials: https://cloud.google.com/docs/authentication/application-default-credentials
 """
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipelines import __version__
 from pipelines.errors import RequestError
@@ -108,9 +110,24 @@ def session(settings: Settings) -> Any:
 
 
 def endpoint(settings: Settings, api: str) -> str:
-    """Base URL of an API: the override of the settings, else Google's; Vertex AI's is regional."""
+    """Base URL of an API: the settings' override, gcloud's own (CLOUDSDK_API_ENDPOINT_OVERRIDES_...), or Google's.
+
+    Vertex AI's is regional.
+
+    Raises:
+        RequestError: gcloud's override would send the access token unencrypted over a network.
+    """
     host = f"{settings.region}-aiplatform" if api == "aiplatform" else api
-    return settings.endpoints.get(api, f"https://{host}.googleapis.com").rstrip("/")
+    variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"
+    override = settings.endpoints.get(api) or os.environ.get(variable)
+    if override and not _private(override):
+        raise RequestError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
+    return (override or f"https://{host}.googleapis.com").rstrip("/")
+
+
+def _private(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"))
 
 
 def project(settings: Settings) -> str:
@@ -141,14 +158,20 @@ def bucket(settings: Settings) -> str:
 
 @cache
 def credentials() -> Any:
-    """Application Default Credentials.
+    """Application Default Credentials, or what gcloud's own variables say instead: a token, or none at all.
 
     Raises:
         RequestError: there are none.
     """
     import google.auth
+    from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import DefaultCredentialsError
+    from google.oauth2.credentials import Credentials
 
+    if os.environ.get("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "").lower() == "true":
+        return AnonymousCredentials()
+    if token := os.environ.get("CLOUDSDK_AUTH_ACCESS_TOKEN"):
+        return Credentials(token)
     try:
         return google.auth.default(scopes=[SCOPE])[0]
     except DefaultCredentialsError as error:
