@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import Json, SettingsFile, console, print_json, show
+from pipelines.commands.options import Environment, Json, SettingsFile, console, print_json, show
 from pipelines.errors import RequestError, WorkFailed
 
 app = typer.Typer()
@@ -14,7 +14,7 @@ app = typer.Typer()
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
 
 
-@app.command("list", epilog="Example: pipelines list --json")
+@app.command("list", rich_help_panel="On this machine", epilog="Example: pipelines list --json")
 def list_(as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
     from pipelines import listing
@@ -26,12 +26,13 @@ def list_(as_json: Json = False) -> None:
         console().print(listing.table(rows))
 
 
-@app.command(epilog="Example: pipelines compile training --out build")
+@app.command(rich_help_panel="On this machine", epilog="Example: pipelines compile training --out build")
 def compile(
     names: Names = None,
     out: Annotated[Path, typer.Option(help="Folder for the specs.")] = Path("build"),
     settings: SettingsFile = None,
     max_usd: Annotated[float | None, typer.Option(help="Fail if a run can cost more than this.")] = None,
+    environment: Environment = None,
     as_json: Json = False,
 ) -> None:
     """Compile pipelines to the JSON that Vertex Pipelines runs, and check every machine in it.
@@ -40,7 +41,9 @@ def compile(
     """
     from pipelines.compile import compile_all
 
-    result = compile_all(names or (), out=out, settings=settings, max_usd=max_usd, console=console(as_json))
+    result = compile_all(
+        names or (), out=out, settings=settings, environment=environment, max_usd=max_usd, console=console(as_json)
+    )
     if as_json:
         print_json(result)
 
@@ -80,7 +83,9 @@ def run(
         print_json(result)
 
 
-@app.command(epilog="Example: pipelines check build/*.json config.yaml --region us-central1")
+@app.command(
+    rich_help_panel="On this machine", epilog="Example: pipelines check build/*.json config.yaml --region us-central1"
+)
 def check(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input.")],
     region: Annotated[
@@ -107,7 +112,10 @@ def check(
     raise typer.Exit(verb(paths, regions=region or (), strategy=strategy, ignore=ignore or (), form=form, as_of=as_of))
 
 
-@app.command(epilog="Example: pipelines machines --accelerator L4 --region europe-west4 --provisioning spot")
+@app.command(
+    rich_help_panel="On this machine",
+    epilog="Example: pipelines machines --accelerator L4 --region europe-west4 --provisioning spot",
+)
 def machines(
     name: Annotated[str | None, typer.Argument(help="A machine type: show everything about it.")] = None,
     accelerator: Annotated[str | None, typer.Option(help="L4, H100, A100-80GB ...; none: without GPU.")] = None,
@@ -147,7 +155,10 @@ def machines(
     show(rows, as_json, machine_list.table)
 
 
-@app.command(epilog="Example: pipelines convert legacy.yaml > config.yaml, or: pipelines convert --step train --to vm")
+@app.command(
+    rich_help_panel="On this machine",
+    epilog="Example: pipelines convert legacy.yaml > config.yaml, or: pipelines convert --step train --to vm",
+)
 def convert(
     source: Annotated[
         str | None, typer.Argument(help="A trainingInput file, - for standard input, or a 'gcloud ...' line in quotes.")
