@@ -1,7 +1,7 @@
 """`pipelines run`: a pipeline on this machine, from request to result."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +36,14 @@ def run(
 
 
 def _started(name: str, settings: Sequence[str], out: Path, nproc: int | None) -> local.Run:
-    module = spec.module(name)
     scratch = out.absolute()
     compiled = spec.compiled(name, Local())
     arguments = spec.arguments(compiled, settings)
-    _check(module, compiled, arguments)
+    spec.check(name, compiled, arguments)
     folder = local.new_folder(scratch, name)
     this = local.Run(folder, name, arguments, nproc)
     this.spec.write_text(spec.as_text(compiled))
     return this
-
-
-def _check(module: Any, compiled: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    if not hasattr(module, "check"):
-        return
-    defaults = {n: p["defaultValue"] for n, p in spec.parameters(compiled).items() if "defaultValue" in p}
-    try:
-        module.check({**defaults, **arguments})
-    except ValueError as error:
-        raise RequestError(str(error)) from None
 
 
 def _resumed(name: str, settings: Sequence[str], folder: Path, nproc: int | None) -> local.Run:

@@ -89,6 +89,22 @@ def arguments(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
     return found
 
 
+def check(name: str, spec: Mapping[str, Any], given: Mapping[str, Any], *, remote: bool = False) -> None:
+    """What the pipeline `name` itself can tell to be wrong, if it has a `check`.
+
+    Raises:
+        RequestError: says what was given, the rule, and the choices.
+    """
+    judge = getattr(module(name), "check", None)
+    if judge is None:
+        return
+    defaults = {n: p["defaultValue"] for n, p in parameters(spec).items() if "defaultValue" in p}
+    try:
+        judge({**defaults, **given}, remote=remote)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+
+
 def values(spec: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Typed values, as of a settings file, checked as arguments of the pipeline.
 

@@ -47,6 +47,7 @@ def submit(
     labels = _labels(options.labels)
     made, uri, steps = _specification(name, settings, options)
     values = spec.arguments(made, parameters)
+    spec.check(name, made, values, remote=True)
     body = vertex.body(settings, made, values, caching=options.caching, labels=labels, template_uri=uri)
     job_id = vertex.job_id(body, given=options.id, new=options.new)
     console.print(cost.table(steps))

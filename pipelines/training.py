@@ -6,6 +6,7 @@
 4. decide    promotes on a paired statistical test, and writes the report
 """
 
+import importlib.util
 from typing import Any
 
 from components.decide import decide
@@ -89,8 +90,22 @@ def build(target: Target) -> Any:
     return training
 
 
-def check(parameters: dict[str, Any]) -> None:
+def check(parameters: dict[str, Any], *, remote: bool = False) -> None:
     """What can be known to be wrong before anything starts; raises ValueError."""
+    if remote:
+        _refuse_local_paths(parameters)
+        if importlib.util.find_spec("torch") is None:  # compiling and submitting need no training packages
+            return
     from training.steps import check_request
 
     check_request(**parameters)
+
+
+def _refuse_local_paths(parameters: dict[str, Any]) -> None:
+    for name in ("data", "champion"):
+        for path in filter(None, parameters[name].split(",")):
+            if not path.strip().startswith("gs://"):
+                raise ValueError(
+                    f"{name} = {path.strip()}: a step on Vertex AI cannot read this machine's files. "
+                    "Copy it to a bucket and give its gs:// URI: gcloud storage cp -r PATH gs://BUCKET/FOLDER."
+                )
