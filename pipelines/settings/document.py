@@ -3,11 +3,13 @@
 tomllib reads the values; tomlkit, which keeps comments and order, knows the lines and writes.
 """
 
+import copy
+import json
 import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,14 +81,14 @@ def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
     import tomlkit
 
     before = read(path)
-    expected = _with(before, keys, value)
+    wanted = _with(before, keys, value)
     document = tomlkit.parse(before.text)
     table: Any = document
     for key in keys[:-1]:
         table = table[key] if key in table else table.setdefault(key, tomlkit.table())
     table[keys[-1]] = value
     text = document.as_string()
-    assert tomllib.loads(text) == expected, "tomlkit changed more than one value"
+    assert _comparable(tomllib.loads(text)) == _comparable(wanted), "tomlkit changed more than one value"
     write_text(path, text)
 
 
@@ -111,8 +113,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """The file's values after the change."""
-    values = tomllib.loads(document.text) if document.values is not None else {}
+    """The file's values as they shall be after the change."""
+    values = copy.deepcopy(document.values)
     table: Any = values
     for depth, key in enumerate(keys[:-1], start=1):
         table = table.setdefault(key, {})
@@ -122,11 +124,19 @@ def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]
     return values
 
 
-def _items(table: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Every item of a tomlkit document that has a place of its own, with its keys."""
-    for key, item in table.items():
-        here = (*at, str(key))
-        if hasattr(item, "trivia"):
-            yield here, item
-        if isinstance(item, Mapping):
-            yield from _items(item, here)
+def _comparable(values: dict[str, Any]) -> str:
+    """Equal for equal values, nan among them, in whatever order."""
+    return json.dumps(values, sort_keys=True, default=repr)
+
+
+def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Every item of a tomlkit container with its keys, in the order of the text."""
+    for key, item in container.body:
+        if key is None:  # a comment or an empty line
+            continue
+        here = (*at, key.key)
+        parts = item.body if hasattr(item, "body") else [item]  # [[name]] has several
+        for part in parts:
+            yield here, part
+            if hasattr(part.value, "body"):
+                yield from _items(part.value, here)

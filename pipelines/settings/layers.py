@@ -7,6 +7,7 @@ a step that asks for another machine, and a parameter of a schedule that is itse
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.settings.document import Document, Keys
@@ -38,7 +39,7 @@ class Source:
 class Layer:
     """The settings of one place, as a tree of tables."""
 
-    kind: Literal["file", "variable", "flag"]
+    kind: Literal["default", "file", "variable", "flag"]
     values: Mapping[str, Any]
     document: Document | None = None
     #: The table of the file that the tree is: () or ("environments", "prod").
@@ -50,8 +51,8 @@ class Layer:
         if self.document is not None:
             full = (*self.table, *keys)
             return Source("file", ".".join(full), self.document, full)
-        given = next((self.names[keys[:size]] for size in range(len(keys), 0, -1) if keys[:size] in self.names), "")
-        return Source(self.kind, given)
+        near = [name for each, name in self.names.items() if keys[: len(each)] == each or each[: len(keys)] == keys]
+        return Source(self.kind, self.names.get(keys) or near[-1])
 
 
 @dataclass
@@ -60,7 +61,9 @@ class Merged:
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Keys, Layer] = field(default_factory=dict, compare=False)
+    #: Names of the environments that the file declares, and the file.
     environments: tuple[str, ...] = ()
+    path: Path | None = None
 
     def source(self, keys: Keys) -> Source:
         """The place of the value, or "default"."""

@@ -1,17 +1,17 @@
 """Reads, merges and checks: file, environment, variables and flags become `Settings`, or one message."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from pipelines.errors import RequestError, nearest
-from pipelines.settings import variables
+from pipelines.settings import rules, variables
 from pipelines.settings.document import Document, Keys, read
-from pipelines.settings.layers import Layer, Merged, merge
-from pipelines.settings.messages import explain, refuse_secrets
+from pipelines.settings.layers import Layer, merge
+from pipelines.settings.messages import explain, line, refuse_secrets
 from pipelines.settings.model import Settings
 from pipelines.settings.schedule import NAME
 
@@ -37,63 +37,82 @@ def load(
     """
     document = _find(path)
     tables = _environments(document)
-    chosen = _choose(environment, document, tables)
+    chosen = _choice(environment, document, tables)
     files = _file_layers(document, chosen)
     declared = merge(files).values
     above = [variables.layer(os.environ, _FIELDS, declared), _flags(overrides or {})]
-    settings, wrong = _checked([*files, *above], chosen)
+    settings, wrong = _checked([*files, *above])
     for other in tables:
-        if other != chosen:
-            wrong += _checked(_file_layers(document, other), other)[1]
+        if not chosen or other != chosen.values["environment"]:
+            wrong += _checked(_file_layers(document, _choice(other, document, tables)))[1]
     if settings is None or wrong:
         raise RequestError("\n".join(dict.fromkeys(wrong)))
     settings._merged.environments = tuple(tables)
+    settings._merged.path = document.path if document else None
     return settings
 
 
 def _find(path: Path | None) -> Document | None:
     if path is not None:
         return read(path)
-    folders = [Path.cwd(), Path(__file__).resolve().parents[2]]
-    return next((read(folder / FILE_NAME) for folder in folders if (folder / FILE_NAME).is_file()), None)
+    found = [Path(FILE_NAME), Path(__file__).resolve().parents[2] / FILE_NAME]
+    return next((read(each) for each in found if each.is_file()), None)
 
 
 def _environments(document: Document | None) -> list[str]:
     """Names of the declared environments, in the order of the file."""
-    tables = document.values.get("environments", {}) if document else {}
-    if document and not isinstance(tables, dict):
+    if document is None:
+        return []
+    tables = document.values.get("environments", {})
+    if not isinstance(tables, dict):
         raise RequestError(_at(document, ("environments",), "takes tables: write [environments.dev]."))
     for name, table in tables.items():
-        if document and not isinstance(table, dict):
-            raise RequestError(_at(document, ("environments", name), f"takes a table: write [environments.{name}]."))
-        if document and not NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             rule = "at most 40 lower-case letters, digits and -, a letter first."
-            raise RequestError(_at(document, ("environments", name), f"'{name}' is no name: {rule}"))
+            raise RequestError(_at(document, ("environments",), f"a name in it is none: {rule}"))
+        if not isinstance(table, dict):
+            raise RequestError(_at(document, ("environments", name), f"takes a table: write [environments.{name}]."))
+        if "environment" in table:
+            raise RequestError(_at(document, ("environments", name, "environment"), "belongs to the top of the file."))
     return list(tables)
 
 
-def _choose(flag: str | None, document: Document | None, tables: Sequence[str]) -> str | None:
-    in_file = document.values.get("environment") if document else None
-    given = [("--env", flag), (variables.ENVIRONMENT, os.environ.get(variables.ENVIRONMENT)), ("", in_file)]
-    origin, name = next(((origin, name) for origin, name in given if name), ("", None))
-    if name is None:
-        return tables[0] if len(tables) == 1 else None
+def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) -> Layer | None:
+    """The chosen environment's name, as the setting that it is."""
+    key: Keys = ("environment",)
+    variable = os.environ.get(variables.ENVIRONMENT)
+    if flag:
+        layer = Layer("flag", {"environment": flag}, names={key: "--env"})
+    elif variable:
+        layer = Layer("variable", {"environment": variable}, names={key: variables.ENVIRONMENT})
+    elif document and "environment" in document.values:
+        layer = Layer("file", {"environment": document.values["environment"]}, document)
+    elif document and len(tables) == 1:
+        return Layer("default", {"environment": tables[0]}, names={key: "the only one"})
+    else:
+        return None
+    name = layer.values["environment"]
     if name in tables:
-        return str(name)
-    choices = nearest(str(name), tables) if tables else "The settings file declares none: write [environments.NAME]."
-    message = f"there is no environment '{name}'. {choices}"
-    raise RequestError(f"{origin}: {message}" if origin or not document else _at(document, ("environment",), message))
+        return layer
+    if not isinstance(name, str):
+        message = "takes a name in quotes; what belongs to it stands in [environments.NAME]."
+    elif rules.is_secret(name):
+        message = "looks like a credential."
+    else:
+        choices = nearest(name, tables) if tables else "The settings declare none: write [environments.NAME]."
+        message = f"there is no environment '{name}'. {choices}"
+    raise RequestError(line(layer.source(key), key, message))
 
 
-def _file_layers(document: Document | None, environment: str | None) -> list[Layer]:
+def _file_layers(document: Document | None, choice: Layer | None) -> list[Layer]:
     if document is None:
         return []
     top = {key: value for key, value in document.values.items() if key not in ("environment", "environments")}
-    layers = [Layer("file", top, document)]
-    if environment is not None:
-        table = ("environments", environment)
-        layers.append(Layer("file", document.values["environments"][environment], document, table))
-    return layers
+    if choice is None:
+        return [Layer("file", top, document)]
+    name = choice.values["environment"]
+    table = document.values["environments"][name]
+    return [Layer("file", top, document), Layer("file", table, document, ("environments", name)), choice]
 
 
 def _flags(overrides: Mapping[str, Any]) -> Layer:
@@ -110,14 +129,14 @@ def _flags(overrides: Mapping[str, Any]) -> Layer:
     return Layer("flag", values, names=names)
 
 
-def _checked(layers: Iterable[Layer], environment: str | None) -> tuple[Settings | None, list[str]]:
+def _checked(layers: Sequence[Layer]) -> tuple[Settings | None, list[str]]:
     """The settings of the layers, or what is wrong with them."""
-    merged: Merged = merge(list(layers))
+    merged = merge(layers)
     wrong = refuse_secrets(merged)
     if wrong:
         return None, wrong
     try:
-        settings = Settings.model_validate({**merged.values, "environment": environment})
+        settings = Settings.model_validate(merged.values)
     except ValidationError as error:
         return None, explain(error, merged)
     settings._merged = merged
@@ -125,4 +144,4 @@ def _checked(layers: Iterable[Layer], environment: str | None) -> tuple[Settings
 
 
 def _at(document: Document, keys: Keys, message: str) -> str:
-    return f"{document.path}:{document.line(keys)}: {'.'.join(keys)}: {message}"
+    return line(Layer("file", {}, document).source(keys), keys, message)

@@ -10,7 +10,7 @@ from pipelines.machines.names import listed
 from pipelines.machines.request import ReductionServer, Request
 from pipelines.settings import rules
 from pipelines.settings.document import Keys
-from pipelines.settings.layers import Merged
+from pipelines.settings.layers import Merged, Source
 from pipelines.settings.schedule import Schedule
 
 #: pydantic's kinds of mistakes, as a person says them.
@@ -33,7 +33,7 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
     found: dict[Keys, list[Any]] = {}
     for detail in error.errors():
         found.setdefault(_keys(detail["loc"], merged.values), []).append(detail)
-    return [_line(merged, keys, _message(keys, details)) for keys, details in found.items()]
+    return [line(merged.nearest(keys), keys, _message(keys, details)) for keys, details in found.items()]
 
 
 def refuse_secrets(merged: Merged) -> list[str]:
@@ -41,7 +41,7 @@ def refuse_secrets(merged: Merged) -> list[str]:
     message = (
         "looks like a credential, and settings end up in specs and logs. Keep it in Secret Manager; revoke this one."
     )
-    return [_line(merged, keys, message) for keys in _secrets(merged.values)]
+    return [line(merged.nearest(keys), keys, message) for keys in dict.fromkeys(_secrets(merged.values))]
 
 
 def _secrets(value: Any, at: Keys = ()) -> Iterator[Keys]:
@@ -55,12 +55,11 @@ def _secrets(value: Any, at: Keys = ()) -> Iterator[Keys]:
         yield at
 
 
-def _line(merged: Merged, keys: Keys, message: str) -> str:
-    source = merged.nearest(keys)
+def line(source: Source, keys: Keys, message: str) -> str:
+    """pipelines.toml:3: environments.prod.region: message, or PIPELINES_REGION: message."""
     if source.kind == "file":
         return f"{source}: {source.name}: {message}"
-    key = ".".join(keys)
-    return f"{source.name}: {message}" if source.name.lower().endswith(key) else f"{source.name}: {key}: {message}"
+    return f"{source.name}: {message}" if len(keys) == 1 else f"{source.name}: {'.'.join(keys)}: {message}"
 
 
 def _keys(location: tuple[int | str, ...], values: Any) -> Keys:

@@ -1,5 +1,6 @@
 """The settings as all code sees them: typed, frozen, every value checked."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
@@ -63,6 +64,15 @@ class Settings(BaseModel):
 
     def request(self, step: str) -> Request:
         return self.steps.get(step, Request())
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Names of those that the file declares."""
+        return self._merged.environments
+
+    @property
+    def file(self) -> Path | None:
+        return self._merged.path
 
     def source(self, key: str) -> Source:
         """Where the effective value of `key` (region, steps.train.machine) came from."""

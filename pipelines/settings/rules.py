@@ -26,7 +26,8 @@ _LOCATION = r"[a-z]+(?:-[a-z]+[0-9]+)?"
 _BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 _KEY = re.compile(
-    rf"projects/{_PROJECT}/locations/(?P<location>{_LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}"
+    rf"projects/{_PROJECT}/locations/(?P<location>{_LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
+    re.ASCII,
 )
 #: https://github.com/distribution/reference/blob/main/reference.go
 _IMAGE = re.compile(
@@ -182,10 +183,10 @@ def endpoint(value: str) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host = None
+    if host and (parts.username or parts.password):
+        raise ValueError("an address must not hold a user or password. Write https://HOST.")
     if not host or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
-    if parts.username or parts.password:
-        raise ValueError("an address must not hold a user or password. Write https://HOST.")
     if parts.scheme == "http" and not _is_loopback(host):
         raise ValueError(f"'{value}' would send your token unencrypted. Write https://{parts.netloc}.")
     return value.rstrip("/")

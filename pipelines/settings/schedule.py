@@ -39,6 +39,7 @@ def cron(value: str) -> str:
     """Five fields of Unix cron. Extensions (L, W, #, seconds, @daily) are refused: Vertex AI documents none of them."""
     from cronsim import CronSim, CronSimError
 
+    value = " ".join(value.split())
     if value.upper().startswith(("TZ=", "CRON_TZ=")):
         raise ValueError(f"'{value}' holds a time zone: write it as time_zone = \"...\".")
     if len(value.split()) != 5:
@@ -51,7 +52,7 @@ def cron(value: str) -> str:
         raise ValueError(f"'{value}' is no cron expression: {str(error).lower()}. Write {_CRON}.") from None
     except StopIteration:
         raise ValueError(f"'{value}' never happens. Write {_CRON}.") from None
-    return " ".join(value.split())
+    return value
 
 
 def time_zone(value: str) -> str:
@@ -60,7 +61,8 @@ def time_zone(value: str) -> str:
 
     known = available_timezones()
     if value not in known:
-        near = closest(value, known, cutoff=0.5)
+        city = [each for each in known if each.lower().endswith(f"/{value.lower()}")]
+        near = next(iter(sorted(city)), None) or closest(value, known, cutoff=0.5)
         hint = f"Did you mean {near}?" if near else "Write one like UTC or Europe/Berlin."
         raise ValueError(f"there is no time zone '{value}'. {hint}")
     return value
@@ -89,6 +91,9 @@ def moment(value: Any, zone: str) -> datetime | None:
 
 
 Name = Annotated[str, AfterValidator(name)]
+Pipeline = Annotated[str, AfterValidator(pipeline)]
+Cron = Annotated[str, AfterValidator(cron)]
+TimeZone = Annotated[str, AfterValidator(time_zone)]
 
 
 class Schedule(BaseModel):
@@ -97,10 +102,10 @@ class Schedule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: By its name: see `pipelines list`.
-    pipeline: Annotated[str, AfterValidator(pipeline)]
+    pipeline: Pipeline
     #: Five fields: minute hour day month weekday, in `time_zone`.
-    cron: Annotated[str, AfterValidator(cron)]
-    time_zone: Annotated[str, AfterValidator(time_zone)] = "UTC"
+    cron: Cron
+    time_zone: TimeZone = "UTC"
     #: Parameters of the pipeline; names and types are checked against its spec.
     parameters: dict[str, Any] = {}
     #: First and last moment of a run, with their zone; None: now, and without end.
