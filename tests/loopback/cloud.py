@@ -1,0 +1,237 @@
+"""Google Cloud on loopback: real HTTP servers, for Google's real clients, with state, a clock and faults.
+
+    from loopback.cloud import Cloud, lost_response, reset, slow, status
+
+    with Cloud() as cloud:                     # or the pytest fixture `cloud`
+        cloud.environment                      # for os.environ or a subprocess: endpoints, credentials, project
+        cloud.endpoint("aiplatform")           # http://127.0.0.1:PORT
+        cloud.script("train", seconds=600, metrics={"auc": 0.7})    # in jobs created from now on
+        cloud.script("evaluate", fail="CUDA out of memory")
+        cloud.clock.advance(3600)              # jobs progress, schedules tick
+        cloud.clock.run(60)                    # or time passes by itself, a minute a second
+        cloud.jobs, cloud.schedules            # messages by resource name, as they are now
+        cloud.requests[-1].method              # "aiplatform.projects.locations.pipelineJobs.create"
+        cloud.fail("aiplatform.*.pipelineJobs.create", status(503), reset(), lost_response(), slow(2))  # one a call
+        cloud.on("aiplatform.*.schedules.patch", lambda call: process.kill())  # handled, not yet answered
+
+It follows the discovery documents that google-api-python-client carries (discovery.py): routes, query parameters,
+fields, enums and required fields are theirs. Vertex AI's bodies are parsed strictly into google.cloud.aiplatform_v1.
+Resource names hold the project's number, as Vertex AI's do; requests may use either.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime
+from fnmatch import fnmatchcase
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from .call import Call
+from .clock import Clock
+from .credentials import Tokens, key_file
+from .discovery import Method, document
+from .errors import ApiError, denied
+from .faults import Fault, Planned, lost_response, reset, slow, status
+from .listing import Pages
+from .messages import to_json
+from .operations import Operations
+from .pipeline_jobs import PipelineJobs, to_json_job
+from .plan import Script
+from .schedules import Schedules
+from .schema import check_answer, check_query, message_field, read_body
+from .server import RESET, Answer, Request, Servers
+
+__all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
+
+DOCUMENTS = {
+    "aiplatform": ["aiplatform.v1"],
+}
+
+
+class Cloud:
+    def __init__(
+        self,
+        *,
+        project: str = "test-project",
+        project_number: str = "123456789012",
+        region: str = "us-central1",
+        now: datetime | None = None,
+        credentials: bool = True,
+    ):
+        self.project, self.project_number, self.region = project, project_number, region
+        #: Whether a request without a valid token is refused; gcloud can run without.
+        self.credentials = credentials
+        self.clock = Clock(now, self.settle)
+        self.pages = Pages()
+        self.tokens = Tokens()
+        self.requests: list[Call] = []
+        self._faults: list[Planned] = []
+        self._hooks: list[tuple[str, Callable[[Call], Any]]] = []
+        self._lock = threading.RLock()
+        self._folder = TemporaryDirectory(prefix="loopback-")
+        self.operations = Operations(self)
+        self.pipeline_jobs = PipelineJobs(self)
+        self.live_schedules = Schedules(self)
+        self.templates: Any = None
+        services: list[Any] = [self.operations, self.pipeline_jobs, self.live_schedules]
+        self._services: dict[str, Any] = {service.prefix: service for service in services}
+        self._servers = Servers([*DOCUMENTS, "oauth2"], self.handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._servers.close()
+        self._folder.cleanup()
+
+    def endpoint(self, api: str) -> str:
+        return self._servers.by_api[api].url
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client's process needs in its environment to be here, and nowhere else."""
+        key = f"{self._folder.name}/key.json"
+        with open(key, "w") as file:
+            file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
+        endpoints = {f"PIPELINES_ENDPOINTS__{api.upper()}": self.endpoint(api) for api in DOCUMENTS}
+        return {
+            **endpoints,
+            "PIPELINES_PROJECT": self.project,
+            "PIPELINES_REGION": self.region,
+            "PIPELINES_BUCKET": "gs://test-bucket",
+            "GOOGLE_APPLICATION_CREDENTIALS": key,
+            "GOOGLE_CLOUD_PROJECT": self.project,
+            "NO_GCE_CHECK": "true",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": self.endpoint("aiplatform") + "/",
+        }
+
+    @property
+    def jobs(self) -> dict[str, Any]:
+        """PipelineJob messages by resource name."""
+        with self._lock:
+            self.settle()
+            now = self.clock.now()
+            return {name: to_json_job(job, now) for name, job in self.pipeline_jobs.jobs.items()}
+
+    @property
+    def schedules(self) -> dict[str, Any]:
+        """Schedule messages by resource name."""
+        with self._lock:
+            self.settle()
+            return {name: live.message for name, live in self.live_schedules.live.items()}
+
+    def script(self, task: str = "*", **what: Any) -> None:
+        """What tasks of this name do in jobs created from now on; see plan.Script. The last script that fits holds."""
+        with self._lock:
+            self.pipeline_jobs.scripts.append(Script(task, **what))
+
+    def fail(self, method: str, *faults: Fault, forever: bool = False) -> None:
+        """The next calls of the method (a pattern) meet these faults, one each; `forever`: all meet the first."""
+        with self._lock:
+            self._faults.append(Planned(method, list(faults), forever))
+
+    def on(self, method: str, action: Callable[[Call], Any]) -> None:
+        """Calls `action` whenever the method (a pattern) was handled, and before it is answered."""
+        self._hooks.append((method, action))
+
+    def settle(self) -> None:
+        with self._lock:
+            self.live_schedules.settle()
+
+    def resource(self, name: str, permission: str) -> str:
+        """The name with the project's number.
+
+        Raises:
+            ApiError: 403 in a project that is not ours.
+        """
+        found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
+        if not found or found[1] not in (self.project, self.project_number):
+            raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
+        return f"projects/{self.project_number}{found[2] or ''}"
+
+    def as_json(self, message: Any, *, integers: bool = False) -> Any:
+        return message if isinstance(message, dict | bytes) else to_json(message, integers=integers)
+
+    def handle(self, request: Request) -> Answer:
+        """One request, from the first byte to the last."""
+        call = Call(
+            "", request.http_method, request.path, {k: v[-1] for k, v in request.query.items()}, request.headers
+        )
+        try:
+            return self.answer(request, call)
+        except ApiError as error:
+            call.status = error.code
+            return Answer(error.code, error.as_json(), error.headers)
+        except Exception as error:
+            call.status = 500
+            self.crashed = error
+            return Answer(500, ApiError(500, f"the loopback cloud broke: {error!r}").as_json())
+
+    def answer(self, request: Request, call: Call) -> Answer:
+        if request.api == "oauth2":
+            return Answer(200, self.tokens.give(request.body))
+        call.definition, call.params = self.route(request)
+        call.method = call.definition.id
+        with self._lock:
+            self.requests.append(call)
+            fault = self.fault(call.method)
+        time.sleep(fault.slow_s)
+        if fault.reset:
+            return RESET
+        if fault.answer:
+            raise fault.answer
+        if self.credentials:
+            self.tokens.check(request.headers.get("authorization", ""))
+        self.read(request, call)
+        with self._lock:
+            self.settle()
+            answer = self.handler(call)(call)
+            integers = "enum-encoding=int" in request.query.get("$alt", [""])[0]
+            body = self.as_json(answer, integers=integers)
+        if call.definition.response and isinstance(body, dict):
+            check_answer(call.definition.document, call.definition.response, body)
+        call.status = 200
+        for pattern, action in self._hooks:
+            if fnmatchcase(call.method, pattern):
+                action(call)
+        return RESET if fault.lost else Answer(200, body)
+
+    def route(self, request: Request) -> tuple[Method, dict[str, str]]:
+        for name in DOCUMENTS[request.api]:
+            if found := document(name).find(request.http_method, request.path.lstrip("/")):
+                return found
+        raise ApiError(404, f"The requested URL {request.path} was not found on this server.")
+
+    def fault(self, method: str) -> Fault:
+        for planned in self._faults:
+            if fnmatchcase(method, planned.pattern) and (fault := planned.take()):
+                return fault
+        return Fault()
+
+    def read(self, request: Request, call: Call) -> None:
+        """The query and the body, against what the method takes."""
+        method = call.definition
+        assert method
+        check_query(method.parameters, method.document.parameters, request.query)
+        if request.body:
+            try:
+                call.body = json.loads(request.body)
+            except ValueError as error:
+                raise ApiError(400, f"Invalid JSON payload received. {error}") from error
+        if method.request:
+            complete = request.http_method != "PATCH"
+            where = message_field(method.request) if method.http_method != "POST" or ":" not in method.flat else ""
+            call.body = read_body(method.document, method.request, call.body or {}, where, complete=complete)
+
+    def handler(self, call: Call) -> Callable[[Call], Any]:
+        prefix, _, verb = call.method.rpartition(".")
+        handler = getattr(self._services.get(prefix), verb, None)
+        if handler is None:
+            raise ApiError(501, f"the loopback cloud has no {call.method}")
+        return handler

@@ -1,0 +1,102 @@
+"""A service account for the tests: a key of our own, and the endpoint that gives tokens for it."""
+
+import json
+import time
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs
+
+from .errors import ApiError
+
+EMAIL = "tester@test-project.iam.gserviceaccount.com"
+
+
+@cache
+def private_key() -> str:
+    """A new RSA key, made once in a process."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    encoding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(*encoding).decode()
+
+
+@cache
+def certificate() -> Any:
+    """What checks signatures of `private_key`."""
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_pem_private_key(private_key().encode(), None).public_key()
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def key_file(project: str, token_uri: str) -> str:
+    """The JSON that the console gives for a service account."""
+    content = {
+        "type": "service_account",
+        "project_id": project,
+        "private_key_id": "loopback",
+        "private_key": private_key(),
+        "client_email": EMAIL,
+        "client_id": "100000000000000000001",
+        "token_uri": token_uri,
+        "universe_domain": "googleapis.com",
+    }
+    return json.dumps(content)
+
+
+class Tokens:
+    """Gives access tokens, and knows them again; a JWT that the key signed is as good (self-signed JWTs)."""
+
+    def __init__(self) -> None:
+        self.given: set[str] = set()
+        self._verified: set[str] = set()
+
+    def give(self, body: bytes) -> dict[str, Any]:
+        """Answers the OAuth 2.0 JWT bearer grant (RFC 7523)."""
+        form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        if form.get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
+            raise ApiError(400, f"unsupported grant_type {form.get('grant_type')!r}")
+        self.verify(form["assertion"])
+        token = f"ya29.loopback-{len(self.given)}"
+        self.given.add(token)
+        return {"access_token": token, "expires_in": 3599, "token_type": "Bearer"}
+
+    def verify(self, token: str) -> None:
+        from google.auth import jwt
+
+        if token in self._verified:
+            return
+        try:
+            claims = jwt.decode(token, certs=certificate().decode())
+        except ValueError as error:
+            raise unauthenticated() from error
+        if claims["iss"] != EMAIL or claims["exp"] < time.time():
+            raise unauthenticated()
+        self._verified.add(token)
+
+    def check(self, authorization: str) -> None:
+        """Raises:
+        ApiError: 401 unless the header carries a token of ours.
+        """
+        scheme, _, token = authorization.partition(" ")
+        if scheme != "Bearer" or not token:
+            raise unauthenticated()
+        if token not in self.given:
+            self.verify(token)
+
+
+def unauthenticated() -> ApiError:
+    return ApiError(
+        401,
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
+        "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.",
+        details=[
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "ACCESS_TOKEN_TYPE_UNSUPPORTED",
+                "domain": "googleapis.com",
+            }
+        ],
+    )

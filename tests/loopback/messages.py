@@ -1,0 +1,37 @@
+"""Between JSON and the messages of Google's client libraries."""
+
+from datetime import datetime
+from typing import Any
+
+from google.protobuf import json_format
+
+from .errors import ApiError
+
+
+def parse(body: dict[str, Any], message: Any) -> Any:
+    """Fills the message, and refuses what it has no place for."""
+    try:
+        return json_format.ParseDict(body, message)
+    except json_format.ParseError as error:
+        raise ApiError(400, f"Invalid JSON payload received. {error}") from error
+
+
+def to_json(message: Any, *, integers: bool = False) -> dict[str, Any]:
+    return json_format.MessageToDict(message, use_integers_for_enums=integers)
+
+
+def new(name: str) -> Any:
+    """An empty message of aiplatform_v1, as protobuf has it."""
+    from google.cloud import aiplatform_v1
+
+    kind = getattr(aiplatform_v1, name)
+    return kind.pb(kind())
+
+
+def set_time(message: Any, name: str, moment: datetime | None) -> None:
+    if moment is not None:
+        getattr(message, name).FromDatetime(moment)
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,225 @@
+"""Vertex AI's pipeline jobs, which run on the cloud's clock.
+
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
+"""
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from . import job_details, pipeline_spec
+from .call import Call
+from .errors import ApiError, failed_precondition
+from .listing import Filter, ordered
+from .messages import new, parse, set_time, to_json
+from .plan import Planner, Script, Task
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+JOB_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
+FILTERS = {
+    "pipeline_name": "= !=",
+    "display_name": "= != :",
+    "pipeline_job_user_id": "= != :",
+    "state": "= !=",
+    "create_time": "= != < > <= >=",
+    "update_time": "= != < > <= >=",
+    "end_time": "= != < > <= >=",
+    "labels.*": "= != :",
+    "template_uri": "= != :",
+    "template_metadata.version": "= != :",
+}
+ORDERS = ("create_time", "update_time", "end_time", "start_time")
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = 2, 3, 4, 5, 6, 7
+FINAL = (SUCCEEDED, FAILED, CANCELLED)
+
+
+@dataclass
+class Job:
+    name: str
+    #: What was asked for; shared by all runs of a schedule, and never changed.
+    request: Any
+    spec: dict[str, Any]
+    created: datetime
+    started: datetime
+    tasks: list[Task]
+    schedule: str = ""
+    cancelled: datetime | None = None
+    #: How long it takes to stop.
+    stopping: timedelta = timedelta(seconds=5)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def planned_end(self) -> datetime:
+        return max((task.end for task in self.tasks), default=self.started)
+
+    @property
+    def end(self) -> datetime:
+        return min(self.planned_end, self.cancelled + self.stopping) if self.cancelled else self.planned_end
+
+    def state(self, now: datetime) -> int:
+        if self.cancelled and now >= self.cancelled and self.cancelled < self.planned_end:
+            return CANCELLED if now >= self.end else CANCELLING
+        if now < self.started:
+            return PENDING
+        if now < self.end:
+            return RUNNING
+        return FAILED if self.failed_tasks() else SUCCEEDED
+
+    def failed_tasks(self) -> list[Task]:
+        return [task for task in self.tasks if task.final == "FAILED" and task.parent_id == 0]
+
+
+class PipelineJobs:
+    prefix = "aiplatform.projects.locations.pipelineJobs"
+
+    def __init__(self, cloud: "Cloud"):
+        self.cloud = cloud
+        self.jobs: dict[str, Job] = {}
+        self.scripts: list[Script] = []
+        self.cache: dict[str, Task] = {}
+        #: How long a job waits before its first task starts.
+        self.pending = timedelta(seconds=10)
+        self._next_task = 7_000_000_000_000_000_000
+
+    def create(self, call: Call) -> Any:
+        parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.create")
+        request = parse(call.body, new("PipelineJob"))
+        spec = pipeline_spec.checked(request, self.cloud.templates)
+        job_id = call.query.get("pipelineJobId") or f"{spec['pipelineInfo']['name'][:100]}-{secrets.token_hex(4)}"
+        return to_json_job(self.start(parent, job_id, request, spec), self.cloud.clock.now())
+
+    def start(
+        self,
+        parent: str,
+        job_id: str,
+        request: Any,
+        spec: dict[str, Any],
+        *,
+        schedule: str = "",
+        at: datetime | None = None,
+    ) -> Job:
+        """Raises:
+        ApiError: 400 for an id that cannot be one, 409 for one that is taken.
+        """
+        if not JOB_ID.fullmatch(job_id):
+            raise ApiError(400, f"Invalid pipeline_job_id: {job_id!r}. It must match {JOB_ID.pattern}.")
+        name = f"{parent}/pipelineJobs/{job_id}"
+        if name in self.jobs:
+            raise ApiError(409, f"PipelineJob {name} already exists.")
+        now = at or self.cloud.clock.now()
+        root = f"{request.runtime_config.gcs_output_directory.rstrip('/')}/{self.cloud.project_number}/{job_id}"
+        planner = Planner(spec, self.scripts, self.cache, root, self._next_task)
+        fast = request.runtime_config.failure_policy == 2
+        values = pipeline_spec.parameters(request, spec)
+        tasks = planner.plan(values, now + self.pending, fail_fast=fast)
+        self._next_task = planner.next_id
+        job = self.jobs[name] = Job(name, request, spec, now, now + self.pending, tasks, schedule)
+        job.labels = {"vertex-ai-pipelines-run-billing-id": str(planner.next_id)}
+        return job
+
+    def find(self, name: str, permission: str) -> Job:
+        job = self.jobs.get(self.cloud.resource(name, permission))
+        if job is None:
+            raise ApiError(404, f"The PipelineJob does not exist: {name}.")
+        return job
+
+    def get(self, call: Call) -> Any:
+        return to_json_job(self.find(call.name, "aiplatform.pipelineJobs.get"), self.cloud.clock.now())
+
+    def list(self, call: Call) -> dict[str, Any]:
+        parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.list")
+        matches = Filter(call.query.get("filter", ""), FILTERS)
+        now = self.cloud.clock.now()
+
+        def names() -> Any:
+            jobs = [job for name, job in self.jobs.items() if name.startswith(f"{parent}/")]
+            jobs = [job for job in reversed(jobs) if not matches.text or matches.test(filtered(job, now))]
+            orders = call.query.get("orderBy") or "create_time desc"
+            return [job.name for job in ordered(jobs, orders, ORDERS, lambda job, key: moment_of(job, key, now))]
+
+        page, following = self.cloud.pages.cut(call.query, names)
+        shown = [masked(self.jobs[n], now, call.query.get("readMask", "")) for n in page if n in self.jobs]
+        return {"pipelineJobs": shown, **({"nextPageToken": following} if following else {})}
+
+    def cancel(self, call: Call) -> dict[str, Any]:
+        job, now = self.find(call.name, "aiplatform.pipelineJobs.cancel"), self.cloud.clock.now()
+        if job.state(now) in FINAL:
+            raise failed_precondition(f"The PipelineJob {job.name} has ended and cannot be cancelled.")
+        job.cancelled = job.cancelled or now
+        for task in job.tasks:
+            if task.end > now:
+                self.cache.pop(task.fingerprint, None)
+        return {}
+
+    def delete(self, call: Call) -> dict[str, Any]:
+        job = self.find(call.name, "aiplatform.pipelineJobs.delete")
+        if job.state(self.cloud.clock.now()) not in FINAL:
+            raise failed_precondition(f"The PipelineJob {job.name} has not ended; only ended ones can be deleted.")
+        del self.jobs[job.name]
+        return self.cloud.operations.deleted(job.name)
+
+
+def message_of(job: Job, now: datetime) -> Any:
+    """The job as it is now, without its details."""
+    message = new("PipelineJob")
+    message.CopyFrom(job.request)
+    message.name = job.name
+    message.state = job.state(now)
+    message.schedule_name = job.schedule
+    message.labels.update(job.labels)
+    message.service_account = (
+        message.service_account or f"{job.name.split('/')[1]}-compute@developer.gserviceaccount.com"
+    )
+    set_time(message, "create_time", job.created)
+    for name in ("start_time", "end_time", "update_time"):
+        set_time(message, name, moment_of(job, name, now))
+    if message.state == CANCELLED:
+        message.error.code, message.error.message = 1, f"The PipelineJob {job.name} was cancelled."
+    elif message.state == FAILED:
+        message.error.code, message.error.message = 9, job_details.failure(job.name, job.failed_tasks())
+    return message
+
+
+def moment_of(job: Job, name: str, now: datetime) -> datetime | None:
+    passed = [moment for moment in (job.created, job.started, job.end) if moment <= now]
+    return {
+        "create_time": job.created,
+        "start_time": job.started if job.started in passed and job.started <= job.end else None,
+        "end_time": job.end if job.end in passed else None,
+        "update_time": passed[-1],
+    }[name]
+
+
+def to_json_job(job: Job, now: datetime) -> Any:
+    """With what became of its tasks."""
+    message = message_of(job, now)
+    job_details.fill(message, job, now)
+    return message
+
+
+def masked(job: Job, now: datetime, mask: str) -> dict[str, Any]:
+    """In a list: without details, and only the fields of the mask."""
+    shown = to_json(message_of(job, now), integers=True)
+    wanted = {re.sub(r"_([a-z])", lambda m: m[1].upper(), part.split(".")[0]) for part in mask.split(",") if part}
+    return {key: value for key, value in shown.items() if not wanted or key in wanted or "*" in wanted}
+
+
+def filtered(job: Job, now: datetime) -> dict[str, Any]:
+    """The fields that a filter may name."""
+    from google.cloud.aiplatform_v1 import PipelineState
+
+    times = {key: moment_of(job, key, now) for key in ("create_time", "update_time", "end_time")}
+    return {
+        **{key: moment.isoformat() for key, moment in times.items() if moment},
+        "pipeline_name": job.spec["pipelineInfo"]["name"],
+        "display_name": job.request.display_name,
+        "pipeline_job_user_id": job.name.rpartition("/")[2],
+        "state": PipelineState(job.state(now)).name,
+        "labels": dict(job.request.labels) | job.labels,
+        "template_uri": job.request.template_uri,
+        "template_metadata": {"version": job.request.template_metadata.version},
+    }

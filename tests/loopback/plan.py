@@ -1,0 +1,278 @@
+"""When each task of a pipeline starts and ends, and how: worked out from the job's own specification at its creation.
+
+What the tests script (durations, failures, outputs) is applied here; the rest follows the meaning that
+https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto gives to the specification.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+UNKNOWN = object()
+REFERENCE = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the tasks called `task` (a pattern) do."""
+
+    task: str = "*"
+    seconds: float = 60
+    #: The message of the error, or nothing.
+    fail: str | None = None
+    #: Metadata of every output of type system.Metrics.
+    metrics: dict[str, Any] = field(default_factory=dict)
+    #: Values of output parameters.
+    outputs: dict[str, Any] = field(default_factory=dict)
+    #: Metadata of output artifacts, by name.
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: False: as if its condition did not hold.
+    triggered: bool = True
+
+
+@dataclass
+class Task:
+    id: int
+    name: str
+    #: With the names of what it is in: exit-handler-1.train.
+    unique_name: str
+    parent_id: int
+    start: datetime
+    end: datetime
+    #: SUCCEEDED, FAILED, SKIPPED (cached) or NOT_TRIGGERED.
+    final: str
+    #: container, customJob, importer, dag...
+    executor: str
+    spec: dict[str, Any]
+    component: dict[str, Any]
+    script: Script
+    inputs: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    #: (names of input artifact, what made it).
+    artifacts: dict[str, tuple["Task", str]] = field(default_factory=dict)
+    fingerprint: str = ""
+    #: The task whose outputs it took over.
+    cached_from: "Task | None" = None
+    error: str = ""
+
+    @property
+    def worked(self) -> bool:
+        return self.final in ("SUCCEEDED", "SKIPPED")
+
+    def output_uri(self, root: str, key: str) -> str:
+        source = self.cached_from or self
+        return f"{source.root or root}/{source.name}_{source.id}/{key}"
+
+    #: Where its outputs lie; set when the job is created.
+    root: str = ""
+
+
+class Planner:
+    """Plans one job. `cache` holds the tasks that succeeded before, by fingerprint."""
+
+    def __init__(self, spec: dict[str, Any], scripts: list[Script], cache: dict[str, Task], root: str, first_id: int):
+        self.spec, self.scripts, self.cache, self.root = spec, scripts, cache, root
+        self.next_id = first_id
+        self.tasks: list[Task] = []
+
+    def plan(self, parameters: dict[str, Any], start: datetime, *, fail_fast: bool) -> list[Task]:
+        self.fail_fast_after: datetime | None = None
+        self.plan_dag(self.spec["root"], parameters, {}, start, 0, "")
+        failures = [task.end for task in self.tasks if task.final == "FAILED" and task.executor != "dag"]
+        if fail_fast and failures:
+            self.stop_after(min(failures))
+        for task in self.tasks:
+            if task.final == "SUCCEEDED" and task.fingerprint:
+                known = self.cache.get(task.fingerprint)
+                if known is None or known.end > task.end:
+                    self.cache[task.fingerprint] = task
+        return self.tasks
+
+    def stop_after(self, moment: datetime) -> None:
+        """PIPELINE_FAILURE_POLICY_FAIL_FAST: nothing new is scheduled, what runs is completed."""
+        for task in self.tasks:
+            if task.start >= moment and task.final != "NOT_TRIGGERED" and not comes_anyway(task.spec):
+                task.final, task.error = "NOT_TRIGGERED", ""
+                task.start = task.end = moment
+        for task in reversed(self.tasks):
+            if task.executor == "dag" and task.final != "NOT_TRIGGERED":
+                task.end = max((t.end for t in self.tasks if t.parent_id == task.id), default=task.end)
+
+    def plan_dag(
+        self,
+        component: dict[str, Any],
+        parameters: dict[str, Any],
+        artifacts: dict[str, tuple[Task, str]],
+        start: datetime,
+        parent: int,
+        prefix: str,
+    ) -> dict[str, Task]:
+        done: dict[str, Task] = {}
+        for name, spec in in_order(component["dag"]["tasks"]):
+            before = [done[other] for other in upstream(spec)]
+            ready = max([start, *(task.end for task in before)])
+            task = self.plan_task(name, spec, parameters, artifacts, done, ready, parent, prefix)
+            done[name] = task
+        return done
+
+    def plan_task(
+        self,
+        name: str,
+        spec: dict[str, Any],
+        parameters: dict[str, Any],
+        artifacts: dict[str, tuple[Task, str]],
+        done: dict[str, Task],
+        ready: datetime,
+        parent: int,
+        prefix: str,
+    ) -> Task:
+        component = self.spec["components"][spec["componentRef"]["name"]]
+        executor = self.spec["deploymentSpec"]["executors"].get(component.get("executorLabel"), {})
+        self.next_id += 1
+        task = Task(
+            id=self.next_id,
+            name=name,
+            unique_name=f"{prefix}{name}",
+            parent_id=parent,
+            start=ready,
+            end=ready,
+            final="SUCCEEDED",
+            executor="dag" if "dag" in component else next(iter(executor), ""),
+            spec=spec,
+            component=component,
+            script=self.script_of(name),
+            root=self.root,
+        )
+        self.tasks.append(task)
+        task.inputs = dict(resolved(spec, parameters, done))
+        task.artifacts = dict(given_artifacts(spec, artifacts, done))
+        blocked = any(not done[other].worked for other in upstream(spec)) and not comes_anyway(spec)
+        if blocked or not task.script.triggered or not holds(spec, task.inputs):
+            task.final = "NOT_TRIGGERED"
+        elif task.executor == "dag":
+            self.run_dag(task)
+        else:
+            self.run_executor(task, executor)
+        return task
+
+    def run_executor(self, task: Task, executor: dict[str, Any]) -> None:
+        known = [(k, v if v is not UNKNOWN else "?") for k, v in sorted(task.inputs.items())]
+        made = [(k, source.fingerprint, key) for k, (source, key) in sorted(task.artifacts.items())]
+        text = json.dumps([executor, task.component, known, made], sort_keys=True, default=str)
+        task.fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        hit = self.cache.get(task.fingerprint)
+        if task.spec.get("cachingOptions", {}).get("enableCache") and hit and hit.end <= task.start:
+            task.final, task.cached_from, task.outputs = "SKIPPED", hit, hit.outputs
+            return
+        task.end = task.start + timedelta(seconds=task.script.seconds)
+        if task.script.fail:
+            task.final, task.error = "FAILED", task.script.fail
+        else:
+            task.outputs = output_parameters(task)
+
+    def run_dag(self, task: Task) -> None:
+        """A condition, an exit handler or a nested pipeline; a loop runs its iterations side by side."""
+        for inputs in iterations(task):
+            inner = self.plan_dag(task.component, inputs, task.artifacts, task.start, task.id, f"{task.unique_name}.")
+            task.end = max([task.end, *(t.end for t in inner.values())])
+            if any(t.final == "FAILED" for t in inner.values()):
+                task.final = "FAILED"
+                task.error = "The DAG failed because some tasks failed."
+            task.outputs = dict(dag_outputs(task.component, inner))
+
+    def script_of(self, name: str) -> Script:
+        return next((s for s in reversed(self.scripts) if fnmatchcase(name, s.task)), Script())
+
+
+def in_order(tasks: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every task after those that it waits for."""
+    left = dict(tasks)
+    while left:
+        free = [name for name, spec in left.items() if not any(other in left for other in upstream(spec))]
+        assert free, f"the tasks wait for each other: {', '.join(left)}"
+        for name in free:
+            yield name, left.pop(name)
+
+
+def upstream(spec: dict[str, Any]) -> list[str]:
+    return spec.get("dependentTasks", [])
+
+
+def comes_anyway(spec: dict[str, Any]) -> bool:
+    """Exit tasks, and those that ignore failures before them."""
+    return spec.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
+
+
+def resolved(spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, Task]) -> Iterator[tuple[str, Any]]:
+    """The values of the task's input parameters; UNKNOWN where no script says what a task returned."""
+    for name, source in spec.get("inputs", {}).get("parameters", {}).items():
+        if "taskOutputParameter" in source:
+            output = source["taskOutputParameter"]
+            yield name, done[output["producerTask"]].outputs.get(output["outputParameterKey"], UNKNOWN)
+        elif "componentInputParameter" in source:
+            value = parameters.get(source["componentInputParameter"], UNKNOWN)
+            selector = source.get("parameterExpressionSelector", "")
+            field_name = re.fullmatch(r'parseJson\(string_value\)\["(.+)"\]', selector)
+            if field_name and isinstance(value, dict):
+                value = value.get(field_name[1], UNKNOWN)
+            yield name, value
+        elif "runtimeValue" in source:
+            yield name, spliced(source["runtimeValue"].get("constant"), parameters)
+
+
+def spliced(constant: Any, parameters: dict[str, Any]) -> Any:
+    if not isinstance(constant, str):
+        return constant
+    return REFERENCE.sub(lambda found: str(parameters.get(found[1], found[0])), constant)
+
+
+def given_artifacts(
+    spec: dict[str, Any], artifacts: dict[str, tuple[Task, str]], done: dict[str, Task]
+) -> Iterator[tuple[str, tuple[Task, str]]]:
+    for name, source in spec.get("inputs", {}).get("artifacts", {}).items():
+        if "taskOutputArtifact" in source:
+            output = source["taskOutputArtifact"]
+            yield name, (done[output["producerTask"]], output["outputArtifactKey"])
+        elif source.get("componentInputArtifact") in artifacts:
+            yield name, artifacts[source["componentInputArtifact"]]
+
+
+def holds(spec: dict[str, Any], inputs: dict[str, Any]) -> bool:
+    """Whether the task's condition is true; a condition on what is not known counts as true."""
+    condition = spec.get("triggerPolicy", {}).get("condition")
+    named = re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition or "")
+    if not condition or any(inputs.get(name, UNKNOWN) is UNKNOWN for name in named):
+        return True
+    text = re.sub(r"inputs\.parameter_values\['([^']+)'\]", r"values['\1']", condition)
+    text = text.replace("&&", " and ").replace("||", " or ")
+    text = re.sub(r"!(?!=)", " not ", text)
+    names = {"values": inputs, "int": int, "double": float, "string": str, "true": True, "false": False}
+    return bool(eval(text, {"__builtins__": {}}, names))  # the tests' own specifications
+
+
+def iterations(task: Task) -> Iterator[dict[str, Any]]:
+    loop = task.spec.get("parameterIterator")
+    if loop is None:
+        yield task.inputs
+        return
+    items = loop["items"]
+    found = json.loads(items["raw"]) if "raw" in items else task.inputs.get(items["inputParameter"], UNKNOWN)
+    for item in found if isinstance(found, list) else [UNKNOWN]:
+        yield {**task.inputs, loop["itemInput"]: item}
+
+
+def dag_outputs(component: dict[str, Any], inner: dict[str, Task]) -> Iterator[tuple[str, Any]]:
+    for key, output in component["dag"].get("outputs", {}).get("parameters", {}).items():
+        source = output.get("valueFromParameter")
+        if source and source["producerSubtask"] in inner:
+            yield key, inner[source["producerSubtask"]].outputs.get(source["outputParameterKey"], UNKNOWN)
+
+
+def output_parameters(task: Task) -> dict[str, Any]:
+    declared = task.component.get("outputDefinitions", {}).get("parameters", {})
+    return {key: task.script.outputs.get(key, UNKNOWN) for key in declared}

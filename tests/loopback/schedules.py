@@ -1,0 +1,292 @@
+"""Vertex AI's schedules, which tick on the cloud's clock.
+
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules
+
+As that page has it, maxConcurrentRunCount limits how many runs are *started* at once, and a start takes no time here;
+maxConcurrentActiveRunCount limits how many are running.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import field_mask_pb2
+
+from . import pipeline_spec
+from .call import Call
+from .cron import parts, ticks
+from .errors import ApiError, failed_precondition
+from .listing import Filter, ordered
+from .messages import new, parse, rfc3339, set_time
+from .pipeline_jobs import Job
+from .schema import read_body, snake
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+TIME = "= != < > <= >="
+FILTERS = {
+    "display_name": "= != :",
+    "state": "= !=",
+    "create_pipeline_job_request": ":",
+    "create_time": TIME,
+    "start_time": TIME,
+    "end_time": TIME + " :",
+    "next_run_time": TIME,
+}
+ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
+ACTIVE, PAUSED, COMPLETED = 1, 2, 3
+SCHEMA = "GoogleCloudAiplatformV1Schedule"
+
+
+@dataclass
+class Live:
+    """A schedule, and what the server knows besides."""
+
+    message: Any
+    #: Run times still to come; `next` is the first of them.
+    coming: Iterator[datetime]
+    next: datetime | None
+    #: Runs that may still be active.
+    runs: list[Job] = field(default_factory=list)
+    #: Catching up until here: nothing is skipped.
+    backfill_until: datetime | None = None
+    #: The job that every run asks for, and its specification; made at the first run.
+    request: Any = None
+    spec: dict[str, Any] | None = None
+
+    def moment(self, name: str) -> datetime | None:
+        if not self.message.HasField(name):
+            return None
+        return getattr(self.message, name).ToDatetime(tzinfo=UTC)
+
+    def step(self) -> None:
+        """To the next run time, or to none, if the schedule ends before it."""
+        self.next = next(self.coming, None)
+        end = self.moment("end_time")
+        if self.next and end and self.next > end:
+            self.next = None
+        self.message.ClearField("next_run_time")
+        set_time(self.message, "next_run_time", self.next)
+
+    def restart(self, start: datetime) -> None:
+        first = self.moment("start_time")
+        self.coming = ticks(self.message.cron, max(start, first) if first else start)
+        self.step()
+
+    def free_at(self, moment: datetime) -> datetime:
+        """When a run that is due now may start: at once, or when enough of those before have ended."""
+        self.runs = [job for job in self.runs if job.end > moment]
+        limit = self.message.max_concurrent_active_run_count
+        if not limit or len(self.runs) < limit:
+            return moment
+        return sorted(job.end for job in self.runs)[-limit]
+
+
+class Schedules:
+    prefix = "aiplatform.projects.locations.schedules"
+
+    def __init__(self, cloud: "Cloud"):
+        self.cloud = cloud
+        self.live: dict[str, Live] = {}
+        self._next_id = 3_000_000_000_000_000_001
+
+    def create(self, call: Call) -> Any:
+        parent = self.cloud.resource(call.parent, "aiplatform.schedules.create")
+        message = parse(call.body, new("Schedule"))
+        self.check(message)
+        now = self.cloud.clock.now()
+        message.name = f"{parent}/schedules/{self._next_id}"
+        self._next_id += 7_919
+        message.state = ACTIVE
+        for name in ("create_time", "update_time") + (() if message.HasField("start_time") else ("start_time",)):
+            set_time(message, name, now)
+        live = self.live[message.name] = Live(message, iter(()), None)
+        live.restart(now)
+        return message
+
+    def check(self, message: Any) -> None:
+        """Raises:
+        ApiError: 400 for what no schedule can be.
+        """
+        if not message.cron:
+            raise ApiError(400, "Required field is not set: schedule.time_specification (cron).")
+        parts(message.cron)
+        if message.max_concurrent_run_count < 1:
+            raise ApiError(400, "max_concurrent_run_count must be at least 1.")
+        if message.WhichOneof("request") != "create_pipeline_job_request":
+            raise ApiError(400, "Required field is not set: schedule.request (create_pipeline_job_request).")
+        if len(message.display_name) > 128:
+            raise ApiError(400, "display_name must have at most 128 characters.")
+        asked = message.create_pipeline_job_request
+        self.cloud.resource(asked.parent, "aiplatform.pipelineJobs.create")
+        job = new("PipelineJob")
+        job.CopyFrom(asked.pipeline_job)
+        pipeline_spec.checked(job, self.cloud.templates)
+
+    def find(self, name: str, permission: str) -> Live:
+        live = self.live.get(self.cloud.resource(name, permission))
+        if live is None:
+            raise ApiError(404, f"The Schedule does not exist: {name}.")
+        return live
+
+    def get(self, call: Call) -> Any:
+        return self.find(call.name, "aiplatform.schedules.get").message
+
+    def list(self, call: Call) -> dict[str, Any]:
+        parent = self.cloud.resource(call.parent, "aiplatform.schedules.list")
+        matches = Filter(call.query.get("filter", ""), FILTERS)
+
+        def names() -> Any:
+            found = [live for name, live in self.live.items() if name.startswith(f"{parent}/")]
+            found = [live for live in reversed(found) if matches.test(filtered(live))]
+            order = call.query.get("orderBy") or "create_time desc"
+            return [i.message.name for i in ordered(found, order, ORDERS, lambda i, key: i.moment(key))]
+
+        page, following = self.cloud.pages.cut(call.query, names)
+        answer = new("ListSchedulesResponse")
+        answer.schedules.extend(self.live[name].message for name in page if name in self.live)
+        answer.next_page_token = following
+        return answer
+
+    def patch(self, call: Call) -> Any:
+        live = self.find(call.name, "aiplatform.schedules.update")
+        if live.message.state == COMPLETED:
+            raise failed_precondition(f"The Schedule {live.message.name} is completed and cannot be updated.")
+        assert call.definition
+        mask = field_mask_pb2.FieldMask()
+        mask.FromJsonString(call.query["updateMask"])
+        paths = [snake(path) for path in mask.paths]
+        given = parse(call.body, new("Schedule"))
+        for path in paths:
+            check_path(path, call.definition.document.schemas, live.message, given)
+        changed = new("Schedule")
+        changed.CopyFrom(live.message)
+        writable = field_mask_pb2.FieldMask(paths=[p for p in paths if not output_only(p, call.definition.document)])
+        writable.MergeMessage(given, changed, replace_message_field=True, replace_repeated_field=True)
+        read_body(call.definition.document, SCHEMA, self.cloud.as_json(changed), "schedule")
+        self.check(changed)
+        now = self.cloud.clock.now()
+        set_time(changed, "update_time", now)
+        live.message, live.spec = changed, None
+        if changed.state == ACTIVE:
+            live.restart(now)
+        return changed
+
+    def pause(self, call: Call) -> dict[str, Any]:
+        live = self.find(call.name, "aiplatform.schedules.update")
+        if live.message.state == COMPLETED:
+            raise failed_precondition(f"The Schedule {live.message.name} is completed and cannot be paused.")
+        if live.message.state == ACTIVE:
+            live.message.state = PAUSED
+            set_time(live.message, "last_pause_time", self.cloud.clock.now())
+        return {}
+
+    def resume(self, call: Call) -> dict[str, Any]:
+        live = self.find(call.name, "aiplatform.schedules.update")
+        if live.message.state != PAUSED:
+            raise failed_precondition(
+                f"The Schedule {live.message.name} is not paused; only paused ones can be resumed."
+            )
+        now = self.cloud.clock.now()
+        live.message.state = ACTIVE
+        live.message.catch_up = bool((call.body or {}).get("catchUp"))
+        set_time(live.message, "last_resume_time", now)
+        if live.message.catch_up:
+            live.backfill_until = now
+        else:
+            live.restart(now)
+        self.settle()
+        return {}
+
+    def delete(self, call: Call) -> dict[str, Any]:
+        live = self.find(call.name, "aiplatform.schedules.delete")
+        del self.live[live.message.name]
+        return self.cloud.operations.deleted(live.message.name)
+
+    def settle(self) -> None:
+        """Starts every run that is due, in the order of time, and completes schedules that have ended."""
+        now = self.cloud.clock.now()
+        while due := [live for live in self.live.values() if live.message.state == ACTIVE and self.due(live, now)]:
+            live = min(due, key=lambda one: (one.next, one.message.name))
+            self.tick(live, now)
+
+    def due(self, live: Live, now: datetime) -> bool:
+        end, message = live.moment("end_time"), live.message
+        used_up = message.max_run_count and message.started_run_count >= message.max_run_count
+        if used_up or (end and end <= now and not live.next):
+            self.complete(live)
+        queued = message.allow_queueing or live.backfill_until
+        return bool(live.next and live.next <= now and (not queued or live.free_at(live.next) <= now))
+
+    def complete(self, live: Live) -> None:
+        live.message.state, live.next = COMPLETED, None
+        live.message.ClearField("next_run_time")
+
+    def tick(self, live: Live, now: datetime) -> None:
+        scheduled = live.next
+        assert scheduled
+        queued = live.message.allow_queueing or (live.backfill_until and scheduled <= live.backfill_until)
+        late = now if live.backfill_until and scheduled <= live.backfill_until else scheduled
+        start = live.free_at(late)
+        if start > late and not queued:
+            live.step()
+            return
+        self.run(live, scheduled, start)
+        live.message.started_run_count += 1
+        live.step()
+        if live.backfill_until and (live.next is None or live.next > live.backfill_until):
+            live.backfill_until = None
+
+    def run(self, live: Live, scheduled: datetime, start: datetime) -> None:
+        asked = live.message.create_pipeline_job_request
+        if live.spec is None or not asked.pipeline_job.HasField("pipeline_spec"):
+            request = new("PipelineJob")
+            request.CopyFrom(asked.pipeline_job)
+            live.spec, live.request = pipeline_spec.checked(request, self.cloud.templates), request
+        job_id = f"{live.spec['pipelineInfo']['name'][:90]}-{scheduled:%Y%m%d%H%M%S}"
+        parent = self.cloud.resource(asked.parent, "aiplatform.pipelineJobs.create")
+        if f"{parent}/pipelineJobs/{job_id}" in self.cloud.pipeline_jobs.jobs:
+            job_id += f"-{live.message.name.rpartition('/')[2]}"
+        job = self.cloud.pipeline_jobs.start(
+            parent, job_id, live.request, live.spec, schedule=live.message.name, at=start
+        )
+        live.runs.append(job)
+        response = live.message.last_scheduled_run_response
+        set_time(response, "scheduled_run_time", scheduled)
+        response.run_response = f"Started {job.name}"
+
+
+def check_path(path: str, schemas: dict[str, Any], current: Any, given: Any) -> None:
+    """Raises:
+    ApiError: 400 for a path that is no field, or that would empty one.
+    """
+    first = path.partition(".")[0]
+    if first not in {snake(name) for name in schemas[SCHEMA]["properties"]}:
+        raise ApiError(400, f"Invalid update_mask: {path!r} is no field of Schedule.")
+    if first == "name":
+        raise ApiError(400, "Invalid update_mask: name is immutable.")
+    if "." not in path and is_set(current, path) and not is_set(given, path) and path != "allow_queueing":
+        raise ApiError(400, f"Invalid update_mask: the non-empty field {path} cannot be unset.")
+
+
+def is_set(message: Any, name: str) -> bool:
+    return any(descriptor.name == name for descriptor, _ in message.ListFields())
+
+
+def output_only(path: str, document: Any) -> bool:
+    properties = document.schemas[SCHEMA]["properties"]
+    return any(snake(name) == path and part.get("readOnly") for name, part in properties.items())
+
+
+def filtered(live: Live) -> dict[str, Any]:
+    """The fields that a filter may name."""
+    message = live.message
+    times = {name: live.moment(name) for name in ORDERS}
+    return {
+        **{name: rfc3339(moment) for name, moment in times.items() if moment},
+        "display_name": message.display_name,
+        "state": {ACTIVE: "ACTIVE", PAUSED: "PAUSED", COMPLETED: "COMPLETED"}[message.state],
+        "create_pipeline_job_request": "set" if message.WhichOneof("request") == "create_pipeline_job_request" else "",
+    }
