@@ -1,0 +1,60 @@
+"""What would stop a run, found before it costs money.
+
+preflight(settings, spec, steps)   everything, side by side, in a few seconds
+refuse_cheaply(settings)           the three calls before every submission
+"""
+
+from pipelines.errors import WorkFailed
+from pipelines.settings import Settings
+from pipelines.vertex import clients
+from pipelines.vertex.preflight import account, bucket, identity
+from pipelines.vertex.preflight.asking import answered, answers
+from pipelines.vertex.preflight.finding import Finding, Question
+
+__all__ = ["Finding", "cheap", "refuse_cheaply"]
+
+
+def refuse_cheaply(settings: Settings) -> list[Finding]:
+    """The findings of `cheap`, if none is an error.
+
+    Raises:
+        RequestError: no project, or no credentials.
+        WorkFailed: one line for each error, with what to do.
+    """
+    found = cheap(settings)
+    errors = [each for each in found if each.level == "error"]
+    if errors:
+        lines = [f"{each.subject} {each.seen}  [{each.check}]\n    {each.hint}".rstrip() for each in errors]
+        raise WorkFailed(
+            "preflight: nothing was started.\n  " + "\n  ".join(lines) + "\n  All of it: pipelines preflight NAME. "
+            "Without looking: --no-preflight."
+        )
+    return found
+
+
+def cheap(settings: Settings) -> list[Finding]:
+    """Credentials, project, bucket, and whether the caller may act as the runner: three calls, less than a second.
+
+    Raises:
+        RequestError: no project, or no credentials.
+    """
+    project, found = _project(settings)
+    if not _goes_on(found):
+        return found
+    return found + answered(settings, [bucket.state(settings, project), identity.act_as(settings, project)])
+
+
+def _project(settings: Settings) -> tuple[account.Project, list[Finding]]:
+    """The project as far as it can be seen, and the findings about it and about who asks."""
+    known = account.Project(clients.project(settings))
+    asked = Question("account.credentials", "credentials", lambda: account.credentials(known))
+    found = answers(settings, asked)
+    if _goes_on(found):
+        found += answers(settings, Question("account.project", known.id, lambda: account.project(settings, known)))
+    return known, found
+
+
+def _goes_on(found: list[Finding]) -> bool:
+    """Without credentials or project every further question would only fail."""
+    signed_in = any(each.check == "account.credentials" and each.level == "ok" for each in found)
+    return signed_in and not any(each.level == "error" for each in found)
