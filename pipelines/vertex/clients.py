@@ -163,11 +163,15 @@ def credentials() -> Any:
     Raises:
         RequestError: there are none.
     """
+    import logging
+
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import DefaultCredentialsError
     from google.oauth2.credentials import Credentials
 
+    # google-auth looks up regional access boundaries in a thread; where a firewall forbids it, urllib3 warns.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     if os.environ.get("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "").lower() == "true":
         return AnonymousCredentials()
     if token := os.environ.get("CLOUDSDK_AUTH_ACCESS_TOKEN"):

@@ -121,14 +121,19 @@ def _prefixes() -> set[str]:
 
 def _disabled_service(message: str, details: Any) -> str | None:
     for each in details:
-        if getattr(each, "reason", "") == "SERVICE_DISABLED":
+        if _part(each, "reason") == "SERVICE_DISABLED":
             return _metadata(each).get("service")
     found = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
     return found.group(1) if found else None
 
 
 def _metadata(detail: Any) -> dict[str, str]:
-    return dict(getattr(detail, "metadata", {}) or {})
+    return dict(_part(detail, "metadata") or {})
+
+
+def _part(detail: Any, name: str) -> Any:
+    """A field of an error's detail, which is a message over gRPC and JSON over REST."""
+    return detail.get(name) if isinstance(detail, dict) else getattr(detail, name, None)
 
 
 def _code(error: Exception) -> int | None:
@@ -137,4 +142,6 @@ def _code(error: Exception) -> int | None:
 
 
 def _first_line(error: Any) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """What Google says, without the URL that its clients put before it."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return re.sub(r"^(?:\d{3} )?(?:[A-Z]+ https?://\S+: )?", "", line)

@@ -41,7 +41,7 @@ def _experiment(client: Any, settings: Settings, experiment: str) -> str:
     except exceptions.NotFound:
         context = {"display_name": experiment, **_SCHEMA}
         request = {"parent": store, "context_id": experiment, "context": context}
-        with contextlib.suppress(exceptions.AlreadyExists):  # after a lost answer, or somebody else was as quick
+        with contextlib.suppress(exceptions.Conflict):  # after a lost answer, or somebody else was as quick
             client.create_context(request=request, **clients.reading())
     return name
 

@@ -94,8 +94,10 @@ def create(settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[An
             started = True
             try:
                 found = client.create_pipeline_job(request=request, **clients.reading())
-            except exceptions.AlreadyExists:
-                found = client.get_pipeline_job(name=names.job(settings, job_id), **clients.reading())
+            except exceptions.Conflict:
+                found = _find(client, settings, job_id)
+                if found is None:
+                    raise
     if found.labels.get("request") != body["labels"]["request"]:
         raise RequestError(f"the id {job_id} belongs to a run of another request. Leave --id out, or choose another.")
     return found, started

@@ -1,0 +1,82 @@
+"""Google's errors, as they come over the wire, become what happened and what to do."""
+
+import pytest
+import requests
+from google.api_core import exceptions
+from loopback.cloud import Cloud, reset, status
+
+from pipelines.errors import RequestError, WorkFailed
+from pipelines.settings import Settings
+from pipelines.vertex import clients, names
+from pipelines.vertex.errors import advice, explained
+
+LIST = "aiplatform.projects.locations.pipelineJobs.list"
+
+
+def answer(cloud: Cloud, settings: Settings, *faults: object) -> str:
+    """The message of a call that meets the faults."""
+    cloud.fail(LIST, *faults, forever=True)  # type: ignore[arg-type]
+    with pytest.raises(WorkFailed) as failure, explained("list the runs", settings):
+        list(clients.pipeline_service(settings).list_pipeline_jobs(parent=names.location(settings), **clients.once()))
+    return str(failure.value)
+
+
+def test_a_missing_permission_is_named_with_the_role_that_holds_it(cloud: Cloud, settings: Settings) -> None:
+    text = "Permission 'aiplatform.pipelineJobs.list' denied on resource '//aiplatform.googleapis.com/x'."
+    message = answer(cloud, settings, status(403, text))
+    assert message.startswith("list the runs: not allowed: Permission 'aiplatform.pipelineJobs.list' denied")
+    assert "roles/aiplatform.user" in message
+
+
+def test_the_permission_in_the_details_counts_more_than_the_text(cloud: Cloud, settings: Settings) -> None:
+    told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "iam.serviceAccounts.actAs"})
+    with_account = settings.model_copy(update={"service_account": "runner@p.iam.gserviceaccount.com"})
+    message = answer(cloud, with_account, told)
+    assert "iam.serviceAccounts.actAs is missing" in message
+    assert "roles/iam.serviceAccountUser on runner@p.iam.gserviceaccount.com" in message
+
+
+def test_an_api_that_is_off_comes_with_the_command_that_enables_it(cloud: Cloud, settings: Settings) -> None:
+    told = status(403, "x", reason="SERVICE_DISABLED", metadata={"service": "aiplatform.googleapis.com"})
+    message = answer(cloud, settings, told)
+    assert "gcloud services enable aiplatform.googleapis.com --project test-project" in message
+
+
+def test_a_quota_comes_with_its_metric_and_the_link_to_ask_for_more(cloud: Cloud, settings: Settings) -> None:
+    metric = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+    message = answer(cloud, settings, status(429, f"The following quota metrics exceed quota limits: {metric}"))
+    assert "Ask for more of custom_model_training_nvidia_l4_gpus in us-central1" in message
+    assert "https://console.cloud.google.com/iam-admin/quotas?project=test-project" in message
+
+
+def test_a_stockout_names_what_can_be_done(settings: Settings) -> None:
+    hint = advice("Resources are insufficient in region: us-central1. Please try a different region.", settings)
+    assert "flex_start" in hint and "pipelines machines" in hint
+
+
+@pytest.mark.parametrize(
+    "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "pipelines config")]
+)
+def test_other_answers_say_what_to_look_at(cloud: Cloud, settings: Settings, code: int, words: str) -> None:
+    assert words in answer(cloud, settings, status(code, "told so"))
+
+
+def test_a_lost_connection_says_that_the_command_can_be_repeated(cloud: Cloud, settings: Settings) -> None:
+    message = answer(cloud, settings, reset())
+    assert "no connection" in message and "same command again" in message
+
+
+def test_what_google_says_stands_alone_without_the_url_of_the_call(cloud: Cloud, settings: Settings) -> None:
+    assert answer(cloud, settings, status(400, "told so")) == "list the runs: refused: told so"
+
+
+@pytest.mark.parametrize("error", [RequestError("ours"), KeyError("a fault of ours")])
+def test_other_errors_pass_as_they_are(settings: Settings, error: Exception) -> None:
+    with pytest.raises(type(error)), explained("x", settings):
+        raise error
+
+
+def test_no_message_is_empty(settings: Settings) -> None:
+    for error in (requests.ConnectionError(), exceptions.InternalServerError("")):
+        with pytest.raises(WorkFailed, match="x: .+"), explained("x", settings):
+            raise error

@@ -1,0 +1,164 @@
+"""A run is started exactly once, whatever happens to the requests, and carries everything that was asked for."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud, lost_response, reset, slow, status
+
+from pipelines.errors import RequestError, WorkFailed
+from pipelines.settings import Settings
+from pipelines.vertex import submit
+
+GET = "aiplatform.projects.locations.pipelineJobs.get"
+CREATE = "aiplatform.projects.locations.pipelineJobs.create"
+SPEC = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
+
+
+def started(cloud: Cloud) -> list[Any]:
+    return list(cloud.jobs.values())
+
+
+def test_the_same_request_twice_starts_one_run(cloud: Cloud, settings: Settings) -> None:
+    body = submit.body(settings, SPEC, {"epochs": 1.0})
+    first, fresh = submit.create(settings, body, submit.job_id(body))
+    again, repeated = submit.create(settings, body, submit.job_id(body))
+    assert (fresh, repeated) == (True, False)
+    assert first.name == again.name
+    assert len(started(cloud)) == 1
+
+
+def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> None:
+    for epochs in (1.0, 2.0):
+        body = submit.body(settings, SPEC, {"epochs": epochs})
+        submit.create(settings, body, submit.job_id(body))
+    assert len(started(cloud)) == 2
+
+
+def test_a_label_makes_no_other_run_and_a_setting_does(settings: Settings) -> None:
+    plain = submit.job_id(submit.body(settings, SPEC, {}))
+    assert submit.job_id(submit.body(settings, SPEC, {}, labels={"commit": "abc"})) == plain
+    other = settings.model_copy(update={"service_account": "other@test-project.iam.gserviceaccount.com"})
+    assert submit.job_id(submit.body(other, SPEC, {})) != plain
+
+
+@pytest.mark.parametrize("method", [GET, CREATE])
+@pytest.mark.parametrize("fault", [status(429), status(500), status(503), reset(), lost_response()], ids=str)
+def test_a_fault_of_the_network_or_of_google_starts_one_run(
+    cloud: Cloud, settings: Settings, method: str, fault: Any
+) -> None:
+    cloud.fail(method, fault)
+    body = submit.body(settings, SPEC, {})
+    job, _ = submit.create(settings, body, submit.job_id(body))
+    assert [each.name for each in started(cloud)] == [job.name]
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_hundred_submissions_at_once_start_one_run_or_a_hundred_as_asked(
+    cloud: Cloud, settings: Settings, new: bool
+) -> None:
+    body = submit.body(settings, SPEC, {})
+    with ThreadPoolExecutor(32) as pool:
+        done = list(pool.map(lambda _: submit.create(settings, body, submit.job_id(body, new=new)), range(100)))
+    assert len(done) == 100
+    assert len(started(cloud)) == (100 if new else 1)
+
+
+def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings: Settings) -> None:
+    submit.create(settings, submit.body(settings, SPEC, {"epochs": 1.0}), "mine")
+    with pytest.raises(RequestError, match="belongs to a run of another request"):
+        submit.create(settings, submit.body(settings, SPEC, {"epochs": 2.0}), "mine")
+    assert len(started(cloud)) == 1
+
+
+def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings: Settings) -> None:
+    full = settings.model_copy(
+        update={
+            "environment": "prod",
+            "service_account": "runner@test-project.iam.gserviceaccount.com",
+            "network": "projects/123/global/networks/default",
+            "encryption_key": "projects/test-project/locations/us-central1/keyRings/r/cryptoKeys/k",
+            "labels": {"team": "forecast"},
+            "failure_policy": "fast",
+        }
+    )
+    job, _ = submit.create(full, submit.body(full, SPEC, {"task": 'a "quoted" {{$.x}} `text`\n'}), "everything")
+    assert job.service_account == full.service_account
+    assert job.network == full.network
+    assert job.encryption_spec.kms_key_name == full.encryption_key
+    assert job.runtime_config.gcs_output_directory == f"{settings.bucket}/runs"
+    assert job.runtime_config.failure_policy.name == "PIPELINE_FAILURE_POLICY_FAIL_FAST"
+    assert job.runtime_config.parameter_values["task"] == 'a "quoted" {{$.x}} `text`\n'
+    labels = {"managed-by": "vertex-gpu-pipelines", "pipeline": "training", "environment": "prod", "team": "forecast"}
+    assert labels.items() <= dict(job.labels).items()
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) -> None:
+    spec = submit.body(settings, SPEC, {}, caching=caching)["pipelineSpec"]
+    options = [task["cachingOptions"] for task in spec["root"]["dag"]["tasks"].values()]
+    assert options == [{"enableCache": True} if caching else {}] * 4
+    assert "enableCache" in SPEC["root"]["dag"]["tasks"]["train"]["cachingOptions"]
+
+
+def test_a_permission_that_is_missing_is_named_with_its_role(cloud: Cloud, settings: Settings) -> None:
+    cloud.fail(CREATE, status(403, message="Permission 'aiplatform.pipelineJobs.create' denied on resource '//x'."))
+    with pytest.raises(WorkFailed, match=r"not allowed.*\n.*roles/aiplatform.user"):
+        submit.create(settings, submit.body(settings, SPEC, {}), "x")
+
+
+def start(cloud: Cloud, *words: str, **more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipelines", "submit", "training", "--no-preflight", *words],
+        env={**os.environ, **cloud.environment, **more}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def command(cloud: Cloud, *words: str, **more: str) -> tuple[int, str, str]:
+    with start(cloud, *words, **more) as process:
+        out, err = process.communicate()
+        return process.returncode, out, err
+
+
+@pytest.mark.parametrize("method", [GET, CREATE])
+def test_a_command_killed_at_any_request_and_repeated_starts_one_run(cloud: Cloud, method: str) -> None:
+    cloud.fail(method, slow(1.5))
+    with start(cloud) as process:
+        while method not in [call.method for call in cloud.requests]:
+            time.sleep(0.01)
+        process.kill()
+    code, _, err = command(cloud)
+    assert code == 0, err
+    assert len(started(cloud)) == 1
+
+
+def test_no_secret_of_the_environment_gets_anywhere(cloud: Cloud) -> None:
+    canary = "canary-7f3a9c"
+    code, out, err = command(cloud, "--json", WANDB_API_KEY=canary, AWS_SECRET_ACCESS_KEY=canary, MY_TOKEN=canary)
+    assert code == 0, err
+    assert canary not in out + err
+    assert all(canary not in json.dumps(call.body) + str(call.headers) for call in cloud.requests)
+
+
+def test_the_link_and_the_id_are_printed(cloud: Cloud) -> None:
+    code, out, err = command(cloud, "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["started"] and result["id"] in result["url"]
+    assert "console.cloud.google.com" in err
+
+
+def test_the_same_request_after_a_failure_says_how_to_go_on(cloud: Cloud) -> None:
+    cloud.script(task="train", seconds=5, fail="CUDA out of memory")
+    assert command(cloud)[0] == 0
+    cloud.clock.advance(100_000)
+    code, _, err = command(cloud)
+    assert code == 1
+    assert "ended failed" in err and "--from-failed" in err and "--new" in err
+    assert len(started(cloud)) == 1
