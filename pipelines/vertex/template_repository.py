@@ -71,7 +71,7 @@ class Repository:
         request = {"parent": self._package(name), "page_size": _PAGE}
         found = self._all(self._registry.list_versions, request)
         sizes = self._sizes() if found else {}
-        return [Version(short(each.name), each.create_time, sizes.get(each.name)) for each in found]
+        return [Version(short(each.name), each.create_time, sizes.get(_owner(each.name))) for each in found]
 
     def find(self, name: str, digest: str) -> Version | None:
         found = self._maybe(self._registry.get_version, name=self._version(name, digest))
@@ -103,20 +103,21 @@ class Repository:
         except exceptions.NotFound:
             return None
 
-    def set_tag(self, name: str, tag: str, digest: str) -> None:
-        """Creates the tag or moves it; after lost answers and races it points to `digest` or to what another set."""
+    def set_tag(self, name: str, tag: str, digest: str) -> str | None:
         from google.api_core import exceptions
 
+        before = self.tagged(name, tag)
         wanted = {"name": self._tag(name, tag), "version": self._version(name, digest)}
-        if self.tagged(name, tag) is None:
+        if before is None:
             request = {"parent": self._package(name), "tag_id": tag, "tag": wanted}
             try:
                 self._registry.create_tag(request=request, **clients.reading())
-                return
+                return None
             except exceptions.AlreadyExists:
                 pass  # another upload was faster, or the answer to our own create was lost
-        request = {"tag": wanted, "update_mask": "version"}
-        self._registry.update_tag(request=request, **clients.reading())
+        if before != digest:
+            self._registry.update_tag(request={"tag": wanted, "update_mask": "version"}, **clients.reading())
+        return before
 
     def remove_tag(self, name: str, tag: str) -> None:
         from google.api_core import exceptions
@@ -160,7 +161,7 @@ class Repository:
         """Bytes by version. Files are listed for the whole repository: the API filters by one version at most."""
         request = {"parent": self._name, "page_size": _PAGE}
         found = self._registry.list_files(request=request, **clients.reading())
-        return {each.owner: each.size_bytes for each in found}
+        return {_owner(each.owner): each.size_bytes for each in found}
 
     def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
         """One request to the host of templates, repeated where a repetition helps. Refusals raise Google's errors."""
@@ -193,3 +194,8 @@ class Repository:
                 f"{doing}: the repository {self.place} is of format {found.format_.name}, templates need KFP.\n"
                 f"  Create one under another name: {create.replace(f'create {repository} ', 'create NAME ')}"
             )
+
+
+def _owner(resource: str) -> str:
+    """`PACKAGE/versions/DIGEST`: before it, a resource name may hold the project's number or its id."""
+    return resource.rpartition("/packages/")[2]

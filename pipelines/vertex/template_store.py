@@ -31,6 +31,10 @@ class Version:
 class Store(Protocol):
     """Every method may be repeated. `digest` is `sha256:` and 64 hex digits everywhere."""
 
+    @property
+    def place(self) -> str:
+        """https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY or gs://BUCKET/FOLDER."""
+
     def explaining(self, doing: str) -> AbstractContextManager[None]:
         """Google's errors as what happened and what to do."""
 
@@ -50,7 +54,8 @@ class Store(Protocol):
 
     def download(self, name: str, digest: str) -> bytes | None: ...
 
-    def set_tag(self, name: str, tag: str, digest: str) -> None: ...
+    def set_tag(self, name: str, tag: str, digest: str) -> str | None:
+        """Creates the tag or moves it; returns the digest that it pointed to before."""
 
     def remove_tag(self, name: str, tag: str) -> None: ...
 

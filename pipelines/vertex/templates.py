@@ -25,6 +25,8 @@ class Template:
     uri: str | None
     #: Where it lies: an https:// or gs:// URI, by digest.
     location: str
+    #: The repository or bucket folder of it.
+    place: str
     #: The tag by which it was found.
     tag: str | None
     #: What was downloaded.
@@ -51,10 +53,10 @@ def resolve(settings: Settings, reference: str, *, place: str | None = None) -> 
         digest = pinned(there, wanted)
         content = there.download(wanted.name, digest)
         if content is None:
-            raise _absent(there, wanted)
+            raise absent(there, wanted)
     return Template(
         wanted.name, digest, verified(wanted.name, digest, content), there.template_uri(wanted.name, digest),
-        there.location(wanted.name, digest), wanted.tag, content,
+        there.location(wanted.name, digest), there.place, wanted.tag, content,
     )  # fmt: skip
 
 
@@ -67,7 +69,7 @@ def pinned(there: Store, wanted: Reference) -> str:
     if wanted.tag:
         found = there.tagged(wanted.name, wanted.tag)
         if found is None:
-            raise _absent(there, wanted)
+            raise absent(there, wanted)
         return found
     assert wanted.digest
     if len(wanted.digest) == len(PREFIX) + 64:
@@ -76,7 +78,7 @@ def pinned(there: Store, wanted: Reference) -> str:
     if len(fitting) > 1:
         raise RequestError(f"{wanted} fits {len(fitting)} versions: {', '.join(sorted(fitting))}. Give more digits.")
     if not fitting:
-        raise _absent(there, wanted)
+        raise absent(there, wanted)
     return fitting[0]
 
 
@@ -118,8 +120,8 @@ def parsed(name: str, content: bytes) -> Any:
         raise WorkFailed(f"the template {name} holds no JSON and no safe YAML of one document: {reason}") from None
 
 
-def _absent(there: Store, wanted: Reference) -> RequestError:
-    """Why nothing was found, with the choices."""
+def absent(there: Store, wanted: Reference) -> RequestError:
+    """The error that says why nothing was found, with the choices. To be called within `there.explaining`."""
     names = [each.name for each in there.packages()]
     if wanted.name not in names:
         choices = nearest(wanted.name, names) if names else "None was uploaded there yet."

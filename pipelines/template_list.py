@@ -1,0 +1,70 @@
+"""`pipelines templates`: tables of what is in a place for templates."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from pipelines import spec
+from pipelines.vertex.templates import Template
+
+
+def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table("template", "updated (UTC)")
+    for row in rows:
+        table.add_row(row["name"], _day(row["updated"]))
+    return table
+
+
+def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The digest is cut to what a reference needs."""
+    table = _table("version", "created (UTC)", "bytes", "tags")
+    for row in rows:
+        size = "" if row["size"] is None else f"{row['size']:,}"
+        table.add_row(row["version"][:19], _day(row["created"]), size, ", ".join(row["tags"]))
+    return table
+
+
+def detail(template: Template, tags: Sequence[str]) -> dict[str, Any]:
+    """A version with the parameters that a run of it takes."""
+    return {
+        "name": template.name,
+        "version": template.digest,
+        "uri": template.location,
+        "tags": list(tags),
+        "size": len(template.content),
+        "description": template.spec["pipelineInfo"].get("description", ""),
+        "parameters": [
+            {
+                "name": name,
+                "type": declared["parameterType"],
+                "default": declared.get("defaultValue"),
+                "description": declared.get("description", ""),
+            }
+            for name, declared in sorted(spec.parameters(template.spec).items())
+        ],
+    }
+
+
+def card(found: Mapping[str, Any]) -> Table:
+    table = _table("", "")
+    table.show_header = False
+    for label in ("name", "version", "uri", "description"):
+        table.add_row(f"[bold]{label}[/]", found[label])
+    table.add_row("[bold]tags[/]", ", ".join(found["tags"]))
+    table.add_row("[bold]bytes[/]", f"{found['size']:,}")
+    for each in found["parameters"]:
+        default = "" if each["default"] is None else f" = {each['default']!r}"
+        table.add_row(f"  {each['name']}", f"{each['type']}{default}  {each['description']}".rstrip())
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _day(time: str | None) -> str:
+    return (time or "")[:16].replace("T", " ")
