@@ -1,0 +1,202 @@
+# Three identities, each with the least that it needs. What can be granted on one bucket, repository, account or key is
+# granted there; only what has no narrower place is granted on the project.
+#
+#   runner     what a run is: reads and writes the bucket, pulls the image, starts its training jobs
+#   builder    what an image build is: reads its source, writes its log, pushes the image
+#   submitter  what CI is: builds, uploads, submits, schedules; var.submitters may do the same
+
+resource "google_service_account" "runner" {
+  project      = var.project
+  account_id   = "${var.name}-runner"
+  display_name = "Pipelines: the identity of runs"
+
+  depends_on = [google_project_service.api]
+}
+
+resource "google_service_account" "builder" {
+  project      = var.project
+  account_id   = "${var.name}-builder"
+  display_name = "Pipelines: the identity of image builds"
+
+  depends_on = [google_project_service.api]
+}
+
+resource "google_service_account" "submitter" {
+  project      = var.project
+  account_id   = "${var.name}-submitter"
+  display_name = "Pipelines: CI, which builds, uploads, submits and schedules"
+
+  depends_on = [google_project_service.api]
+}
+
+locals {
+  submitters = merge(
+    { ci = google_service_account.submitter.member },
+    { for member in var.submitters : member => member },
+  )
+
+  runner_roles = [
+    "roles/aiplatform.user", # starts the training job, writes metadata
+    "roles/logging.logWriter",
+  ]
+
+  submitter_roles = concat(
+    [
+      "roles/aiplatform.user",                   # runs and schedules
+      "roles/browser",                           # preflight reads the project and its policy
+      "roles/cloudbuild.builds.editor",          # pipelines image build
+      "roles/cloudquotas.viewer",                # preflight compares quota and request
+      "roles/logging.viewer",                    # pipelines logs
+      "roles/serviceusage.serviceUsageConsumer", # preflight lists the enabled APIs
+    ],
+    var.network == null ? [] : ["roles/compute.networkViewer"],
+  )
+
+  builds_only = {
+    title       = "builds-only"
+    description = "Sources and logs of builds, no run's data."
+    expression  = "resource.name.startsWith('projects/_/buckets/${local.bucket_name}/objects/builds/')"
+  }
+}
+
+# The runner.
+
+resource "google_project_iam_member" "runner" {
+  for_each = toset(local.runner_roles)
+
+  project = var.project
+  role    = each.value
+  member  = google_service_account.runner.member
+}
+
+resource "google_storage_bucket_iam_member" "runner" {
+  bucket = google_storage_bucket.this.name
+  role   = "roles/storage.objectUser"
+  member = google_service_account.runner.member
+}
+
+resource "google_storage_bucket_iam_member" "runner_data" {
+  for_each = var.readable_buckets
+
+  bucket = each.value
+  role   = "roles/storage.objectViewer"
+  member = google_service_account.runner.member
+}
+
+resource "google_artifact_registry_repository_iam_member" "runner_image" {
+  project    = var.project
+  location   = google_artifact_registry_repository.images.location
+  repository = google_artifact_registry_repository.images.name
+  role       = "roles/artifactregistry.reader"
+  member     = google_service_account.runner.member
+}
+
+# A run starts its training job as itself, and for that has to be allowed to act as itself:
+# https://cloud.google.com/vertex-ai/docs/pipelines/configure-project#service-account
+resource "google_service_account_iam_member" "runner_as_itself" {
+  service_account_id = google_service_account.runner.name
+  role               = "roles/iam.serviceAccountUser"
+  member             = google_service_account.runner.member
+}
+
+# The builder.
+
+resource "google_project_iam_member" "builder" {
+  project = var.project
+  role    = "roles/logging.logWriter"
+  member  = google_service_account.builder.member
+}
+
+resource "google_storage_bucket_iam_member" "builder" {
+  bucket = google_storage_bucket.this.name
+  role   = "roles/storage.objectUser"
+  member = google_service_account.builder.member
+
+  condition {
+    title       = local.builds_only.title
+    description = local.builds_only.description
+    expression  = local.builds_only.expression
+  }
+}
+
+resource "google_storage_bucket_iam_member" "builder_bucket" {
+  bucket = google_storage_bucket.this.name
+  role   = "roles/storage.bucketViewer"
+  member = google_service_account.builder.member
+}
+
+resource "google_artifact_registry_repository_iam_member" "builder_image" {
+  project    = var.project
+  location   = google_artifact_registry_repository.images.location
+  repository = google_artifact_registry_repository.images.name
+  role       = "roles/artifactregistry.writer"
+  member     = google_service_account.builder.member
+}
+
+# The submitters.
+
+resource "google_project_iam_member" "submitter" {
+  for_each = {
+    for pair in setproduct(keys(local.submitters), local.submitter_roles) :
+    "${pair[0]} ${pair[1]}" => { member = local.submitters[pair[0]], role = pair[1] }
+  }
+
+  project = var.project
+  role    = each.value.role
+  member  = each.value.member
+}
+
+resource "google_storage_bucket_iam_member" "submitter" {
+  for_each = {
+    for pair in setproduct(keys(local.submitters), ["roles/storage.objectUser", "roles/storage.bucketViewer"]) :
+    "${pair[0]} ${pair[1]}" => { member = local.submitters[pair[0]], role = pair[1] }
+  }
+
+  bucket = google_storage_bucket.this.name
+  role   = each.value.role
+  member = each.value.member
+}
+
+resource "google_artifact_registry_repository_iam_member" "submitter_images" {
+  for_each = local.submitters
+
+  project    = var.project
+  location   = google_artifact_registry_repository.images.location
+  repository = google_artifact_registry_repository.images.name
+  role       = "roles/artifactregistry.reader"
+  member     = each.value
+}
+
+resource "google_artifact_registry_repository_iam_member" "submitter_templates" {
+  for_each = local.submitters
+
+  project    = var.project
+  location   = google_artifact_registry_repository.templates.location
+  repository = google_artifact_registry_repository.templates.name
+  role       = "roles/artifactregistry.writer"
+  member     = each.value
+}
+
+resource "google_service_account_iam_member" "submitter_as_runner" {
+  for_each = local.submitters
+
+  service_account_id = google_service_account.runner.name
+  role               = "roles/iam.serviceAccountUser"
+  member             = each.value
+}
+
+resource "google_service_account_iam_member" "submitter_as_builder" {
+  for_each = local.submitters
+
+  service_account_id = google_service_account.builder.name
+  role               = "roles/iam.serviceAccountUser"
+  member             = each.value
+}
+
+resource "google_kms_crypto_key_iam_member" "submitter" {
+  for_each = var.customer_managed_key ? local.submitters : {}
+
+  crypto_key_id = google_kms_crypto_key.this[0].id
+  role          = "roles/cloudkms.viewer"
+  member        = each.value
+}
