@@ -99,16 +99,20 @@ def write_text(path: Path, text: str) -> None:
         RequestError: it cannot be written.
     """
     target = Path(os.path.realpath(path))
+    scratch: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode if target.exists() else 0o644
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as scratch:
-            scratch.write(text.encode("utf-8"))
-            scratch.flush()
-            os.fsync(scratch.fileno())
-        os.chmod(scratch.name, mode)
-        os.replace(scratch.name, target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            scratch = Path(file.name)
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.chmod(mode)
+        scratch.replace(target)
     except OSError as error:
+        if scratch:
+            scratch.unlink(missing_ok=True)
         raise RequestError(f"{path} cannot be written: {error.strerror}.") from None
 
 

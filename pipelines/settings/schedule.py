@@ -69,7 +69,7 @@ def time_zone(value: str) -> str:
 
 
 def moment(value: Any, zone: str) -> datetime | None:
-    """A day or time as a time with its zone; without an offset it is local to `zone`, and a day begins at midnight."""
+    """A day or time in UTC; without an offset it is local to `zone`, and a day begins at midnight."""
     from zoneinfo import ZoneInfo
 
     if value is None or value == "":
@@ -82,12 +82,12 @@ def moment(value: Any, zone: str) -> datetime | None:
         value = datetime.combine(value, time())
     if not isinstance(value, datetime):
         raise ValueError(f"{value} is no time. Write 2027-01-31 or 2027-01-31T06:00:00.")
-    if value.tzinfo is not None:
-        return value
-    local = value.replace(tzinfo=ZoneInfo(zone))
-    if local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) != value:
+    there = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(zone))
+    # UTC, because Python compares two times of one zone by their clocks: wrong in the hour that comes twice.
+    instant = there.astimezone(UTC)
+    if instant.astimezone(there.tzinfo).replace(tzinfo=None) != value.replace(tzinfo=None):
         raise ValueError(f"{value} does not exist in {zone}: the clocks jump over it.")
-    return local
+    return instant
 
 
 Name = Annotated[str, AfterValidator(name)]
@@ -108,7 +108,7 @@ class Schedule(BaseModel):
     time_zone: TimeZone = "UTC"
     #: Parameters of the pipeline; names and types are checked against its spec.
     parameters: dict[str, Any] = {}
-    #: First and last moment of a run, with their zone; None: now, and without end.
+    #: First and last moment of a run, in UTC; None: now, and without end.
     start: datetime | None = None
     end: datetime | None = None
     #: Runs of this schedule at the same time.
