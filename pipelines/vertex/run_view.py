@@ -1,0 +1,122 @@
+"""A run as a person sees it: one headline, the table of its steps, what failed and what to do."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipelines.settings import Settings
+from pipelines.vertex import run_cost
+from pipelines.vertex.errors import advice
+from pipelines.vertex.log_filter import link
+from pipelines.vertex.printable import one_line, printable, took, usd
+from pipelines.vertex.run_cost import Rows
+from pipelines.vertex.run_state import Run, Step
+
+MARKS = {"succeeded": "✓", "cached": "↺", "failed": "✗", "cancelled": "✗", "not triggered": "–", "not run": "–"}
+COLOURS = {
+    "succeeded": "green", "cached": "green", "failed": "bold red", "cancelled": "yellow", "cancelling": "yellow",
+    "running": "cyan", "paused": "yellow",
+}  # fmt: skip
+_COLUMNS = (("step", "left"), ("state", "left"), ("took", "right"), ("machine", "left"), ("cost", "right"))
+#: Steps in the order in which a full screen keeps them.
+_INTEREST = ("failed", "running", "cancelling", "cancelled", "pending", "succeeded", "cached", "waiting")
+#: Failed steps that are told in full, and lines of the error of one.
+_TOLD, _LINES = 5, 20
+
+
+def headline(run: Run, rows: Rows, now: datetime) -> Text:
+    """`training-3f2a running 12m 03s, $1.23 so far, at most $14.20`."""
+    seconds = run.seconds(now)
+    text = Text.assemble((run.id, "bold"), " ", state(run.state), f" {took(seconds)}" if seconds is not None else "")
+    if rows:
+        text.append(f", {run_cost.so_far(run, rows, now)}{'' if run.over else ' so far'}")
+        text.append(f", at most {usd(run_cost.at_most(run, rows).usd)}", "dim")
+    return text
+
+
+def state(word: str) -> Text:
+    return Text(word, COLOURS.get(word, "dim" if word in ("waiting", "not run", "not triggered") else ""))
+
+
+def table(run: Run, rows: Rows, now: datetime, *, room: int = 0) -> RenderableType:
+    """The steps; with `room`, no more of them than that, the others counted in a last line."""
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    drawn.add_column("", width=1)
+    for title, justify in _COLUMNS:
+        drawn.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    shown = _chosen(run.steps, room)
+    for step in shown:
+        drawn.add_row(*_cells(step, rows, now))
+    left = [step.state for step in run.steps if step not in shown]
+    counted = ", ".join(f"{left.count(word)} {word}" for word in dict.fromkeys(left))
+    return Group(drawn, Text(f"and {counted}", "dim")) if left else drawn
+
+
+def failures(run: Run, settings: Settings) -> RenderableType:
+    """Every failed step with its error, what to do, and where its log is; else the error of the run."""
+    failed = run.failed()
+    parts = [_failure(run, step, settings) for step in failed[:_TOLD]]
+    if len(failed) > _TOLD:
+        parts.append(Text(f"and {len(failed) - _TOLD} more failed steps"))
+    if not parts and run.error:
+        parts.append(Text("\n".join(filter(None, [_error(run.error), advice(run.error, settings)]))))
+    return Group(*parts)
+
+
+def write(console: Console, drawn: RenderableType) -> None:
+    """Prints text as it is: lines are folded by the terminal, links stay whole."""
+    console.print(drawn, soft_wrap=True, highlight=False, markup=False)
+
+
+def change(step: Step, rows: Rows, now: datetime) -> str:
+    """One line for a log: `train: succeeded after 12m 03s on 2 x g2-standard-24 (2 L4), $1.23`."""
+    seconds, where = step.seconds(now), run_cost.machine(step, rows)
+    if step.state == "running":
+        text = f"{step.name}: running{f' on {where}' if where else ''}"
+        return one_line(f"{text}, again after: {step.retrying}" if step.retrying else text, 500)
+    text = f"{step.name}: {step.state}"
+    if seconds is not None:
+        text += f" after {took(seconds)}"
+        text += f", {usd(run_cost.spent(step, rows, now))}" if where else ""
+    return one_line(f"{text}: {step.error}" if step.error else text, 500)
+
+
+def _chosen(steps: Sequence[Step], room: int) -> list[Step]:
+    if not room or len(steps) <= room:
+        return list(steps)
+    rank = {word: number for number, word in enumerate(_INTEREST)}
+    kept = sorted(range(len(steps)), key=lambda index: (rank.get(steps[index].state, len(rank)), index))[: room - 1]
+    return [steps[index] for index in sorted(kept)]
+
+
+def _cells(step: Step, rows: Rows, now: datetime) -> list[Text]:
+    seconds, where = step.seconds(now), run_cost.machine(step, rows)
+    word = f"{step.state}, try {len(step.jobs)}" if step.state == "running" and len(step.jobs) > 1 else step.state
+    cost = usd(run_cost.spent(step, rows, now)) if seconds is not None and where else ""
+    colour = COLOURS.get(step.state, "dim")
+    return [
+        Text(MARKS.get(step.state, "●" if step.state == "running" else "·"), colour),
+        Text(one_line(step.name)),
+        Text(word, colour),
+        Text(took(seconds) if seconds is not None else ""),
+        Text(where, "" if seconds is not None else "dim"),
+        Text(cost),
+    ]
+
+
+def _failure(run: Run, step: Step, settings: Settings) -> Text:
+    text = Text.assemble(
+        (f"{one_line(step.name)} failed: ", "bold red"), _error(step.error or "Google gives no reason")
+    )
+    for line in filter(None, [advice(step.error, settings), f"pipelines logs {run.id} {one_line(step.name)}"]):
+        text.append(f"\n  {line}")
+    return text.append(f"\n  {link(settings, run, [step])}", "dim")
+
+
+def _error(text: str) -> str:
+    lines = printable(text).strip().splitlines()
+    more = [f"… {len(lines) - _LINES} more lines"] if len(lines) > _LINES else []
+    return "\n  ".join([*lines[:_LINES], *more])
