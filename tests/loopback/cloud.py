@@ -31,6 +31,7 @@ from typing import Any, Self
 
 from .call import Call
 from .clock import Clock
+from .contexts import Contexts
 from .credentials import Tokens, key_file
 from .discovery import Method, document
 from .errors import ApiError, denied
@@ -75,8 +76,9 @@ class Cloud:
         self.operations = Operations(self)
         self.pipeline_jobs = PipelineJobs(self)
         self.live_schedules = Schedules(self)
+        self.contexts = Contexts(self)
         self.templates: Any = None
-        services: list[Any] = [self.operations, self.pipeline_jobs, self.live_schedules]
+        services: list[Any] = [self.operations, self.contexts, self.pipeline_jobs, self.live_schedules]
         self._services: dict[str, Any] = {service.prefix: service for service in services}
         self._servers = Servers([*DOCUMENTS, "oauth2"], self.handle)
 

@@ -15,7 +15,7 @@ LIST = "aiplatform.projects.locations.pipelineJobs.list"
 
 def answer(cloud: Cloud, settings: Settings, *faults: object) -> str:
     """The message of a call that meets the faults."""
-    cloud.fail(LIST, *faults, forever=True)  # type: ignore[arg-type]
+    cloud.fail(LIST, *faults, forever=True)
     with pytest.raises(WorkFailed) as failure, explained("list the runs", settings):
         list(clients.pipeline_service(settings).list_pipeline_jobs(parent=names.location(settings), **clients.once()))
     return str(failure.value)
