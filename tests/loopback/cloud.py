@@ -41,15 +41,27 @@ from .messages import to_json
 from .operations import Operations
 from .pipeline_jobs import PipelineJobs, to_json_job
 from .plan import Script
+from .quotas import cloud_quotas
 from .schedules import Schedules
 from .schema import check_answer, check_query, message_field, read_body
 from .server import RESET, Answer, Request, Servers
 
 __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
 
+#: API -> its discovery document; each API has a port of its own.
 DOCUMENTS = {
-    "aiplatform": ["aiplatform.v1"],
+    "aiplatform": "aiplatform.v1",
+    "artifactregistry": "artifactregistry.v1",
+    "cloudbilling": "cloudbilling.v1",
+    "cloudkms": "cloudkms.v1",
+    "cloudquotas": "cloudquotas.v1",
+    "cloudresourcemanager": "cloudresourcemanager.v3",
+    "compute": "compute.v1",
+    "iam": "iam.v1",
+    "logging": "logging.v2",
+    "serviceusage": "serviceusage.v1",
 }
+OTHERS = ("kfp_registry", "oauth2", "storage")
 
 
 class Cloud:
@@ -90,6 +102,7 @@ class Cloud:
 
     def close(self) -> None:
         self._servers.close()
+        self.storage.close()
         self._folder.cleanup()
 
     def endpoint(self, api: str) -> str:
@@ -101,16 +114,20 @@ class Cloud:
         key = f"{self._folder.name}/key.json"
         with open(key, "w") as file:
             file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
-        endpoints = {f"PIPELINES_ENDPOINTS__{api.upper()}": self.endpoint(api) for api in DOCUMENTS}
+        apis = [*DOCUMENTS, "kfp_registry", "storage"]
+        gcloud = ("aiplatform", "artifactregistry", "compute", "logging", "iam", "serviceusage")
+        overrides = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self.endpoint(api)}/" for api in gcloud}
         return {
-            **endpoints,
+            **{f"PIPELINES_ENDPOINTS__{api.upper()}": self.endpoint(api) for api in apis},
+            **overrides,
             "PIPELINES_PROJECT": self.project,
             "PIPELINES_REGION": self.region,
             "PIPELINES_BUCKET": "gs://test-bucket",
+            "PIPELINES_TEMPLATE_REPOSITORY": f"https://{self.region}-kfp.pkg.dev/{self.project}/pipelines",
+            "STORAGE_EMULATOR_HOST": self.endpoint("storage"),
             "GOOGLE_APPLICATION_CREDENTIALS": key,
             "GOOGLE_CLOUD_PROJECT": self.project,
             "NO_GCE_CHECK": "true",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": self.endpoint("aiplatform") + "/",
         }
 
     @property
@@ -178,8 +195,7 @@ class Cloud:
     def answer(self, request: Request, call: Call) -> Answer:
         if request.api == "oauth2":
             return Answer(200, self.tokens.give(request.body))
-        call.definition, call.params = self.route(request)
-        call.method = call.definition.id
+        self.name_method(request, call)
         with self._lock:
             self.requests.append(call)
             fault = self.fault(call.method)
@@ -188,26 +204,46 @@ class Cloud:
             return RESET
         if fault.answer:
             raise fault.answer
-        if self.credentials:
+        if self.credentials and request.api != "storage":  # the storage server of this machine takes anybody
             self.tokens.check(request.headers.get("authorization", ""))
+        answer = self.handled(request, call)
+        call.status = answer.status
+        for pattern, action in self._hooks:
+            if fnmatchcase(call.method, pattern):
+                action(call)
+        return RESET if fault.lost else answer
+
+    def name_method(self, request: Request, call: Call) -> None:
+        if request.api == "storage":
+            call.method = self.storage.method(request)
+        elif request.api == "kfp_registry":
+            call.method = self.templates.method(request)
+        else:
+            call.definition, call.params = self.route(request)
+            call.method = call.definition.id
+
+    def handled(self, request: Request, call: Call) -> Answer:
+        if request.api == "storage":
+            return self.storage.answer(request)
+        if request.api == "kfp_registry":
+            with self._lock:
+                return Answer(200, self.templates.answer(request, call), {"Content-Type": "text/plain"})
         self.read(request, call)
         with self._lock:
             self.settle()
             answer = self.handler(call)(call)
             integers = "enum-encoding=int" in request.query.get("$alt", [""])[0]
             body = self.as_json(answer, integers=integers)
-        if call.definition.response and isinstance(body, dict):
+        assert call.definition
+        if call.definition.response:
             check_answer(call.definition.document, call.definition.response, body)
-        call.status = 200
-        for pattern, action in self._hooks:
-            if fnmatchcase(call.method, pattern):
-                action(call)
-        return RESET if fault.lost else Answer(200, body)
+        return Answer(200, body)
 
     def route(self, request: Request) -> tuple[Method, dict[str, str]]:
-        for name in DOCUMENTS[request.api]:
-            if found := document(name).find(request.http_method, request.path.lstrip("/")):
-                return found
+        name = DOCUMENTS[request.api]
+        described = cloud_quotas() if name == "cloudquotas.v1" else document(name)
+        if found := described.find(request.http_method, request.path.lstrip("/")):
+            return found
         raise ApiError(404, f"The requested URL {request.path} was not found on this server.")
 
     def fault(self, method: str) -> Fault:

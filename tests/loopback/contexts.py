@@ -1,4 +1,4 @@
-"""Contexts of ML Metadata: runs and experiments, and which belong to which.
+"""Contexts of ML Metadata, to which experiments and runs belong.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.metadataStores.contexts
 """
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError
-from .messages import new, parse, to_json
+from .messages import new, parse, set_time
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -18,40 +18,46 @@ class Contexts:
 
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
-        self.created: dict[str, Any] = {}
+        #: Those that clients created; each run and each pipeline has one besides.
+        self.contexts: dict[str, Any] = {}
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.contexts.create")
-        name = f"{parent}/contexts/{call.query['contextId']}"
-        if name in self.created:
-            raise ApiError(409, f"Context {name} already exists.")
-        context = parse(call.body, new("Context"))
-        context.name = name
-        self.created[name] = context
-        return context
+        name = f"{parent}/contexts/{call.query.get('contextId') or len(self.contexts) + 1}"
+        if self.known(name):
+            raise ApiError(409, f"Context with name {name} already exists")
+        made = self.contexts[name] = parse(call.body, new("Context"))
+        made.name = name
+        set_time(made, "create_time", self.cloud.clock.now())
+        set_time(made, "update_time", self.cloud.clock.now())
+        return made
+
+    def known(self, name: str) -> Any:
+        """The context, or None; that of a run is there as soon as the run is."""
+        if name in self.contexts:
+            return self.contexts[name]
+        parent, _, own = name.partition("/metadataStores/default/contexts/")
+        job = self.cloud.pipeline_jobs.jobs.get(f"{parent}/pipelineJobs/{own}")
+        if job is None:
+            return None
+        made = self.contexts[name] = new("Context")
+        made.name, made.display_name, made.schema_title = name, own, "system.PipelineRun"
+        set_time(made, "create_time", job.created)
+        return made
+
+    def find(self, name: str, permission: str) -> Any:
+        found = self.known(self.cloud.resource(name, permission))
+        if found is None:
+            raise ApiError(404, f"Context not found: {name}")
+        return found
 
     def get(self, call: Call) -> Any:
-        return self._found(call.name)
+        return self.find(call.name, "aiplatform.contexts.get")
 
     def addContextChildren(self, call: Call) -> dict[str, Any]:
-        parent = self._found(call.params["context"])
-        for child in call.body["childContexts"]:
-            found = self._found(child)
-            if parent.name not in found.parent_contexts:
-                found.parent_contexts.append(parent.name)
+        context = self.find(call.params["context"], "aiplatform.contexts.addContextChildren")
+        for name in call.body.get("childContexts", []):
+            child = self.find(name, "aiplatform.contexts.addContextChildren")
+            if context.name not in child.parent_contexts:
+                child.parent_contexts.append(context.name)
         return {}
-
-    def _found(self, given: str) -> Any:
-        name = self.cloud.resource(given, "aiplatform.contexts.get")
-        if name not in self.created and name.rpartition("/")[2] in self._runs():
-            self.created[name] = parse({"name": name, "schemaTitle": "system.PipelineRun"}, new("Context"))
-        if name not in self.created:
-            raise ApiError(404, f"Context {name} not found.")
-        return self.created[name]
-
-    def _runs(self) -> set[str]:
-        """Ids of the runs, each of which has a context of its own."""
-        return {name.rpartition("/")[2] for name in self.cloud.pipeline_jobs.jobs}
-
-    def children(self, parent: str) -> list[dict[str, Any]]:
-        return [to_json(each) for each in self.created.values() if parent in each.parent_contexts]

@@ -1,5 +1,8 @@
 """A run is put into its experiment, once, through faults; Google's SDK sees it there."""
 
+import json
+from pathlib import Path
+
 import pytest
 from loopback.cloud import Cloud, lost_response, status
 
@@ -8,12 +11,7 @@ from pipelines.settings import Settings
 from pipelines.vertex import submit
 from pipelines.vertex.experiment import associate
 
-SPEC = {
-    "pipelineInfo": {"name": "nothing"},
-    "root": {"dag": {"tasks": {}}},
-    "schemaVersion": "2.1.0",
-    "sdkVersion": "kfp-2.17.0",
-}
+SPEC = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
 
 
 @pytest.fixture
