@@ -115,7 +115,7 @@ def _write(path: Path, text: str) -> None:
     scratch = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_text(text)
+        scratch.write_text(text, encoding="utf-8")
         os.replace(scratch, path)
     except OSError as error:
         raise RequestError(f"{path} cannot be written: {error.strerror}.") from None

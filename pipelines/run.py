@@ -42,7 +42,7 @@ def _started(name: str, settings: Sequence[str], out: Path, nproc: int | None) -
     spec.check(name, compiled, arguments)
     folder = local.new_folder(scratch, name)
     this = local.Run(folder, name, arguments, nproc)
-    this.spec.write_text(spec.as_text(compiled))
+    this.spec.write_text(spec.as_text(compiled), encoding="utf-8")
     return this
 
 

@@ -4,6 +4,7 @@ import difflib
 import importlib
 import json
 import math
+import re
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,9 @@ from pipelines.target import Target
 
 #: The pipelines of this repository, by the names of their files: add yours here.
 NAMES = ("training",)
+
+_STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P<exponent>e[+-]\d+)')
+_ESCAPE = re.compile(r"(?P<pair>\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\.")
 
 _KINDS = {
     "STRING": "text",
@@ -59,8 +63,19 @@ def compiler() -> Any:
 
 
 def as_text(spec: Mapping[str, Any]) -> str:
-    """The one textual form of a spec: what is compared, committed and uploaded."""
-    return json.dumps(spec, indent=2, sort_keys=True) + "\n"
+    """The one textual form of a spec: what is compared, committed and uploaded. JSON, and the same read as YAML.
+
+    Vertex's SDK and its template registry read YAML 1.1, to which 1e-05 is a text and \\ud83d\\ude00 two broken
+    characters: written as 1.0e-05 and as the character itself, both are the same in JSON and in YAML.
+    """
+    text = json.dumps(spec, indent=2, sort_keys=True)
+    return _STRING_OR_EXPONENT.sub(_as_yaml, text) + "\n"
+
+
+def _as_yaml(found: re.Match[str]) -> str:
+    if found["whole"]:
+        return f"{found['whole']}.0{found['exponent']}"
+    return _ESCAPE.sub(lambda escape: json.loads(f'"{escape[0]}"') if escape["pair"] else escape[0], found[0])
 
 
 def parameters(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

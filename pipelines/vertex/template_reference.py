@@ -54,8 +54,8 @@ def parse(given: str) -> Reference:
             f"{given} is no template. Write NAME, NAME:TAG, NAME@sha256:..., "
             "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG, or gs://BUCKET/FOLDER/NAME/SHA256.json."
         )
-    name, _, version = given.partition("@") if "@" in given else given.partition(":")
-    return _reference(name, version or LATEST, None)
+    name, sign, version = given.partition("@") if "@" in given else given.partition(":")
+    return _reference(name, version if sign else LATEST, None)
 
 
 def _reference(name: str, version: str, place: str | None) -> Reference:
