@@ -1,0 +1,150 @@
+"""Makes the live schedules the declared ones, whoever else is at it, and wherever it was killed before.
+
+Google gives a schedule its id, so a creation cannot be repeated safely: it is sent once, and what became of it is
+looked up by the mark in its labels. Every round begins by reading what is there and takes one step, so a
+command that was killed, or whose answer was lost, goes on where the cloud stands. If several people created at
+once, all keep the same one, the oldest, and delete the others.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.errors import WorkFailed
+from pipelines.settings import Settings
+from pipelines.vertex import clients, names
+from pipelines.vertex.errors import explained
+from pipelines.vertex.patience import passing
+from pipelines.vertex.schedules import control, fields, live
+from pipelines.vertex.schedules.fields import Change
+from pipelines.vertex.schedules.plan import difference, never_runs, replaces
+from pipelines.vertex.schedules.wanted import Wanted
+
+#: Rounds after which somebody else is undoing what is done here.
+ROUNDS = 12
+#: Creations whose fate is unknown after which Google is taken to be down, and seconds to wait after the first.
+TRIES, WAIT_S = 4, 1.0
+
+
+@dataclass
+class Outcome:
+    """What was done for one schedule, in order."""
+
+    name: str
+    #: created, updated, paused, resumed, replaced, deleted a duplicate.
+    did: list[str] = field(default_factory=list)
+    #: Resource name, once there is one.
+    resource: str | None = None
+
+
+def apply(settings: Settings, wanted: Wanted, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
+    """Brings one schedule to what is declared. Repeating it changes nothing.
+
+    Raises:
+        WorkFailed: Google refused or could not be reached; repeating the command is safe.
+    """
+    outcome = Outcome(wanted.name)
+    with explained(f"apply the schedule {wanted.name}", settings):
+        for _ in range(ROUNDS):
+            kept = _only(settings, wanted, outcome, pause)
+            if kept is None or _settled(settings, wanted, kept.name, outcome):
+                return outcome
+    raise WorkFailed(
+        f"apply the schedule {wanted.name}: it does not settle; somebody else seems to change it at the same time.\n"
+        f"  Done so far: {', '.join(outcome.did) or 'nothing'}. Look again: pipelines schedule plan."
+    )
+
+
+def prune(settings: Settings, name: str, found: Sequence[str]) -> Outcome:
+    """Deletes schedules of ours that are declared no longer."""
+    with explained(f"delete the schedule {name}", settings):
+        for resource in found:
+            control.remove(settings, resource)
+    return Outcome(name, ["deleted"])
+
+
+def _only(settings: Settings, wanted: Wanted, outcome: Outcome, pause: Callable[[float], None]) -> Any:
+    """The one schedule with the mark, made if there is none; None if none is to be made.
+
+    Whoever creates looks again afterwards: of two that race, the one who looks last sees both.
+    """
+    made: dict[str, Any] = {}
+    for attempt in range(TRIES):
+        listed = {each.name: each for each in live.schedules(settings)}
+        # Whether a list shows at once what was created is not documented.
+        found = live.ours(settings, {**made, **listed}.values()).get(wanted.name, [])
+        for surplus in found[1:]:
+            control.remove(settings, surplus.name)
+            outcome.did.append(f"deleted the duplicate {names.short(surplus.name)}")
+        if found:
+            return found[0]
+        if never_runs(wanted):
+            return None
+        new = _created(settings, wanted, last=attempt == TRIES - 1)
+        if new:
+            made[new.name] = new
+            outcome.did.append(f"created {names.short(new.name)}")
+        else:
+            pause(WAIT_S * 2**attempt)
+    raise AssertionError("the last attempt creates or raises")
+
+
+def _created(settings: Settings, wanted: Wanted, *, last: bool) -> Any:
+    """Sends the creation once; None if what became of it is not known."""
+    parent, client = names.location(settings), clients.schedule_service(settings)
+    try:
+        return client.create_schedule(parent=parent, schedule=wanted.message, **clients.once())
+    except Exception as error:
+        if last or not passing(error):
+            raise
+        return None
+
+
+def _settled(settings: Settings, wanted: Wanted, name: str, outcome: Outcome) -> bool:
+    """Closes the differences; False if the schedule went away meanwhile, or must be made anew."""
+    from google.api_core import exceptions
+
+    client = clients.schedule_service(settings)
+    try:
+        schedule = client.get_schedule(name=name, **clients.reading())
+        changes = difference(wanted, schedule)
+        if replaces(changes, schedule):
+            control.remove(settings, name)
+            outcome.did.append(f"deleted {names.short(name)}, to make it anew")
+            return False
+        return _changed(settings, wanted, schedule, changes, outcome)
+    except (exceptions.NotFound, exceptions.FailedPrecondition):
+        return False
+
+
+def _changed(settings: Settings, wanted: Wanted, schedule: Any, changes: Sequence[Change], outcome: Outcome) -> bool:
+    """Pauses before, and resumes after the fields are changed: no run starts from the old ones."""
+    target = next((each.after for each in changes if each.field == "state"), None)
+    own = [each for each in changes if each.field != "state"]
+    if target == "paused":
+        control.pause(settings, schedule.name)
+        outcome.did.append("paused")
+    if own:
+        updated = _updated(settings, wanted, schedule.name, own)
+        outcome.did.append("updated")
+        if fields.changes(wanted.message, updated):
+            control.remove(settings, schedule.name)
+            outcome.did.append(f"deleted {names.short(schedule.name)}, which did not take the change")
+            return False
+    if target == "active":
+        control.resume(settings, schedule.name, catch_up=wanted.declared.catch_up)
+        outcome.did.append("resumed")
+    outcome.resource = schedule.name
+    return True
+
+
+def _updated(settings: Settings, wanted: Wanted, name: str, changes: Sequence[Change]) -> Any:
+    from google.cloud.aiplatform_v1.types import Schedule
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    new = Schedule(wanted.message)
+    new.name = name
+    mask = FieldMask(paths=list(dict.fromkeys(each.path for each in changes)))
+    client = clients.schedule_service(settings)
+    return client.update_schedule(schedule=new, update_mask=mask, **clients.reading())

@@ -1,0 +1,148 @@
+"""The difference between two compiled pipelines, as a person would tell it, and line by line."""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.machines.check import check
+from pipelines.machines.documents import Document
+from pipelines.machines.finding import StepRow
+from pipelines.vertex.schedules.fields import Change
+
+_ADDED, _GONE = "added", "removed"
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Steps that come or go; machine, image, code and inputs of the others; parameters with their defaults.
+
+    Both as JSON objects. A difference that none of these words fits is named by where it is.
+    """
+    found = [*_parameters(before, after), *_steps(before, after), *_elsewhere(before, after)]
+    if not found and before != after:
+        found = [Change("definition", None, "changed")]
+    return found
+
+
+def unified(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The unified diff of the two specs' one textual form."""
+    old, new = (json.dumps(each, indent=2, sort_keys=True).splitlines() for each in (before, after))
+    return list(difflib.unified_diff(old, new, "live", "declared", lineterm=""))
+
+
+def _parameters(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    old, new = _declared(before), _declared(after)
+    for name in sorted(old.keys() | new.keys()):
+        yield from _compared(f"parameter {name}", _parameter(old.get(name)), _parameter(new.get(name)))
+
+
+def _parameter(declared: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if declared is None:
+        return None
+    return {
+        "type": declared.get("parameterType"),
+        "default": _shown(declared.get("defaultValue")),
+        "description": declared.get("description"),
+        "optional": declared.get("isOptional"),
+    }
+
+
+def _steps(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    old, new = _components(before), _components(after)
+    machines = [_machines(each) for each in (before, after)]
+    for name in sorted(old.keys() | new.keys()):
+        both = [
+            None if name not in side else {"machine": rows.get(name), **_step(spec, side[name])}
+            for side, rows, spec in ((old, machines[0], before), (new, machines[1], after))
+        ]
+        yield from _compared(name, *both)
+
+
+def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Change]:
+    if old is None or new is None:
+        yield Change(name, None if old is None else "present", _ADDED if old is None else _GONE)
+        return
+    for key in old:
+        if old.get(key) != new.get(key):
+            told = key in ("machine", "image", "type", "default")
+            yield Change(f"{name}: {key}", old.get(key) if told else None, new.get(key) if told else "changed")
+
+
+def _step(spec: Mapping[str, Any], component: Mapping[str, Any]) -> dict[str, Any]:
+    """What a component is: which image, which program, which inputs and outputs, and whatever else it says."""
+    executor = spec.get("deploymentSpec", {}).get("executors", {}).get(component.get("executorLabel"), {})
+    container = dict(executor.get("container", {}))
+    pools = _pools(component)
+    own = {
+        "image": _image(pools) or container.pop("image", None),
+        "code": [_program(pools), container.pop("command", None), container.pop("args", None)],
+        "environment": container.pop("env", None),
+        "inputs": _without_pools({key: component.get(key) for key in ("inputDefinitions", "outputDefinitions")}),
+        "flow": component.get("dag"),
+    }
+    container.pop("resources", None)  # told as the machine
+    return {**own, "definition": [container, {key: each for key, each in executor.items() if key != "container"}]}
+
+
+def _pools(component: Mapping[str, Any]) -> list[Any]:
+    """The worker pools of a custom job, which are the default of one of its inputs."""
+    given = component.get("inputDefinitions", {}).get("parameters", {}).get("worker_pool_specs", {})
+    pools = given.get("defaultValue")
+    return [pool for pool in pools if isinstance(pool, dict)] if isinstance(pools, list) else []
+
+
+def _image(pools: list[Any]) -> str | None:
+    images = dict.fromkeys(pool.get("container_spec", {}).get("image_uri") for pool in pools)
+    return ", ".join(filter(None, images)) or None
+
+
+def _program(pools: list[Any]) -> list[Any]:
+    return [[pool.get("container_spec", {}).get(key) for key in ("command", "args")] for pool in pools[:1]]
+
+
+def _without_pools(interface: dict[str, Any]) -> Any:
+    copied: dict[str, Any] = json.loads(json.dumps(interface))
+    ((copied.get("inputDefinitions") or {}).get("parameters") or {}).pop("worker_pool_specs", None)
+    return copied
+
+
+def _components(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {name.removeprefix("comp-"): component for name, component in spec.get("components", {}).items()}
+
+
+def _machines(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Step -> its machines in words."""
+    rows = check([Document("template", dict(spec), "")]).steps
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.step.rsplit("/", 1)[-1], []).append(_machine(row))
+    return {step: " + ".join(words) for step, words in found.items()}
+
+
+def _machine(row: StepRow) -> str:
+    gpus = f" with {row.accelerator_count} x {row.accelerator_type}" if row.accelerator_type else ""
+    limit = f", at most {row.timeout_s / 3600:g} h" if row.timeout_s else ""
+    return f"{row.replicas or '?'} x {row.machine_type or '?'}{gpus} ({row.strategy.lower()}{limit})"
+
+
+def _elsewhere(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    """Order of the steps, kfp's version, the pipeline's own name and description."""
+    places = {
+        "flow": lambda spec: (spec.get("root", {}).get("dag"), spec.get("root", {}).get("outputDefinitions")),
+        "name": lambda spec: spec.get("pipelineInfo", {}).get("name"),
+        "description": lambda spec: spec.get("pipelineInfo", {}).get("description"),
+        "kfp": lambda spec: spec.get("sdkVersion"),
+    }
+    for name, read in places.items():
+        if read(before) != read(after):
+            told = name in ("name", "kfp")
+            yield Change(name, read(before) if told else None, read(after) if told else "changed")
+
+
+def _declared(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = spec.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
+    return found
+
+
+def _shown(value: Any) -> str | None:
+    return None if value is None else json.dumps(value)
