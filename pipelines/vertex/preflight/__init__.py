@@ -4,14 +4,59 @@ preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from pipelines.errors import WorkFailed
+from pipelines.machines.finding import StepRow
 from pipelines.settings import Settings
 from pipelines.vertex import clients
-from pipelines.vertex.preflight import account, bucket, identity
+from pipelines.vertex.preflight import account, apis, bucket, identity, image, key, network, quota, region, repository
+from pipelines.vertex.preflight.access import Policies
 from pipelines.vertex.preflight.asking import answered, answers
 from pipelines.vertex.preflight.finding import Finding, Question
 
-__all__ = ["Finding", "cheap", "refuse_cheaply"]
+__all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
+
+
+def preflight(
+    settings: Settings,
+    spec: Mapping[str, Any],
+    steps: Sequence[StepRow],
+    *,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Finding]:
+    """Everything that can be looked at before a run of the compiled pipeline `spec`, whose machines are `steps`.
+
+    `progress` is told how many questions of how many are answered.
+
+    Raises:
+        RequestError: no project, or no credentials.
+    """
+    project, found = _project(settings)
+    if not _goes_on(found):
+        return found
+    questions = _questions(settings, project, spec, steps)
+    done = iter(range(1, len(questions) + 1))
+    return found + answered(settings, questions, lambda: progress(next(done), len(questions)))
+
+
+def _questions(
+    settings: Settings, project: account.Project, spec: Mapping[str, Any], steps: Sequence[StepRow]
+) -> list[Question]:
+    policies = Policies(settings)
+    return [
+        *account.questions(settings, project),
+        *apis.questions(settings, project),
+        *region.questions(settings, project, steps),
+        *quota.questions(settings, project, steps, spec),
+        *bucket.questions(settings, project, policies),
+        *image.questions(settings, project, policies),
+        *identity.questions(settings, project, policies),
+        *key.questions(settings, project, policies),
+        *network.questions(settings),
+        *repository.questions(settings),
+    ]
 
 
 def refuse_cheaply(settings: Settings) -> list[Finding]:

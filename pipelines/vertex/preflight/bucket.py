@@ -5,10 +5,11 @@ from typing import Any
 
 from pipelines.settings import Settings
 from pipelines.vertex import clients
+from pipelines.vertex.preflight.access import Policies, Thing, runner
 from pipelines.vertex.preflight.account import Project
 from pipelines.vertex.preflight.asking import patience
 from pipelines.vertex.preflight.finding import Finding, Question, skipped
-from pipelines.vertex.preflight.policy import OBJECTS, Policies, Policy
+from pipelines.vertex.preflight.policy import OBJECTS, Policy
 
 _INIT = "Write one into pipelines.toml: pipelines init"
 
@@ -23,7 +24,7 @@ def state(settings: Settings, project: Project) -> Question:
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     yield state(settings, project)
     if settings.bucket:
-        yield Question("bucket.writer", _uri(settings), lambda: _writer(settings, policies))
+        yield Question("bucket.writer", _uri(settings), lambda: _writer(settings, project, policies))
     else:
         yield skipped("bucket.writer", "bucket", "none is set")
 
@@ -101,11 +102,12 @@ def _access(uri: str, found: Any) -> Finding:
     return Finding("bucket.access", uri, "ok", "uniform, never public")
 
 
-def _writer(settings: Settings, policies: Policies) -> Iterator[Finding]:
+def _writer(settings: Settings, project: Project, policies: Policies) -> Iterator[Finding]:
     bucket = clients.storage(settings).bucket(_name(settings))
     own = Policy.of_storage(bucket.get_iam_policy(requested_policy_version=3, **patience()))
-    add = f"gcloud storage buckets add-iam-policy-binding {_uri(settings)}"
-    yield policies.runner("bucket.writer", _uri(settings), OBJECTS, own, add)
+    grant = f"gcloud storage buckets add-iam-policy-binding {_uri(settings)}"
+    thing = Thing("bucket.writer", _uri(settings), project.id, own, grant)
+    yield policies.may(runner(settings, project), OBJECTS, thing)
 
 
 def _name(settings: Settings) -> str:

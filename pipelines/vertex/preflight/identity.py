@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from pipelines.settings import Settings
+from pipelines.vertex.preflight.access import Policies, Thing, runner
 from pipelines.vertex.preflight.account import Project
 from pipelines.vertex.preflight.asking import rest
 from pipelines.vertex.preflight.finding import Finding, Question, skipped
-from pipelines.vertex.preflight.policy import ACT_AS, EVERYTHING, JOBS, LOGS, Policies, Policy, runner
+from pipelines.vertex.preflight.policy import ACT_AS, EVERYTHING, JOBS, LOGS, Policy
 
 _DEFAULT = "Compute Engine's default account"
 
@@ -24,7 +25,7 @@ def questions(settings: Settings, project: Project, policies: Policies) -> Itera
         yield skipped("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
         return
     yield Question("identity.account", email, lambda: _account(settings, email))
-    yield Question("identity.itself", email, lambda: _itself(settings, email, policies))
+    yield Question("identity.itself", email, lambda: _itself(settings, email, project, policies))
     yield Question("identity.roles", email, lambda: _roles(email, project, policies))
 
 
@@ -69,7 +70,7 @@ def _account(settings: Settings, email: str) -> Iterator[Finding]:
     yield Finding("identity.account", email, "ok", "is there and enabled")
 
 
-def _itself(settings: Settings, email: str, policies: Policies) -> Iterator[Finding]:
+def _itself(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
     """A run starts its training job under its own account, for which it has to be allowed to act as itself."""
     from google.api_core import exceptions
 
@@ -77,15 +78,16 @@ def _itself(settings: Settings, email: str, policies: Policies) -> Iterator[Find
         own = Policy.of_json(rest(settings, "iam", f"{_path(email)}:getIamPolicy", body={}))
     except exceptions.NotFound:
         return
-    add = f"gcloud iam service-accounts add-iam-policy-binding {email}"
-    yield policies.runner("identity.itself", email, ACT_AS, own, add)
+    home = _home(email, project)
+    grant = f"gcloud iam service-accounts add-iam-policy-binding {email} --project {home}"
+    yield policies.may(email, ACT_AS, Thing("identity.itself", email, home, own, grant))
 
 
 def _roles(email: str, project: Project, policies: Policies) -> Iterator[Finding]:
-    add = f"gcloud projects add-iam-policy-binding {project.id}"
-    yield policies.runner("identity.jobs", email, JOBS, Policy(), add)
-    yield policies.runner("identity.logs", email, LOGS, Policy(), add)
-    held = policies.of_project().roles({f"serviceAccount:{email}"}) & set(EVERYTHING)
+    grant = f"gcloud projects add-iam-policy-binding {project.id}"
+    for check, permissions in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
+        yield policies.may(email, permissions, Thing(check, project.id, project.id, Policy(), grant))
+    held = policies.of(project.id).roles({f"serviceAccount:{email}"}) & set(EVERYTHING)
     for role in sorted(held):
         hint = f"gcloud projects remove-iam-policy-binding {project.id} --member serviceAccount:{email} --role {role}"
         seen = f"has {role}: the code of a step may change everything in {project.id}"

@@ -4,18 +4,9 @@ A policy shows what it grants directly. What comes through a group, a custom rol
 organization cannot be seen here, and is said to be unknown rather than wrong.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
-
-from pipelines.errors import RequestError, WorkFailed
-from pipelines.settings import Settings
-from pipelines.vertex import clients
-from pipelines.vertex.errors import explained
-from pipelines.vertex.preflight.account import Project
-from pipelines.vertex.preflight.asking import patience
-from pipelines.vertex.preflight.finding import Finding
 
 #: Permission -> predefined roles that hold it, the narrowest first. https://cloud.google.com/iam/docs/roles-permissions
 _HOLDERS = {
@@ -58,6 +49,9 @@ KEYS = ("cloudkms.cryptoKeyVersions.useToDecrypt", "cloudkms.cryptoKeyVersions.u
 ACT_AS = ("iam.serviceAccounts.actAs",)
 EVERYTHING = ("roles/owner", "roles/editor")
 
+#: Members that stand for many.
+_SETS = ("group:", "domain:", "principalSet:")
+
 
 @dataclass(frozen=True)
 class Binding:
@@ -93,105 +87,30 @@ class Policy:
         wanted = set(members)
         return {each.role for each in self.bindings if not each.conditional and each.members & wanted}
 
-    def doubts(self, members: Iterable[str], permissions: Iterable[str]) -> list[str]:
-        """What could grant one of `permissions` in a way that the policy alone does not show."""
-        mine = set(members)
-        holders = {role for permission in permissions for role in _HOLDERS[permission]}
-        return sorted({text for each in self.bindings for text in _doubt(each, mine, holders)})
+
+def lacking(permissions: Iterable[str], roles: set[str]) -> list[str]:
+    """Those of `permissions` that none of `roles` holds."""
+    return [each for each in permissions if not roles & set(_HOLDERS[each])]
 
 
-def _doubt(binding: Binding, mine: set[str], holders: set[str]) -> list[str]:
-    custom = not binding.role.startswith("roles/")
-    if binding.members & mine and custom:
-        return [f"the custom role {binding.role}"]
-    if binding.members & mine and binding.conditional and binding.role in holders:
-        return [f"{binding.role} under a condition"]
-    sets = [each for each in binding.members if each.startswith(("group:", "domain:", "principalSet:"))]
-    return [f"{binding.role} of {each}" for each in sets] if custom or binding.role in holders else []
+def used(permissions: Iterable[str], roles: set[str]) -> list[str]:
+    """Those of `roles` that hold one of `permissions`."""
+    return sorted({role for each in permissions for role in roles & set(_HOLDERS[each])})
 
 
-def runner(settings: Settings, project: Project) -> str | None:
-    """The account that steps run as; None if it is the default one of a project whose number is not known.
-
-    https://cloud.google.com/vertex-ai/docs/pipelines/configure-project#service-account
-    """
-    default = f"{project.number}-compute@developer.gserviceaccount.com" if project.number else None
-    return settings.service_account or default
+def narrowest(permission: str) -> str:
+    """The role to ask for."""
+    return _HOLDERS[permission][0]
 
 
-class Policies:
-    """The project's policy, read once when first needed, and what it says of the runner."""
-
-    def __init__(self, settings: Settings, project: Project) -> None:
-        self._settings, self._project = settings, project
-        self._lock = Lock()
-        self._read: Policy | WorkFailed | RequestError | None = None
-
-    def of_project(self) -> Policy:
-        """
-        Raises:
-            WorkFailed: the policy cannot be read.
-        """
-        with self._lock:
-            if self._read is None:
-                self._read = self._fetched()
-        if isinstance(self._read, Policy):
-            return self._read
-        raise self._read
-
-    def _fetched(self) -> Policy | WorkFailed | RequestError:
-        from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
-        from google.iam.v1.options_pb2 import GetPolicyOptions
-
-        resource = f"projects/{self._project.id}"
-        request = GetIamPolicyRequest(resource=resource, options=GetPolicyOptions(requested_policy_version=3))
-        try:
-            with explained(f"the policy of {self._project.id} is not seen", self._settings):
-                client = clients.projects(self._settings)
-                return Policy.of_message(client.get_iam_policy(request=request, **patience()))
-        except (WorkFailed, RequestError) as failure:
-            return failure
-
-    def runner(self, check: str, subject: str, permissions: tuple[str, ...], own: Policy, add: str) -> Finding:
-        """Whether the runner holds `permissions`, by the policy of the thing itself or by the project's.
-
-        `add` is the gcloud command that grants a role on the thing, without member and role.
-        """
-        email = runner(self._settings, self._project)
-        if email is None:
-            return Finding(
-                check, subject, "unknown", "the project's number could not be read, so not who the runner is"
-            )
-        return self.account(check, subject, email, permissions, own, add)
-
-    def account(
-        self, check: str, subject: str, email: str, permissions: tuple[str, ...], own: Policy, add: str
-    ) -> Finding:
-        """Like `runner`, for any service account."""
-        member = f"serviceAccount:{email}"
-        members = {member, "allUsers", "allAuthenticatedUsers"}
-        if not (missing := _missing(permissions, own.roles(members))):
-            return Finding(check, subject, "ok", f"{email} may ({', '.join(_used(permissions, own.roles(members)))})")
-        project = self.of_project()
-        held = project.roles(members)
-        members |= {f"project{role.removeprefix('roles/').title()}:{self._project.id}" for role in held & set(_BASIC)}
-        held |= own.roles(members)
-        if not (missing := _missing(permissions, held)):
-            return Finding(check, subject, "ok", f"{email} may ({', '.join(_used(permissions, held))})")
-        hint = f"{add} --member {member} --role {_HOLDERS[missing[0]][0]}"
-        doubts = own.doubts(members, missing) + project.doubts(members, missing)
-        seen = f"{email} lacks {', '.join(missing)}"
-        if doubts:
-            return Finding(check, subject, "unknown", f"{seen}, unless through {', '.join(sorted(set(doubts)))}", hint)
-        return Finding(check, subject, "error", seen, hint)
-
-
-_BASIC = ("roles/viewer", "roles/editor", "roles/owner")
-
-
-def _missing(permissions: Iterable[str], held: set[str]) -> list[str]:
-    return [each for each in permissions if not held & set(_HOLDERS[each])]
-
-
-def _used(permissions: Iterable[str], held: set[str]) -> list[str]:
-    return sorted({role for each in permissions for role in held & set(_HOLDERS[each])})
+def doubts(policy: Policy, members: set[str], permissions: Iterable[str]) -> Iterator[str]:
+    """What in the policy could grant `members` one of `permissions` in a way that the policy alone does not show."""
+    holders = {role for permission in permissions for role in _HOLDERS[permission]}
+    for each in policy.bindings:
+        custom = not each.role.startswith("roles/")
+        if each.members & members and custom:
+            yield f"the custom role {each.role}"
+        elif each.members & members and each.conditional and each.role in holders:
+            yield f"{each.role} under a condition"
+        elif custom or each.role in holders:
+            yield from (f"{each.role} of {member}" for member in each.members if member.startswith(_SETS))
