@@ -15,6 +15,8 @@ class Call:
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    #: Every value of each query parameter; `query` has the last one.
+    repeated: dict[str, list[str]] = field(default_factory=dict, repr=False)
     #: JSON, or bytes where the API takes other things; None without a body.
     body: Any = None
     #: Values in the path: {"parent": "projects/test-project/locations/us-central1"}.

@@ -23,28 +23,35 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
+from . import artifact_registry, compute, projects
 from .call import Call
 from .clock import Clock
 from .contexts import Contexts
 from .credentials import Tokens, key_file
+from .custom_jobs import CustomJobs
 from .discovery import Method, document
 from .errors import ApiError, denied
 from .faults import Fault, Planned, lost_response, reset, slow, status
 from .listing import Pages
+from .logs import Entries
 from .messages import to_json
 from .operations import Operations
 from .pipeline_jobs import PipelineJobs, to_json_job
 from .plan import Script
-from .quotas import cloud_quotas
+from .policies import Policies
+from .quotas import QuotaInfos, cloud_quotas
 from .schedules import Schedules
 from .schema import check_answer, check_query, message_field, read_body
 from .server import RESET, Answer, Request, Servers
+from .services import Services
+from .storage import Storage
+from .templates import Templates
 
 __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
 
@@ -85,14 +92,31 @@ class Cloud:
         self._hooks: list[tuple[str, Callable[[Call], Any]]] = []
         self._lock = threading.RLock()
         self._folder = TemporaryDirectory(prefix="loopback-")
+        self.policies = Policies()
         self.operations = Operations(self)
+        self.custom_jobs = CustomJobs(self)
         self.pipeline_jobs = PipelineJobs(self)
         self.live_schedules = Schedules(self)
         self.contexts = Contexts(self)
-        self.templates: Any = None
-        services: list[Any] = [self.operations, self.contexts, self.pipeline_jobs, self.live_schedules]
-        self._services: dict[str, Any] = {service.prefix: service for service in services}
-        self._servers = Servers([*DOCUMENTS, "oauth2"], self.handle)
+        self.artifacts = artifact_registry.Store(self)
+        self.templates = Templates(self, self.artifacts)
+        self.services = Services(self)
+        self.quotas = QuotaInfos(self)
+        self.projects, self.billing = projects.Projects(self), projects.Billing(self)
+        self.accounts, self.keys = projects.ServiceAccounts(self), projects.CryptoKeys(self)
+        self.zones = compute.Catalog()
+        self.logs = Entries(self)
+        self.storage = Storage(self)
+        self._services: dict[str, Any] = {service.prefix: service for service in self._all_services()}
+        for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
+            self.artifacts.add_repository(f"projects/{project}/locations/{region}/repositories/{name}", kind)
+        self._servers = Servers([*DOCUMENTS, *OTHERS], self.handle)
+
+    def _all_services(self) -> Iterator[Any]:
+        yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
+        yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
+        yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
+        yield from (kind(self, self.zones) for kind in compute.SERVICES)
 
     def __enter__(self) -> Self:
         return self

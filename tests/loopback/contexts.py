@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError
-from .messages import new, parse, set_time
+from .messages import new, parse, set_time, to_json
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -19,14 +19,14 @@ class Contexts:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
         #: Those that clients created; each run and each pipeline has one besides.
-        self.contexts: dict[str, Any] = {}
+        self.created: dict[str, Any] = {}
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.contexts.create")
-        name = f"{parent}/contexts/{call.query.get('contextId') or len(self.contexts) + 1}"
+        name = f"{parent}/contexts/{call.query.get('contextId') or len(self.created) + 1}"
         if self.known(name):
             raise ApiError(409, f"Context with name {name} already exists")
-        made = self.contexts[name] = parse(call.body, new("Context"))
+        made = self.created[name] = parse(call.body, new("Context"))
         made.name = name
         set_time(made, "create_time", self.cloud.clock.now())
         set_time(made, "update_time", self.cloud.clock.now())
@@ -34,13 +34,13 @@ class Contexts:
 
     def known(self, name: str) -> Any:
         """The context, or None; that of a run is there as soon as the run is."""
-        if name in self.contexts:
-            return self.contexts[name]
+        if name in self.created:
+            return self.created[name]
         parent, _, own = name.partition("/metadataStores/default/contexts/")
         job = self.cloud.pipeline_jobs.jobs.get(f"{parent}/pipelineJobs/{own}")
         if job is None:
             return None
-        made = self.contexts[name] = new("Context")
+        made = self.created[name] = new("Context")
         made.name, made.display_name, made.schema_title = name, own, "system.PipelineRun"
         set_time(made, "create_time", job.created)
         return made
@@ -61,3 +61,6 @@ class Contexts:
             if context.name not in child.parent_contexts:
                 child.parent_contexts.append(context.name)
         return {}
+
+    def children(self, parent: str) -> list[dict[str, Any]]:
+        return [to_json(each) for each in self.created.values() if parent in each.parent_contexts]

@@ -37,7 +37,8 @@ class Method:
     def path_parameters(self, path: str) -> dict[str, str] | None:
         """None where the path does not look as the document says."""
         found = self.pattern.fullmatch(path)
-        values = {name: unquote(value) for name, value in found.groupdict().items()} if found else None
+        # Slashes within a name stay escaped, as in Artifact Registry's names of packages.
+        values = {k: unquote(v.replace("%2F", "%252F")) for k, v in found.groupdict().items()} if found else None
         for name, value in (values or {}).items():
             if not re.fullmatch(self.parameters[name].get("pattern", ".*"), value):
                 return None

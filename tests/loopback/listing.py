@@ -9,7 +9,12 @@ from typing import Any
 
 from .errors import ApiError
 
-TOKEN = re.compile(r'\s*(?:(\()|(\))|(!=|<=|>=|=|<|>|:)|("(?:[^"\\]|\\.)*"|\'[^\']*\'|[^\s()=<>!:"]+(?::[^\s()"]+)*))')
+TOKEN = re.compile(
+    r"""\s*(?:([()])
+    |(=~|!~|!=|<=|>=|=|<|>|:)
+    |("(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s()=<>!:"']|"[^"]*"|(?<=\d):(?=\d))+))""",
+    re.VERBOSE,
+)
 
 Test = Callable[[dict[str, Any]], bool]
 
@@ -22,10 +27,15 @@ class Filter:
 
     def __init__(self, text: str, fields: dict[str, str]):
         self.text, self.fields = text, fields
-        self.tokens = [next(filter(None, found.groups())) for found in TOKEN.finditer(text)]
-        if "".join(self.tokens) != re.sub(r"\s+(?=(?:[^\"]*\"[^\"]*\")*[^\"]*$)", "", text):
-            raise self.wrong("cannot be read")
-        self.at = 0
+        self.tokens: list[str] = []
+        self.at = end = 0
+        for found in TOKEN.finditer(text):
+            if found.start() != end:
+                break
+            self.tokens.append(next(filter(None, found.groups())))
+            end = found.end()
+        if text[end:].strip():
+            raise self.wrong(f"cannot be read from {text[end:].strip()!r} on")
         self.test: Test = self.conjunction() if self.tokens else lambda _: True
         if self.at < len(self.tokens):
             raise self.wrong(f"has '{self.tokens[self.at]}' where it should end")

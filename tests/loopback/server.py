@@ -19,6 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 class Request:
     api: str
     http_method: str
+    #: As it was sent, and without the query.
+    target: str
     path: str
     query: dict[str, list[str]]
     headers: dict[str, str]
@@ -76,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = parse_qs(url.query, keep_blank_values=True)
-        request = Request(self.server.api, self.command, url.path, query, headers, self.read_body())
+        request = Request(self.server.api, self.command, self.path, url.path, query, headers, self.read_body())
         answer = self.server.handle(request)
         if answer.body is None:
             return self.reset()

@@ -1,0 +1,169 @@
+"""Compute Engine, as far as it tells what is where: https://cloud.google.com/compute/docs/reference/rest/v1."""
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from .call import Call
+from .errors import ApiError
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+#: Zones of us-central1, and what they have; a small part of https://cloud.google.com/compute/docs/gpus/gpu-regions-zones.
+ZONES = {
+    "us-central1-a": {
+        "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16, "nvidia-h100-80gb": 8},
+        "machineTypes": {"e2-standard-4": 4, "n1-standard-8": 8, "g2-standard-12": 12, "g2-standard-24": 24,
+                         "g2-standard-48": 48, "a2-highgpu-1g": 12, "a3-highgpu-8g": 208},
+    },
+    "us-central1-b": {
+        "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16},
+        "machineTypes": {"e2-standard-4": 4, "n1-standard-8": 8, "g2-standard-12": 12, "g2-standard-24": 24,
+                         "g2-standard-48": 48, "a2-highgpu-1g": 12},
+    },
+    "us-central1-f": {
+        "acceleratorTypes": {"nvidia-tesla-t4": 4},
+        "machineTypes": {"e2-standard-4": 4, "n1-standard-8": 8},
+    },
+}  # fmt: skip
+KINDS = {"acceleratorTypes": "compute#acceleratorType", "machineTypes": "compute#machineType"}
+TERM = re.compile(r'\(?\s*(?:name|id)\s*(=|eq|!=|ne|:)\s*"?([^"()\s]+)"?\s*\)?')
+
+
+def matches(text: str, name: str) -> bool:
+    """Compute's filter, for names: (name=a) OR (name=b); with eq a regular expression."""
+    if not text:
+        return True
+    for part in re.split(r"\s+OR\s+", text):
+        found = TERM.fullmatch(part.strip())
+        if not found:
+            raise ApiError(400, f"Invalid value for field 'filter': '{text}'.")
+        operator, value = found.groups()
+        hit = bool(re.fullmatch(value, name)) if operator in ("eq", "ne") else fnmatchcase(name, value)
+        if hit == (operator not in ("ne", "!=")):
+            return True
+    return False
+
+
+class Compute:
+    def __init__(self, cloud: "Cloud", state: "Catalog"):
+        self.cloud, self.state = cloud, state
+
+    def url(self, *parts: str) -> str:
+        return "/".join(["https://www.googleapis.com/compute/v1/projects", self.cloud.project, *parts])
+
+    def project(self, call: Call) -> None:
+        self.cloud.resource(f"projects/{call.params['project']}", f"{call.method.rpartition('.')[0]}.get")
+
+    def missing(self, *parts: str) -> ApiError:
+        return ApiError(404, f"The resource 'projects/{self.cloud.project}/{'/'.join(parts)}' was not found")
+
+
+class Catalog:
+    """What the zones have, and the networks of the project."""
+
+    def __init__(self) -> None:
+        #: {zone: {"acceleratorTypes": {name: most in a machine}, "machineTypes": {name: vCPUs}}}
+        self.zones: dict[str, dict[str, dict[str, int]]] = {
+            zone: {kind: dict(names) for kind, names in has.items()} for zone, has in ZONES.items()
+        }
+        #: {name: peered networks}; private services access is a peering with servicenetworking.
+        self.networks: dict[str, list[str]] = {"default": ["servicenetworking-googleapis-com"]}
+
+
+class Networks(Compute):
+    prefix = "compute.networks"
+
+    def get(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        name = call.params["network"]
+        if name not in self.state.networks:
+            raise self.missing("global", "networks", name)
+        peerings = [{"name": peer, "state": "ACTIVE"} for peer in self.state.networks[name]]
+        return {
+            "kind": "compute#network",
+            "name": name,
+            "selfLink": self.url("global", "networks", name),
+            "autoCreateSubnetworks": True,
+            "peerings": peerings,
+        }
+
+
+class Regions(Compute):
+    prefix = "compute.regions"
+
+    def get(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        name = call.params["region"]
+        zones = [zone for zone in self.state.zones if zone.rpartition("-")[0] == name]
+        if not zones:
+            raise self.missing("regions", name)
+        links = [self.url("zones", zone) for zone in zones]
+        return {"kind": "compute#region", "name": name, "status": "UP", "zones": links, "quotas": []}
+
+
+class Typed(Compute):
+    """Machine types or accelerator types, by zone."""
+
+    kind = ""
+
+    def shown(self, zone: str, name: str, count: int) -> dict[str, Any]:
+        known = {"kind": KINDS[self.kind], "name": name, "zone": self.url("zones", zone)}
+        known["selfLink"] = self.url("zones", zone, self.kind, name)
+        return known | ({"maximumCardsPerInstance": count} if self.kind == "acceleratorTypes" else {"guestCpus": count})
+
+    def get(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        zone, name = call.params["zone"], call.params[self.kind.removesuffix("s")]
+        if name not in self.state.zones.get(zone, {}).get(self.kind, {}):
+            raise self.missing("zones", zone, self.kind, name)
+        return self.shown(zone, name, self.state.zones[zone][self.kind][name])
+
+    def found(self, call: Call, zones: list[str]) -> list[tuple[str, str, int]]:
+        """(zone, name, count) of what the filter lets through."""
+        wanted = call.query.get("filter", "")
+        return [
+            (zone, name, count)
+            for zone in zones
+            for name, count in self.state.zones[zone][self.kind].items()
+            if matches(wanted, name)
+        ]
+
+    def page(self, call: Call, zones: list[str]) -> tuple[list[tuple[str, str, int]], str]:
+        every = {f"{zone}/{name}": (zone, name, count) for zone, name, count in self.found(call, zones)}
+        names, following = self.cloud.pages.cut(call.query, lambda: list(every), size="maxResults")
+        return [every[name] for name in names], following
+
+    def list(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        zone = call.params["zone"]
+        if zone not in self.state.zones:
+            raise self.missing("zones", zone)
+        rows, following = self.page(call, [zone])
+        token = {"nextPageToken": following} if following else {}
+        return {"kind": KINDS[self.kind] + "List", "items": [self.shown(*row) for row in rows], **token}
+
+    def aggregatedList(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        rows, following = self.page(call, list(self.state.zones))
+        scopes: dict[str, dict[str, Any]] = {}
+        for zone in self.state.zones:
+            here = [self.shown(*row) for row in rows if row[0] == zone]
+            warning = {
+                "warning": {"code": "NO_RESULTS_ON_PAGE", "message": f"No results for the scope 'zones/{zone}'."}
+            }
+            scopes[f"zones/{zone}"] = {self.kind: here} if here else warning
+        token = {"nextPageToken": following} if following else {}
+        return {"kind": KINDS[self.kind] + "AggregatedList", "items": scopes, **token}
+
+
+class AcceleratorTypes(Typed):
+    prefix, kind = "compute.acceleratorTypes", "acceleratorTypes"
+
+
+class MachineTypes(Typed):
+    prefix, kind = "compute.machineTypes", "machineTypes"
+
+
+SERVICES = (Networks, Regions, AcceleratorTypes, MachineTypes)

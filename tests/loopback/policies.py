@@ -1,0 +1,31 @@
+"""IAM: who may do what. By default the caller may do everything; a test takes permissions away.
+
+https://cloud.google.com/iam/docs/reference/rest/v1/Policy
+"""
+
+from typing import Any
+
+from .call import Call
+from .errors import ApiError
+
+
+class Policies:
+    def __init__(self) -> None:
+        #: Permissions that the caller does not have, on anything: what needs one of them answers 403.
+        self.missing: set[str] = set()
+        #: {resource: {role: [member, ...]}}; resources are named as in requests, with the project's id.
+        self.bindings: dict[str, dict[str, list[str]]] = {}
+
+    def test(self, call: Call) -> dict[str, Any]:
+        """Those of the permissions that the caller has."""
+        asked = (call.body or {}).get("permissions", [])
+        for permission in asked:
+            if permission.count(".") < 2 or "*" in permission:
+                raise ApiError(400, f"Permission {permission} is not valid for this resource.")
+        held = [permission for permission in asked if permission not in self.missing]
+        return {"permissions": held} if held else {}
+
+    def get(self, call: Call) -> dict[str, Any]:
+        bindings = self.bindings.get(call.params["resource"], {})
+        listed = [{"role": role, "members": members} for role, members in bindings.items()]
+        return {"version": 1, "etag": "BwXhqDBBVmI=", **({"bindings": listed} if listed else {})}

