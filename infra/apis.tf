@@ -7,6 +7,7 @@ locals {
     [
       "aiplatform.googleapis.com",
       "artifactregistry.googleapis.com",
+      "cloudbilling.googleapis.com",
       "cloudbuild.googleapis.com",
       "cloudquotas.googleapis.com",
       "cloudresourcemanager.googleapis.com",
@@ -18,6 +19,7 @@ locals {
     ],
     var.customer_managed_key ? ["cloudkms.googleapis.com"] : [],
     var.scan_images ? ["containerscanning.googleapis.com"] : [],
+    var.network != null ? ["servicenetworking.googleapis.com"] : [],
     var.github != null ? ["iamcredentials.googleapis.com", "sts.googleapis.com"] : [],
     var.billing_account != null ? ["billingbudgets.googleapis.com"] : [],
   ))

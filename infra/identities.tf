@@ -40,17 +40,13 @@ locals {
     "roles/logging.logWriter",
   ]
 
-  submitter_roles = concat(
-    [
-      "roles/aiplatform.user",                   # runs and schedules
-      "roles/browser",                           # preflight reads the project and its policy
-      "roles/cloudbuild.builds.editor",          # pipelines image build
-      "roles/cloudquotas.viewer",                # preflight compares quota and request
-      "roles/logging.viewer",                    # pipelines logs
-      "roles/serviceusage.serviceUsageConsumer", # preflight lists the enabled APIs
-    ],
-    var.network == null ? [] : ["roles/compute.networkViewer"],
-  )
+  submitter_roles = {
+    aiplatform = "roles/aiplatform.user"          # runs and schedules
+    cloudbuild = "roles/cloudbuild.builds.editor" # pipelines image build
+    logging    = "roles/logging.viewer"           # pipelines logs
+    quotas     = "roles/cloudquotas.viewer"       # preflight compares quota and request
+    preflight  = google_project_iam_custom_role.preflight.name
+  }
 
   builds_only = {
     title       = "builds-only"
@@ -135,10 +131,37 @@ resource "google_artifact_registry_repository_iam_member" "builder_image" {
 
 # The submitters.
 
+# What preflight looks at besides, none of it data. No predefined role holds so little: the next one that can read the
+# policies of a bucket, a repository, an account and a key is roles/iam.securityReviewer, with hundreds of permissions more.
+resource "google_project_iam_custom_role" "preflight" {
+  project = var.project
+  role_id = "${replace(var.name, "-", "_")}_preflight"
+  title   = "${var.name}: preflight"
+
+  permissions = [
+    "artifactregistry.repositories.get",
+    "artifactregistry.repositories.getIamPolicy",
+    "cloudkms.cryptoKeys.get",
+    "cloudkms.cryptoKeys.getIamPolicy",
+    "compute.networks.get",
+    "iam.serviceAccounts.get",
+    "iam.serviceAccounts.getIamPolicy",
+    "resourcemanager.projects.get",
+    "resourcemanager.projects.getIamPolicy",
+    "serviceusage.services.get",
+    "serviceusage.services.list",
+    "serviceusage.services.use",
+    "storage.buckets.get",
+    "storage.buckets.getIamPolicy",
+  ]
+
+  depends_on = [google_project_service.api]
+}
+
 resource "google_project_iam_member" "submitter" {
   for_each = {
-    for pair in setproduct(keys(local.submitters), local.submitter_roles) :
-    "${pair[0]} ${pair[1]}" => { member = local.submitters[pair[0]], role = pair[1] }
+    for pair in setproduct(keys(local.submitters), keys(local.submitter_roles)) :
+    join(" ", pair) => { member = local.submitters[pair[0]], role = local.submitter_roles[pair[1]] }
   }
 
   project = var.project
@@ -147,14 +170,11 @@ resource "google_project_iam_member" "submitter" {
 }
 
 resource "google_storage_bucket_iam_member" "submitter" {
-  for_each = {
-    for pair in setproduct(keys(local.submitters), ["roles/storage.objectUser", "roles/storage.bucketViewer"]) :
-    "${pair[0]} ${pair[1]}" => { member = local.submitters[pair[0]], role = pair[1] }
-  }
+  for_each = local.submitters
 
   bucket = google_storage_bucket.this.name
-  role   = each.value.role
-  member = each.value.member
+  role   = "roles/storage.objectUser"
+  member = each.value
 }
 
 resource "google_artifact_registry_repository_iam_member" "submitter_images" {
@@ -191,12 +211,4 @@ resource "google_service_account_iam_member" "submitter_as_builder" {
   service_account_id = google_service_account.builder.name
   role               = "roles/iam.serviceAccountUser"
   member             = each.value
-}
-
-resource "google_kms_crypto_key_iam_member" "submitter" {
-  for_each = var.customer_managed_key ? local.submitters : {}
-
-  crypto_key_id = google_kms_crypto_key.this[0].id
-  role          = "roles/cloudkms.viewer"
-  member        = each.value
 }
