@@ -221,7 +221,7 @@ def rerun(
     old = run_state.read(finder.find(loaded, run))
     caching = True if from_failed else False if no_cache else None
     body = vertex.body(old, set_ or (), caching=caching, again=secrets.token_hex(8) if new else "")
-    job, started = vertex.rerun(loaded, old, body)
+    job, started = vertex.rerun(loaded, body)
     made = run_state.read(job)
     result = {
         "id": made.id, "of": old.id, "started": started, "state": made.state, "name": made.name,

@@ -35,8 +35,8 @@ def expressions(
     around += [f'timestamp<"{end}"'] if end else []
     around += [f"severity>={_severity(severity)}"] if severity else []
     for some in _batches(jobs):
-        places = [f'(resource.type="ml_job" AND resource.labels.job_id=({" OR ".join(map(quoted, some))}))']
-        yield " AND ".join([*places, *around])
+        any_of = f"({' OR '.join(map(quoted, some))})" if len(some) > 1 else quoted(some[0])
+        yield " AND ".join(['resource.type="ml_job"', f"resource.labels.job_id={any_of}", *around])
     if steps is None:
         place = 'resource.type="aiplatform.googleapis.com/PipelineJob"'
         yield " AND ".join([place, f"resource.labels.pipeline_job_id={quoted(run.id)}", *around])

@@ -6,16 +6,14 @@ The new id follows from the old one and from what is changed, so a command that 
 import copy
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines import spec
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
-from pipelines.vertex import names
 from pipelines.vertex.run_state import Run
-from pipelines.vertex.submit import MANAGED_BY, _cached, create
+from pipelines.vertex.submit import MANAGED_BY, _cached, create, job_id
 
 #: What a run is made from; the rest of a PipelineJob is what became of it.
 _INPUTS = (
@@ -24,8 +22,8 @@ _INPUTS = (
 )  # fmt: skip
 #: Google sets it, for each run another.
 _GOOGLES = "vertex-ai-pipelines-run-billing-id"
-_AGAIN = re.compile(r"-rerun-[0-9a-f]{12}$")
-_MAX_ID = 128
+#: The label that names the run before; a longer id than a label can hold is left out.
+_OF, _MAX_LABEL = "rerun-of", 63
 
 
 def body(run: Run, parameters: Sequence[str] = (), *, caching: bool | None = None, again: str = "") -> dict[str, Any]:
@@ -47,24 +45,20 @@ def body(run: Run, parameters: Sequence[str] = (), *, caching: bool | None = Non
         config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters)}
     text = json.dumps([run.name, made, again], sort_keys=True, separators=(",", ":"))
     request = hashlib.sha256(text.encode()).hexdigest()[:32]
-    kept = {key: value for key, value in run.labels.items() if key != _GOOGLES}
-    labels = {**kept, MANAGED_BY[0]: MANAGED_BY[1], "request": request}
-    return {**made, "labels": labels, "displayName": _display_name(run, request)}
+    kept = {key: value for key, value in run.labels.items() if key not in (_GOOGLES, _OF)}
+    of = {_OF: run.id} if len(run.id) <= _MAX_LABEL else {}
+    labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], "request": request}
+    named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
+    return {**made, **named, "labels": labels}
 
 
-def job_id(run: Run, body: Mapping[str, Any]) -> str:
-    """`training-3f2a-rerun-0123456789ab`; of a rerun's rerun too."""
-    suffix = f"-rerun-{body['labels']['request'][:12]}"
-    return names.job_id(_AGAIN.sub("", run.id)[: _MAX_ID - len(suffix)] + suffix)
-
-
-def rerun(settings: Settings, run: Run, body: Mapping[str, Any]) -> tuple[Any, bool]:
+def rerun(settings: Settings, body: Mapping[str, Any]) -> tuple[Any, bool]:
     """The PipelineJob, and whether this call started it.
 
     Raises:
         WorkFailed: Google refused or could not be reached.
     """
-    return create(settings, body, job_id(run, body))
+    return create(settings, body, job_id(body))
 
 
 def _changed(run: Run, parameters: Sequence[str]) -> dict[str, Any]:
@@ -74,8 +68,3 @@ def _changed(run: Run, parameters: Sequence[str]) -> dict[str, Any]:
         if name in run.given:
             each["defaultValue"] = run.given[name]
     return spec.arguments({"root": {"inputDefinitions": {"parameters": declared}}}, parameters)
-
-
-def _display_name(run: Run, request: str) -> str:
-    """The old run's own name; one that was only its id becomes the new id."""
-    return job_id(run, {"labels": {"request": request}}) if run.display_name in ("", run.id) else run.display_name

@@ -60,17 +60,12 @@ def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
 
 def at_most(run: Run, rows: Rows) -> Cost:
     """The most that all steps can cost, by their timeouts. A loop counts as often as it is known to turn."""
-    listed = ((step.name, row.max_usd) for step in run.steps for row in of(step, rows) if not _free(step))
-    return _sum(listed)
+    return _sum((step.name, row.max_usd) for step in run.steps for row in of(step, rows))
 
 
 def machine(step: Step, rows: Rows) -> str:
     """`2 x g2-standard-24 (2 L4) spot`; empty for a step without a machine of its own."""
     return " + ".join(_words(row) for row in of(step, rows))
-
-
-def _free(step: Step) -> bool:
-    return step.state in ("cached", "not triggered", "not run")
 
 
 def _sum(amounts: Iterable[tuple[str, float | None]]) -> Cost:
