@@ -153,7 +153,7 @@ class Repositories(Service):
         if name in self.store.repositories:
             raise ApiError(409, "the repository already exists")
         asked = parse(call.body, message("Repository"))
-        kind = type(asked).DESCRIPTOR.fields_by_name["format"].enum_type.values_by_number[asked.format].name
+        kind = asked.DESCRIPTOR.fields_by_name["format_"].enum_type.values_by_number[asked.format_].name
         made = self.store.add_repository(name, kind, asked.description)
         made.labels.update(asked.labels)
         kind_url = "type.googleapis.com/google.devtools.artifactregistry.v1.Repository"
