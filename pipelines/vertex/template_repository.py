@@ -113,7 +113,7 @@ class Repository:
             try:
                 self._registry.create_tag(request=request, **clients.reading())
                 return None
-            except exceptions.AlreadyExists:
+            except exceptions.Conflict:
                 pass  # another upload was faster, or the answer to our own create was lost
         if before != digest:
             self._registry.update_tag(request={"tag": wanted, "update_mask": "version"}, **clients.reading())
@@ -158,10 +158,17 @@ class Repository:
             return []
 
     def _sizes(self) -> dict[str, int]:
-        """Bytes by version. Files are listed for the whole repository: the API filters by one version at most."""
+        """Bytes by version, as far as they can be had: a listing does not fail for want of them.
+
+        Files are listed for the whole repository, because the API filters by one version at most.
+        """
+        from google.api_core import exceptions
+
         request = {"parent": self._name, "page_size": _PAGE}
-        found = self._registry.list_files(request=request, **clients.reading())
-        return {_owner(each.owner): each.size_bytes for each in found}
+        with suppress(exceptions.GoogleAPIError):
+            found = self._registry.list_files(request=request, **clients.reading())
+            return {_owner(each.owner): each.size_bytes for each in found}
+        return {}
 
     def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
         """One request to the host of templates, repeated where a repetition helps. Refusals raise Google's errors."""
