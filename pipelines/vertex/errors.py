@@ -12,9 +12,10 @@ from pipelines.settings import Settings
 #: https://cloud.google.com/iam/docs/roles-permissions
 _ROLES = {
     "aiplatform.": "roles/aiplatform.user",
-    "artifactregistry.repositories.downloadArtifacts": "roles/artifactregistry.reader",
-    "artifactregistry.repositories.get": "roles/artifactregistry.reader",
-    "artifactregistry.": "roles/artifactregistry.writer",
+    "artifactregistry.": "roles/artifactregistry.reader",
+    "artifactregistry.repositories.uploadArtifacts": "roles/artifactregistry.writer",
+    "artifactregistry.tags.create": "roles/artifactregistry.writer",
+    "artifactregistry.tags.update": "roles/artifactregistry.writer",
     "artifactregistry.tags.delete": "roles/artifactregistry.repoAdmin",
     "artifactregistry.versions.delete": "roles/artifactregistry.repoAdmin",
     "cloudkms.": "roles/cloudkms.cryptoKeyEncrypterDecrypter",

@@ -1,0 +1,35 @@
+"""A Google Cloud on this machine, to try every command without an account.
+
+    python -m tests.loopback                     # a minute passes in a second; Ctrl-C ends it
+    source build/loopback.env                    # in another terminal
+    pipelines submit training --wait
+
+Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes.
+"""
+
+import argparse
+import shlex
+import signal
+from pathlib import Path
+
+from .cloud import Cloud
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.loopback", description=__doc__.splitlines()[0])
+    parser.add_argument("--speed", type=float, default=60, help="seconds that pass in a second (default: 60)")
+    parser.add_argument("--out", type=Path, default=Path("build/loopback.env"), help="where the variables are written")
+    given = parser.parse_args()
+    with Cloud() as cloud:
+        cloud.clock.run(given.speed)
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in cloud.environment.items()]
+        given.out.write_text("".join(lines))
+        print(f"Google Cloud is on loopback, {given.speed:g} times as fast as time. In another terminal:", flush=True)
+        print(f"  source {given.out}\nCtrl-C ends it.", flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    given.out.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()
