@@ -114,8 +114,17 @@ def _settled(settings: Settings, wanted: Wanted, name: str, outcome: Outcome) ->
             outcome.did.append(f"deleted {names.short(name)}, to make it anew")
             return False
         return _changed(settings, wanted, schedule, changes, outcome)
-    except (exceptions.NotFound, exceptions.FailedPrecondition):
+    except exceptions.NotFound:
         return False
+    except exceptions.BadRequest:
+        if _completed_meanwhile(client, schedule):
+            return False
+        raise
+
+
+def _completed_meanwhile(client: Any, before: Any) -> bool:
+    now = client.get_schedule(name=before.name, **clients.reading())
+    return live.state(now) == "completed" and live.state(before) != "completed"
 
 
 def _changed(settings: Settings, wanted: Wanted, schedule: Any, changes: Sequence[Change], outcome: Outcome) -> bool:

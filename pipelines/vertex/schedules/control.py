@@ -120,7 +120,7 @@ def _repeatable(call: Any, client: Any, resource: str, target: str) -> None:
 
     try:
         call()
-    except exceptions.FailedPrecondition:
+    except exceptions.BadRequest:
         if live.state(client.get_schedule(name=resource, **clients.reading())) != target:
             raise
 
@@ -137,7 +137,8 @@ def _refuse_others(settings: Settings, schedule: Any) -> None:
     shown = f"{schedule.display_name!r} ({names.short(schedule.name)})"
     if mark is None:
         raise RequestError(
-            f"{shown} was not made by this tool, which leaves it alone.\n  Pause, resume or delete it in the console: {link}"
+            f"{shown} was not made by this tool, which leaves it alone.\n"
+            f"  Pause, resume or delete it in the console: {link}"
         )
     if mark.environment != settings.environment:
         option = f"--env {mark.environment}" if mark.environment else "settings without an environment"
