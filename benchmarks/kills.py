@@ -30,6 +30,7 @@ import torch.distributed as dist
 from benchmarks import machine
 from training.checkpoint import recovery, state
 from training.checkpoint.manifest import part_position
+from training.checkpoint.saved import Saved
 from training.checkpoint.store import Store, store_at
 from training.checkpoint.writer import Writer
 
@@ -56,8 +57,9 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
         layout = state.stored(whole, RANKS)
         for writer in writers:
             writer.save(step, state.share(whole, layout, writer.rank), layout, {}, {})
-        for writer in writers:
-            writer.wait()
+        for act in (Writer.settle, Writer.wait):  # all settle first, as ranks of their own would
+            for writer in writers:
+                act(writer)
         if writers[0].durable_step == step:
             os.write(reports, b"%d\n" % step)
 
@@ -97,7 +99,7 @@ def drill(place: str, *, kills: int, seed: int, megabytes: float) -> dict[str, A
         found = recovery.newest(store, 0, damage.append)
         if damage or found is None or found.step < reported or reported < 0:
             raise SystemExit(f"kill {kill}: reported step {reported}, found {found and found.step}; {damage}")
-        loaded = state.decode(found, lambda part, found=found: recovery.read_part(store, found, part))
+        loaded = Saved(store, found).tensors()
         if not all(torch.equal(loaded[name], tensor) for name, tensor in tensors(found.step, megabytes).items()):
             raise SystemExit(f"kill {kill}: the checkpoint of step {found.step} holds other bits")
         unfinished += any(at and at[1] > found.step for at in map(part_position, store.names()))

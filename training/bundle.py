@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from training import storage, tasks
+from training import storage, strict, tasks
 from training.data.manifest import Column, Manifest
 from training.errors import UserError
 
@@ -101,7 +101,7 @@ def load_card(directory: str | Path) -> ModelCard:
     path = _file(directory, CARD)
     try:
         with storage.local_copy(path) as here:
-            return ModelCard.model_validate_json(Path(here).read_bytes())
+            return strict.parse(ModelCard, Path(here).read_bytes())
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
     except ValueError as error:
@@ -117,9 +117,20 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
     card = load_card(directory)
     _require_trusted(card.task)
     task = tasks.load(card.task, card.options, train_months=card.train_months, test_month=card.test_month)
-    module = task.model(card.manifest())
+    module = _built(task, card, directory)
     load_weights(directory, module)
     return task, module.eval(), card
+
+
+def _built(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
+    """A new model as the card describes it; what it says may be wrong in any way."""
+    try:
+        return task.model(card.manifest())
+    except Exception as error:
+        what = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{directory}/{CARD} describes no model that {card.task} can build ({type(error).__name__}: {what})."
+        ) from None
 
 
 def _require_trusted(task: str) -> None:

@@ -1,24 +1,44 @@
 """The learning curve: what every step's loss was, thinned to points, and exact across a resume."""
 
+import json
 import math
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from training import strict
+from training.bundle import Point
 from training.order import Plan, learning_rate_factor
 
 #: Points of the curve besides the ends of epochs.
 _POINTS = 200
 
 
+class _State(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    points: list[Point]
+    total: float
+    count: int = Field(ge=0)
+
+
 class History:
     """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint."""
 
-    def __init__(self, plan: Plan, learning_rate: float, warmup_fraction: float, state: dict[str, Any] | None = None):
+    def __init__(self, plan: Plan, learning_rate: float, warmup_fraction: float):
         self.plan, self.learning_rate, self.warmup_fraction = plan, learning_rate, warmup_fraction
         self.every = math.ceil(plan.steps / _POINTS)
-        state = state or {}
-        self.points: list[dict[str, Any]] = list(state.get("points", ()))
-        self.total: float = state.get("total", 0.0)
-        self.count: int = state.get("count", 0)
+        self.points: list[dict[str, Any]] = []
+        self.total, self.count = 0.0, 0
+
+    def go_on(self, state: dict[str, Any], step: int) -> None:
+        """Takes the `state` of a checkpoint after `step` steps. Raises ValueError if it cannot be that."""
+        found = strict.parse(_State, json.dumps(state).encode())
+        covered = (found.points[-1].step if found.points else 0) + found.count
+        if covered != step:
+            raise ValueError(f"its learning curve ends at step {covered}, not {step}")
+        self.points = [point.model_dump() for point in found.points]
+        self.total, self.count = found.total, found.count
 
     @property
     def state(self) -> dict[str, Any]:

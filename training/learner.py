@@ -5,7 +5,7 @@ The arithmetic of a step depends on its number alone (`training.order`), never o
 
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from training import blocks, bundle, gradients
 from training.buffers import MovingBuffers
 from training.checkpoint import state
+from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
+from training.errors import UserError
 from training.order import Plan, learning_rate_factor, seed_of
 from training.rank import Rank
 from training.task import Task
@@ -51,6 +53,10 @@ class Learner:
         # A disabled autocast costs as much as an enabled one.
         bf16 = torch.autocast(rank.device.type, torch.bfloat16)
         self.autocast: AbstractContextManager[Any] = bf16 if self.bf16 else nullcontext()
+        #: Called before the optimizer changes anything; for who is copying the state.
+        self.before_update: Callable[[], None] = lambda: None
+        #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
+        self.restored_from = ""
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -80,9 +86,22 @@ class Learner:
         factor = learning_rate_factor(step, self.plan.steps, self.config.warmup_fraction)
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
-        self.optimizer.step()
+        self.before_update()
+        self._update()
         self.optimizer.zero_grad()
         return losses
+
+    def _update(self) -> None:
+        try:
+            self.optimizer.step()
+        except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            if not self.restored_from:
+                raise
+            raise UserError(
+                f"the optimizer cannot go on from checkpoint {self.restored_from} ({type(error).__name__}: {error}): "
+                "its state is not this optimizer's. Delete it to go on from the one before."
+            ) from None
+        self.restored_from = ""
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: float) -> Tensor:
         seed_step(self.config.seed, step, microbatch, self.rank.device)
@@ -108,8 +127,12 @@ class Learner:
     def scalars(self) -> dict[str, Any]:
         return state.scalars_of(self.module, self.optimizer)
 
-    def restore(self, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
-        state.restore(self.module, self.optimizer, tensors, scalars)
+    def steady(self) -> set[str]:
+        return state.steady(self.module, self.optimizer)
+
+    def restore(self, saved: Saved) -> None:
+        state.restore(self.module, self.optimizer, saved)
+        self.restored_from = saved.manifest.name
 
     def finished(self) -> nn.Module:
         """The trained model on the CPU, whole; every rank must call it."""

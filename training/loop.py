@@ -22,12 +22,13 @@ from training.accelerator import throughput
 from training.batches import held_out, microbatches, tensors
 from training.checkpoint import recovery, state
 from training.checkpoint.manifest import Manifest as Checkpoint
-from training.checkpoint.store import store_at
+from training.checkpoint.saved import Saved
+from training.checkpoint.store import Store, store_at
 from training.checkpoint.writer import Writer
 from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.rows import open_rows
-from training.errors import Preempted, UserError
+from training.errors import Preempted, ProcessFailed, UserError
 from training.history import History
 from training.learner import Learner, gather
 from training.order import Plan, deal
@@ -64,8 +65,9 @@ class Trainer:
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
             token=argument["token"], settings=argument["settings"], keep=self.config.keep,
-            patience_s=self.config.checkpoint_patience_s,
+            patience_s=self.config.checkpoint_patience_s, job=argument["job"],
         )  # fmt: skip
+        self.learner.before_update = self.writer.settle
         self.pending: list[Tensor] = []
 
     def __enter__(self) -> "Trainer":
@@ -83,11 +85,12 @@ class Trainer:
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
             self.learner.take_weights(self.config.warm_start)
-        found = self._newest()
+        found = self._found()
         self.step = found.step if found else 0
         self.resumed_from = self.step
-        self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction,
-                               found.history if found else None)  # fmt: skip
+        self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
+        if found:
+            self._accept(found)
         self.workload = self.task.workload(self.data)
         self.progress = Progress(
             self.plan.steps, self.step, self.plan.global_batch_size, terminal=self.rank.terminal,
@@ -99,17 +102,56 @@ class Trainer:
         if self.rank.leads:
             self._lead(found)
 
+    def _found(self) -> Checkpoint | None:
+        try:
+            return self._newest()
+        except ConnectionError as error:
+            limit = f"checkpoint_patience_s={self.config.checkpoint_patience_s:g}"
+            raise ProcessFailed(f"{error} ({limit})") from None
+
     def _newest(self) -> Checkpoint | None:
-        """Rank 0 picks the newest that verifies; every rank verifies again what it reads."""
-        source, number = store_at(self.argument["resume_from"]), self.argument["resume_run"]
-        found = recovery.newest(source, number, self._say) if self.rank.leads and number >= 0 else None
-        name = self.rank.agree(found.name if found else "")
-        if not name:
-            return None
-        found = found or recovery.read_manifest(source, name)
-        whole = state.decode(found, lambda part: recovery.read_part(source, found, part))
-        self.learner.restore(whole, found.scalars)
-        return found
+        """The newest checkpoint that verifies, restored; each rank looks at some of its parts."""
+        number, patience_s = self.argument["resume_run"], self.config.checkpoint_patience_s
+        source = store_at(self.argument["resume_from"], deadline_s=patience_s)
+        for name in self.rank.agree(recovery.committed(source, number) if self.rank.leads and number >= 0 else []):
+            found, damage = self._verified(source, name)
+            damaged = gather([float(bool(damage))], 1).flatten().tolist()
+            if not any(damaged):
+                assert found
+                self._restore(Saved(source, found))
+                return found
+            damage = self.rank.agree(damage, by=damaged.index(1.0))
+            if self.rank.leads:
+                self._say(f"checkpoint passed over: {damage}")
+        return None
+
+    def _verified(self, source: Store, name: str) -> tuple[Checkpoint | None, str]:
+        """The manifest, and what is wrong with it or with this rank's every n-th of its parts."""
+        try:
+            found = recovery.read_manifest(source, name)
+            for part in found.parts[self.rank.rank :: self.rank.world_size]:
+                recovery.verify_part(source, part)
+            return found, ""
+        except recovery.Damaged as damage:
+            return None, str(damage)
+
+    def _restore(self, saved: Saved) -> None:
+        try:
+            self.learner.restore(saved)
+        except recovery.Damaged as damage:
+            raise ProcessFailed(f"{damage}: it was whole a moment ago. Start again.") from None
+
+    def _accept(self, found: Checkpoint) -> None:
+        """Takes its learning curve. Raises UserError if the step or the curve make no sense."""
+        try:
+            if found.step > self.plan.steps:
+                raise ValueError(f"step {found.step} of {self.plan.steps}")
+            self.history.go_on(found.history, found.step)
+        except ValueError as error:
+            raise UserError(
+                f"checkpoint {found.name} does not hold what this program writes ({error}). "
+                "Delete it to go on from the one before."
+            ) from None
 
     def _lead(self, found: Checkpoint | None) -> None:
         from training.curves import Curves
@@ -174,7 +216,7 @@ class Trainer:
         if save or stop or (every and self.step % every == 0) or self.step == self.plan.steps:
             self._save()
         if stop and self.step < self.plan.steps:
-            self.writer.wait()
+            self._wait()
             raise Preempted(f"step {self.step} of {self.plan.steps} is saved in {self.store}; start again to resume.")
         self.pulse_steps = interval
         self.next_pulse = self._boundary(self.step + interval)
@@ -242,11 +284,22 @@ class Trainer:
 
     # ---- saving and the end
 
+    def _wait(self) -> None:
+        """Until nothing is being written."""
+        try:
+            self.writer.wait()
+        except OSError as error:
+            raise ProcessFailed(
+                f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
+                f"(checkpoint_patience_s): {error}"
+            ) from None
+
     def _save(self) -> None:
+        self._wait()
         whole = self.learner.tensors()
         layout = state.stored(whole, self.rank.world_size)
         self.writer.save(self.step, state.share(whole, layout, self.rank.rank), layout, self.learner.scalars(),
-                         self.history.state)  # fmt: skip
+                         self.history.state, self.learner.steady())  # fmt: skip
         self.saved_at = time.monotonic()
 
     def _show(self, loss: float, elapsed: float, count: int) -> None:
@@ -258,14 +311,17 @@ class Trainer:
 
     def _finish(self) -> dict[str, Any]:
         seconds = time.monotonic() - self.began
-        self.writer.wait()
+        self._wait()
         module = self.learner.finished()
         if not self.rank.leads:
             return {}
         bundle.save(self.argument["model"], module, self._card(self.learner.sample(module, self._say)))
         figures = self._figures(seconds)
         text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
-        storage.overwrite(f"{self.argument['checkpoints']}/training.json", text.encode())
+        try:
+            storage.overwrite(f"{self.argument['checkpoints']}/training.json", text.encode())
+        except OSError as error:  # the model is there; its figures are in the step's output as well
+            self._say(f"warning: training.json was not written: {error}")
         return figures
 
     def _card(self, sample: str) -> bundle.ModelCard:

@@ -1,14 +1,25 @@
 """Objects in Cloud Storage that are written once: each appears whole or not at all, and the first writer wins."""
 
+import base64
 import errno
 import io
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from training.storage import bucket, explained, os_errors, patient, split, starts_anew
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the server says of an object."""
+
+    bytes: int
+    #: Computed from what the server received: https://cloud.google.com/storage/docs/data-validation
+    crc32c: int
 
 
 class Folder:
@@ -57,6 +68,25 @@ class Folder:
             if error.errno != errno.EIO:
                 raise
             return self._download(name)  # altered on the way, or where it lies? A second time tells
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        """Bytes [start, stop) as they arrive, fewer at the end: a part of an object has no checksum."""
+        from google.api_core.exceptions import RequestRangeNotSatisfiable
+
+        if start >= stop:
+            return b""
+        limits = {"checksum": None, **self._limits()}
+        with os_errors(f"{self.path}/{name}"):
+            try:
+                return bytes(self._blob(name).download_as_bytes(start=start, end=stop - 1, **limits))
+            except RequestRangeNotSatisfiable:
+                return b""
+
+    def facts(self, name: str) -> Facts:
+        with os_errors(f"{self.path}/{name}"):
+            blob = self._blob(name)
+            blob.reload(**self._limits())
+        return Facts(int(blob.size), int.from_bytes(base64.b64decode(blob.crc32c or ""), "big"))
 
     def names(self) -> list[str]:
         with os_errors(self.path):
@@ -114,7 +144,7 @@ class Folder:
         )
 
     def _limits(self) -> dict[str, Any]:
-        return {"retry": patient(self.first_pause_s, self.deadline_s), "timeout": self.stall_s}
+        return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}
 
 
 class _Pieces(io.RawIOBase):

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 
 from training import cluster as clusters
-from training.errors import EXIT_FAILED, EXIT_PREEMPTED, EXIT_USER_ERROR, Preempted, UserError
+from training.errors import EXIT_FAILED, EXIT_PREEMPTED, EXIT_USER_ERROR, Preempted, ProcessFailed, UserError
 
 _COLLECTIVE_TIMEOUT = timedelta(minutes=10)
 #: What a rank sees when another one has gone: never the cause of a failure.
@@ -55,11 +55,11 @@ class Rank:
         """A connection of its own, for a thread that waits on it."""
         return self.rendezvous.clone()  # type: ignore[attr-defined]
 
-    def agree(self, value: Any) -> Any:
-        """Rank 0's `value` (JSON), on every rank; each call must be made by all."""
+    def agree(self, value: Any, by: int = 0) -> Any:
+        """The `value` (JSON) of rank `by`, on every rank; each call must be made by all."""
         self._agreements += 1
         key = f"agreement/{self._agreements}"
-        if self.leads:
+        if self.rank == by:
             self.rendezvous.set(key, json.dumps(value))
         return json.loads(self.rendezvous.get(key))
 
@@ -107,6 +107,9 @@ def child(request: Mapping[str, Any], local_rank: int, events: int, listener: in
         _leave_together(rank)
         _tell(events, kind="preempted", text=str(stop))
         return EXIT_PREEMPTED
+    except ProcessFailed as failure:
+        _tell(events, kind="failed", text=str(failure), bystander=False, known=True)
+        return _linger(rank, EXIT_FAILED)
     except SystemExit as error:
         _tell(events, kind="failed", text=f"SystemExit: {error.code}", bystander=False)
         return _linger(rank, error.code if isinstance(error.code, int) else EXIT_FAILED)

@@ -7,17 +7,23 @@ import errno
 import glob
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from training.errors import UserError
+from training.errors import ProcessFailed, UserError
 
 WILDCARDS = frozenset("*?[")
+#: Seconds for which reading from a store that does not answer is tried again; then the step fails.
+READ_DEADLINE_S = 120.0
+#: Seconds after which a warning says what is being waited for.
+NOTICE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
 
     Raises:
         UserError: nothing matches, or it may not be read.
+        ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
     found = _find_remote(pattern, suffixes) if is_remote(pattern) else _find_local(pattern, suffixes)
     if not found:
@@ -66,15 +73,26 @@ def open_binary(path: str) -> BinaryIO:
         if not is_remote(path):
             return open(path, "rb")
         bucket, name = split(path)
-        with explained(path):
-            blob = _client(os.getpid()).bucket(bucket).get_blob(name)  # pins the generation: one version, start to end
+        with explained(path):  # pins the generation: one version, start to end
+            blob = _client(os.getpid()).bucket(bucket).get_blob(name, retry=patient(1, READ_DEADLINE_S, path))
         if blob is None:
             raise FileNotFoundError
-        return cast(BinaryIO, blob.open("rb"))
+        return _reader(blob, path)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
     except (PermissionError, IsADirectoryError) as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _reader(blob: Any, path: str) -> BinaryIO:
+    from google.cloud.storage.fileio import BlobReader
+
+    class Reader(BlobReader):
+        def read(self, size: int = -1) -> bytes:
+            with explained(path):
+                return bytes(super().read(size))
+
+    return cast(BinaryIO, Reader(blob, retry=patient(1, READ_DEADLINE_S, path)))
 
 
 @contextmanager
@@ -90,7 +108,8 @@ def local_copy(path: str) -> Iterator[str]:
     bucket, name = split(path)
     with tempfile.NamedTemporaryFile(suffix=Path(name).suffix) as file:
         with explained(path):
-            _client(os.getpid()).bucket(bucket).blob(name).download_to_file(file, checksum="crc32c")
+            blob = _client(os.getpid()).bucket(bucket).blob(name)
+            blob.download_to_file(file, checksum="crc32c", retry=patient(1, READ_DEADLINE_S, path))
         file.flush()
         yield file.name
 
@@ -102,7 +121,7 @@ def overwrite(path: str, data: bytes) -> None:
         return
     place, name = split(path)
     with os_errors(path):
-        bucket(place).blob(name).upload_from_string(data, retry=patient(1, 30), timeout=10)
+        bucket(place).blob(name).upload_from_string(data, retry=patient(1, 30, path), timeout=10)
 
 
 def split(path: str) -> tuple[str, str]:
@@ -150,15 +169,18 @@ def glob_regex(pattern: str) -> str:
 
 def _listed(pattern: str, bucket: str, **query: Any) -> list[File]:
     with explained(pattern):
-        blobs = list(_client(os.getpid()).list_blobs(bucket, **query))
+        retry = patient(1, READ_DEADLINE_S, pattern)
+        blobs = list(_client(os.getpid()).list_blobs(bucket, retry=retry, **query))
     return [File(f"gs://{bucket}/{blob.name}", blob.size) for blob in blobs if not blob.name.endswith("/")]
 
 
 @contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Says the errors that only the user can mend in their words."""
-    from google.api_core.exceptions import Forbidden, NotFound, Unauthorized
-    from google.auth.exceptions import DefaultCredentialsError
+    """Says the errors that only the user can mend in their words, and the others in one line."""
+    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Unauthorized
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+    from google.cloud.storage.exceptions import InvalidResponse
+    from requests import RequestException
 
     try:
         yield
@@ -170,6 +192,16 @@ def explained(path: str) -> Iterator[None]:
         raise UserError(f"{path} may not be read: {error.message}") from None
     except NotFound:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
+    except (GoogleAPIError, GoogleAuthError, InvalidResponse, RequestException) as error:
+        raise ProcessFailed(f"{path} could not be reached: {_cause(error)}") from None
+
+
+def _cause(error: Exception) -> str:
+    from google.api_core.exceptions import RetryError
+
+    if isinstance(error, RetryError):  # its own text says how long it tried, and then the last error
+        return f"{error.message}: {type(error.cause).__name__}: {error.cause}"
+    return f"{type(error).__name__}: {error}"
 
 
 @cache
@@ -192,7 +224,7 @@ def starts_anew(error: BaseException) -> bool:
 @contextmanager
 def os_errors(path: str) -> Iterator[None]:
     """The client's errors as a file system would raise them."""
-    from google.api_core.exceptions import GoogleAPIError, NotFound, RetryError
+    from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
     from google.cloud.storage.exceptions import DataCorruption
     from requests import RequestException
@@ -204,15 +236,28 @@ def os_errors(path: str) -> Iterator[None]:
     except DataCorruption:
         raise OSError(errno.EIO, "the bytes do not have the object's checksum", path) from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        cause = error.cause if isinstance(error, RetryError) else error
-        raise ConnectionError(f"{path}: {type(cause).__name__}: {cause}") from None
+        raise ConnectionError(f"{path} could not be reached: {_cause(error)}") from None
 
 
-def patient(first_pause_s: float, deadline_s: float) -> Any:
-    """The client's own way to try again, with this first pause and end."""
+def patient(first_pause_s: float, deadline_s: float, what: str) -> Callable[[Any], Any]:
+    """The client's own way to try again, with this first pause and end, and one warning when it takes long."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-    return DEFAULT_RETRY.with_delay(initial=first_pause_s).with_timeout(deadline_s)
+    retry = DEFAULT_RETRY.with_delay(initial=first_pause_s).with_timeout(deadline_s)
+
+    def trying(call: Callable[[], Any]) -> Callable[[], Any]:
+        began, said = time.monotonic(), False
+
+        def note(error: Exception) -> None:
+            nonlocal said
+            if not said and time.monotonic() - began > NOTICE_S:
+                said = True
+                text = f"warning: {what} cannot be reached ({error}); trying again for up to {deadline_s:.0f} s"
+                print(text, file=sys.stderr, flush=True)
+
+        return cast(Callable[[], Any], retry(call, on_error=note))
+
+    return trying
 
 
 def bucket(name: str) -> Any:

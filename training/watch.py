@@ -185,7 +185,7 @@ class Watch:
         return said[0] if said else {"kind": "preempted", "text": late}
 
     def _failure(self, child: Child) -> dict[str, Any]:
-        if child.ending and child.ending["kind"] == "user_error":
+        if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
         words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_words())
         head = f"rank {child.rank} of {self.world_size} on {self.host} {_how(child.status)}"

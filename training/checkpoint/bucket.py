@@ -29,8 +29,16 @@ class BucketStore:
         """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
         return self.folder.create(name, [memoryview(data)])
 
-    def read(self, name: str) -> bytes:
-        return self.folder.read(name)
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Bytes [start, stop) of the object; fewer where it ends before."""
+        return self.folder.read(name) if stop is None else self.folder.read_range(name, start, stop)
+
+    def size(self, name: str) -> int:
+        return self.folder.facts(name).bytes
+
+    def checksum(self, name: str) -> int:
+        """CRC-32C that the server computed from the bytes that it received."""
+        return self.folder.facts(name).crc32c
 
     def names(self) -> list[str]:
         return self.folder.names()

@@ -5,6 +5,11 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
+
+import google_crc32c
+
+_CHUNK = 1 << 20
 
 
 class DiskStore:
@@ -51,10 +56,28 @@ class DiskStore:
             self._sync_directory()
         return True
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Bytes [start, stop) of the file; fewer where it ends before."""
+        with self._open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(start)
+            return file.read(max(0, min(size, size if stop is None else stop) - start))
+
+    def size(self, name: str) -> int:
+        with self._open(name) as file:
+            return os.fstat(file.fileno()).st_size
+
+    def checksum(self, name: str) -> int:
+        """CRC-32C of the file's bytes."""
+        found = 0
+        with self._open(name) as file:
+            while chunk := file.read(_CHUNK):
+                found = google_crc32c.extend(found, chunk)
+        return found
+
+    def _open(self, name: str) -> BinaryIO:
         """Raises OSError also for a symbolic link, which could lead out of the folder."""
-        with open(os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return file.read()
+        return open(os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)
 
     def names(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):

@@ -4,24 +4,18 @@ Legend: a tensor of shape (n, ...) is cut along its first dimension as `torch.ch
 holds all of it (DDP) or only that chunk (FSDP2), so that any number of ranks can load what any other saved.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_safetensors
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from training.checkpoint.manifest import Manifest, Piece, Stored, require_unique_keys
+from training.checkpoint.manifest import Piece, Stored
+from training.checkpoint.saved import Saved, Target
+from training.checkpoint.scalars import is_json, require_plausible
 from training.errors import UserError
-
-_DTYPES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
-}  # fmt: skip
 
 
 def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -39,7 +33,7 @@ def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
 
 def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     """What the optimizer keeps besides tensors: JSON values only, never pickled."""
-    groups = [{k: v for k, v in group.items() if k != "params" and _is_json(v)} for group in optimizer.param_groups]
+    groups = [{k: v for k, v in group.items() if k != "params" and is_json(v)} for group in optimizer.param_groups]
     states = {
         name: {key: value for key, value in state.items() if not isinstance(value, Tensor)}
         for name, state in _states(model, optimizer).items()
@@ -47,29 +41,93 @@ def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     return {"groups": groups, "states": {name: state for name, state in states.items() if state}}
 
 
-def restore(model: nn.Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> None:
-    """Puts saved values into a model and optimizer of the same structure."""
-    take(model, _below("model/", tensors))
+def steady(model: nn.Module, optimizer: Optimizer) -> set[str]:
+    """Names of the tensors that change in the optimizer's step only: its own, and the weights that it updates."""
+    updated = {name for parameter, name in _names(model).items() if parameter in optimizer.state}
+    return {f"model/{name}" for name in updated} | {n for n in tensors_of(model, optimizer) if n[:10] == "optimizer/"}
+
+
+def restore(model: nn.Module, optimizer: Optimizer, saved: Saved) -> None:
+    """Reads what this rank needs of a checkpoint into a model and optimizer of the same structure.
+
+    Raises:
+        Damaged: what is stored is not what was written.
+        UserError: the checkpoint does not fit, or makes no sense.
+    """
+    _require_fitting(model, saved)
+    current = model.state_dict()
+    saved.fill(_target(f"model/{name}", tensor) for name, tensor in current.items())
+    model.load_state_dict(current)  # for a module whose state is not its own tensors; else a copy onto itself
     names = _names(model)
     numbered = optimizer.state_dict()
-    order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-    parameters = dict(model.named_parameters())
-    states = {number: _state(name, parameters[name], tensors, scalars) for number, name in enumerate(order)}
-    numbered["state"] = {number: state for number, state in states.items() if state}
-    for group, saved in zip(numbered["param_groups"], scalars["groups"], strict=True):
-        group.update({key: _like(group.get(key), value) for key, value in saved.items()})
+    order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    states = _states_like(saved, {names[parameter]: parameter for parameter in order})
+    try:
+        require_plausible(saved.manifest.scalars, numbered["param_groups"], states)
+    except ValueError as error:
+        raise saved.refusal(str(error)) from None
+    saved.fill(_target(f"optimizer/{n}/{key}", t) for n, state in states.items() for key, t in state.items())
+    for name, values in saved.manifest.scalars["states"].items():
+        states[name] |= values
+    for group, values in zip(numbered["param_groups"], saved.manifest.scalars["groups"], strict=True):
+        group.update({key: _like(group[key], value) for key, value in values.items()})
+    numbered["state"] = {n: states[names[p]] for n, p in enumerate(order) if states[names[p]]}
     optimizer.load_state_dict(numbered)
+
+
+def _require_fitting(model: nn.Module, saved: Saved) -> None:
+    """Raises UserError unless the checkpoint has the model's tensors, and no others."""
+    there = {name.removeprefix("model/"): t.shape for name, t in saved.manifest.tensors.items() if name[:6] == "model/"}
+    here = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    other = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
+    if other:
+        shown = ", ".join(f"{name}: {there.get(name)} -> {here.get(name)}" for name in other[:5])
+        raise UserError(
+            f"checkpoint {saved.manifest.name} is of another model (checkpoint -> now): {shown}"
+            + (f" and {len(other) - 5} more" if len(other) > 5 else "")
+            + ". Take the task as it was, give another checkpoint folder, or start anew with resume=never."
+        )
+
+
+def _states_like(saved: Saved, parameters: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """The optimizer's state of each parameter, empty if it has none; the tensors' bytes are to come."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in parameters}
+    for whole_name in saved.manifest.tensors:
+        kind, _, rest = whole_name.partition("/")
+        name, _, key = rest.rpartition("/")
+        if kind == "optimizer" and name not in parameters:
+            raise saved.refusal(f"{whole_name} belongs to no parameter")
+        if kind == "optimizer":
+            found[name][key] = _state_like(saved, whole_name, parameters[name].detach())
+    return found
+
+
+def _state_like(saved: Saved, name: str, parameter: Tensor) -> Tensor:
+    """Cut and placed as the parameter is, if it has the same shape."""
+    if saved.manifest.tensors[name].shape != tuple(parameter.shape):
+        return saved.empty(name)
+    if not isinstance(parameter, DTensor):
+        return torch.empty_like(parameter, dtype=saved.dtype(name))
+    return DTensor.from_local(
+        torch.empty_like(parameter.to_local(), dtype=saved.dtype(name)), parameter.device_mesh, parameter.placements,
+        run_check=False, shape=parameter.shape, stride=parameter.stride(),
+    )  # fmt: skip
+
+
+def _target(name: str, tensor: Tensor) -> Target:
+    """The rows that this rank holds of a tensor."""
+    tensor = tensor.detach()
+    if not isinstance(tensor, DTensor):
+        return Target(name, tensor)
+    own = _stored(tuple(tensor.shape), tensor.device_mesh.size()).pieces
+    first = next((piece.start for piece in own if piece.part == tensor.device_mesh.get_local_rank()), 0)
+    return Target(name, tensor.to_local(), first)
 
 
 def take(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Puts whole tensors into a model, sharded or not."""
     current = model.state_dict()
     model.load_state_dict({name: _placed(value, current[name]) for name, value in weights.items()})
-
-
-def _state(name: str, parameter: Tensor, tensors: Mapping[str, Tensor], scalars: Mapping[str, Any]) -> dict[str, Any]:
-    found = _below(f"optimizer/{name}/", tensors)
-    return {key: _placed(value, parameter) for key, value in found.items()} | scalars["states"].get(name, {})
 
 
 def _placed(whole: Tensor, like: Tensor) -> Tensor:
@@ -80,20 +138,8 @@ def _placed(whole: Tensor, like: Tensor) -> Tensor:
     return whole.clone()
 
 
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-
 def _like(current: Any, saved: Any) -> Any:
     return tuple(saved) if isinstance(current, tuple) else saved
-
-
-def _is_json(value: Any) -> bool:
-    return (
-        value is None
-        or isinstance(value, bool | int | float | str)
-        or (isinstance(value, list | tuple) and all(map(_is_json, value)))
-    )
 
 
 def _names(model: nn.Module) -> dict[Tensor, str]:
@@ -135,55 +181,3 @@ def _rows(tensor: Tensor, piece: Piece) -> Tensor:
     if isinstance(tensor, DTensor):
         return tensor.to_local()
     return tensor[piece.start : piece.stop] if tensor.ndim else tensor
-
-
-def encode(tensors: Mapping[str, Tensor]) -> list[memoryview]:
-    """The safetensors file of these CPU tensors, as buffers: nothing is copied.
-
-    Format: https://huggingface.co/docs/safetensors/index#format
-    """
-    header, offset = {}, 0
-    # Widest types first, so that every tensor is aligned; then by name, so that equal states are equal files.
-    ordered = dict(sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])))
-    for name, tensor in ordered.items():
-        end = offset + tensor.nbytes
-        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return [memoryview(len(text).to_bytes(8, "little") + text), *map(_buffer, ordered.values())]
-
-
-def _buffer(tensor: Tensor) -> memoryview:
-    array: Any = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
-    return memoryview(array)
-
-
-def decode(manifest: Manifest, read: Callable[[int], bytes]) -> dict[str, Tensor]:
-    """The whole tensors of a checkpoint; `read` gives a part's bytes by number.
-
-    Raises:
-        UserError: the parts are intact, but do not hold what the manifest says: someone else has made them.
-    """
-    try:
-        parts = [_tensors(read(number)) for number in range(len(manifest.parts))]
-        return {name: _joined(name, place, parts) for name, place in manifest.tensors.items()}
-    except (SafetensorError, LookupError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"checkpoint {manifest.name} does not hold what its manifest says ({type(error).__name__}: {error}): "
-            "this program has not written it. Delete it to go on from the one before."
-        ) from None
-
-
-def _tensors(part: bytes) -> dict[str, Tensor]:
-    found = load_safetensors(part)
-    require_unique_keys(part[8 : 8 + int.from_bytes(part[:8], "little")])
-    return found
-
-
-def _joined(name: str, place: Stored, parts: list[dict[str, Tensor]]) -> Tensor:
-    pieces = [parts[piece.part][name] for piece in place.pieces]
-    joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-    if tuple(joined.shape) != place.shape:
-        raise ValueError(f"{name} is of shape {tuple(joined.shape)}, not {place.shape}")
-    return joined

@@ -1,24 +1,21 @@
-"""Saves checkpoints in the background: the loop stalls for a copy in memory, a thread does the rest."""
+"""Saves checkpoints in the background: a thread copies, writes and commits while training goes on."""
 
 import json
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import timedelta
 from typing import Any
 
-import google_crc32c
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from training.checkpoint import recovery
 from training.checkpoint.manifest import Manifest, Part, Stored, part_name
-from training.checkpoint.state import encode
+from training.checkpoint.part import Checksums, encode
+from training.checkpoint.snapshot import Snapshot
 from training.checkpoint.store import Store
-
-_CHUNK = 1 << 20
 
 
 class Writer:
@@ -26,15 +23,18 @@ class Writer:
 
     Args:
         token: Names this attempt's parts; the same on every rank, different at every start.
+        job: What started this attempt, as `Manifest.job`.
     """
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, token: str,
-                 settings: dict[str, Any], keep: int, patience_s: float):  # fmt: skip
+                 settings: dict[str, Any], keep: int, patience_s: float, job: str = ""):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.token = rank, world_size, run, token
-        self.settings, self.keep, self.patience_s = settings, keep, patience_s
+        self.settings, self.keep, self.patience_s, self.job = settings, keep, patience_s, job
         self.thread: threading.Thread | None = None
-        self.copies: dict[str, Tensor] = {}
+        self.snapshot = Snapshot()
+        #: Whether to copy all at once, since a task was seen to change what should be steady.
+        self.at_once = False
         self.failing_since: float | None = None
         self.error: BaseException | None = None
         #: Step of the newest checkpoint that this attempt committed and read back.
@@ -45,37 +45,34 @@ class Writer:
         return self.thread is not None and self.thread.is_alive()
 
     def save(self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
-             history: dict[str, Any]) -> None:  # fmt: skip
-        """Copies this rank's share and returns; waits first if the checkpoint before is still being written."""
+             history: dict[str, Any], steady: Set[str] = frozenset()) -> None:  # fmt: skip
+        """Begins to save this rank's share; waits first if the checkpoint before is still being written.
+
+        Args:
+            steady: Names of the share that nothing changes until `settle` has returned; the others are copied here.
+        """
         self.wait()
-        self._copy(share)
+        self.snapshot.begin(share, frozenset() if self.at_once else steady)
         work = (step, dict(layout), scalars, history)
         self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
         self.thread.start()
 
+    def settle(self) -> None:
+        """Call it before the steady tensors change: waits until they are copied."""
+        self.snapshot.settle()
+        self.at_once = self.at_once or bool(self.snapshot.torn)
+
     def wait(self) -> None:
         """Blocks until nothing is being written. Raises what went wrong for longer than the patience."""
+        self.settle()
         if self.thread:
             self.thread.join()
         if self.error:
             raise self.error
 
-    def _copy(self, share: Mapping[str, Tensor]) -> None:
-        """Into buffers that are kept: a fresh page costs more than the copy."""
-        for name, tensor in share.items():
-            held = self.copies.get(name)
-            if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
-                held = self.copies[name] = torch.empty(
-                    tensor.shape, dtype=tensor.dtype, pin_memory=tensor.device.type == "cuda"
-                )
-            held.copy_(tensor, non_blocking=True)
-        for name in self.copies.keys() - share.keys():
-            del self.copies[name]
-        if torch.cuda.is_initialized():
-            torch.cuda.current_stream().synchronize()
-
     def _guarded(self, step: int, *work: Any) -> None:
         try:
+            self.snapshot.complete()
             self._publish(step, self._write_part(step))
             if self.rank == 0:
                 self._commit(step, *work)
@@ -85,23 +82,14 @@ class Writer:
     def _write_part(self, step: int) -> dict[str, Any]:
         """This rank's part, or why it could not be written."""
         name = part_name(self.run, step, self.token, self.rank)
-        checksum, size = google_crc32c.Checksum(), 0
-        buffers = encode(self.copies)
-
-        def chunks() -> Any:
-            nonlocal size
-            for buffer in buffers:
-                for start in range(0, len(buffer), _CHUNK):
-                    piece = buffer[start : start + _CHUNK]
-                    checksum.update(bytes(piece))
-                    size += len(piece)
-                    yield piece
-
+        sums = Checksums()
         try:
-            self.store.write(name, chunks())
+            self.store.write(name, sums.pieces(encode(self.snapshot.copies)))
+            self.snapshot.require_whole()
         except OSError as error:
             return {"error": f"{name}: {error}"}
-        return {"name": name, "bytes": size, "crc32c": int.from_bytes(checksum.digest(), "big")}
+        blocks = sums.blocks if len(sums.blocks) > 1 else []
+        return {"name": name, "bytes": sums.size, "crc32c": sums.crc32c, "blocks": blocks}
 
     def _publish(self, step: int, part: dict[str, Any]) -> None:
         self.rendezvous.set(self._key(step, self.rank), json.dumps(part))
@@ -122,12 +110,12 @@ class Writer:
         return f"checkpoint/{self.token}/{step}/{rank}"
 
     def _commit(self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any]) -> None:
-        manifest = Manifest(run=self.run, step=step, settings=self.settings, parts=self._collect(step),
+        manifest = Manifest(run=self.run, step=step, job=self.job, settings=self.settings, parts=self._collect(step),
                             tensors=layout, scalars=scalars, history=history)  # fmt: skip
         if not self.store.commit(manifest.name, manifest.encode()):
             for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand
                 self.store.delete(part.name)
-        recovery.verify(self.store, recovery.read_manifest(self.store, manifest.name))
+        recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
         self.durable_step, self.failing_since = step, None
         recovery.retire(self.store, self.run, self.keep)
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from training import strict
 from training.errors import UserError
 
 FILE_NAME = "manifest.json"
@@ -94,7 +95,7 @@ def load(directory: str | Path) -> Manifest:
     """Reads the manifest of a prepared dataset."""
     path = Path(directory) / FILE_NAME
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return strict.parse(Manifest, path.read_bytes())
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished, prepared dataset.") from None
     except ValueError as error:

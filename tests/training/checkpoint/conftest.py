@@ -11,6 +11,7 @@ from torch import nn
 
 from training.checkpoint import recovery, state
 from training.checkpoint.disk import DiskStore
+from training.checkpoint.saved import Saved
 from training.checkpoint.writer import Writer
 
 
@@ -51,20 +52,32 @@ class Subject:
         return {name: tensor.clone() for name, tensor in state.tensors_of(self.model, self.optimizer).items()}
 
     def save(self, step: int) -> None:
+        self.begin(step)
+        self.finish()
+
+    def begin(self, step: int) -> None:
         whole = state.tensors_of(self.model, self.optimizer)
         layout = state.stored(whole, self.world_size)
         for writer in self.writers:
             share = state.share(whole, layout, writer.rank)
-            writer.save(step, share, layout, state.scalars_of(self.model, self.optimizer), {"step": step})
+            scalars, steady = (f(self.model, self.optimizer) for f in (state.scalars_of, state.steady))
+            writer.save(step, share, layout, scalars, {"step": step}, steady)
+
+    def finish(self) -> None:
+        self.settle()  # all of them first, as ranks of their own would
         for writer in self.writers:
             writer.wait()
+
+    def settle(self) -> None:
+        for writer in self.writers:
+            writer.settle()
 
     def load(self, said: list[str] | None = None) -> Any:
         """(step, tensors) of the newest good checkpoint."""
         found = recovery.newest(self.store, 0, (said if said is not None else []).append)
         if found is None:
             return None
-        return found.step, state.decode(found, lambda part: recovery.read_part(self.store, found, part))
+        return found.step, Saved(self.store, found).tensors()
 
 
 @pytest.fixture

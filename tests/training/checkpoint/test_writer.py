@@ -28,16 +28,17 @@ def test_what_was_saved_comes_back_bit_for_bit(subject):
 
 
 def test_the_copy_is_of_the_moment_of_saving(subject):
-    """Training goes on while the thread writes."""
+    """Training goes on while the thread writes: the next forward pass at once, the next change when it has settled."""
     subject.train()
     saved = subject.tensors()
     subject.store.write = slowly(subject.store.write)
-    whole_save(subject, 1)
+    subject.begin(1)
+    subject.model(torch.randn(4, 5).double())  # moves batch norm's statistics
+    subject.settle()
     with torch.no_grad():
         for parameter in subject.model.parameters():
             parameter.zero_()
-    for writer in subject.writers:
-        writer.wait()
+    subject.finish()
     assert equal(subject.load()[1], saved)
 
 
@@ -49,14 +50,19 @@ def slowly(write):
     return slow
 
 
-def whole_save(subject, step):
-    """As `subject.save`, without waiting."""
-    waits = [writer.wait for writer in subject.writers]
-    for writer in subject.writers:
-        writer.wait = lambda: None
-    subject.save(step)
-    for writer, wait in zip(subject.writers, waits, strict=True):
-        writer.wait = wait
+def test_a_task_that_writes_to_its_weights_elsewhere_loses_one_checkpoint_and_no_more(subject, capfd):
+    subject.train()
+    for step in (1, 2):
+        saved = subject.tensors()
+        subject.begin(step)
+        with torch.no_grad():
+            subject.model[0].weight.add_(1)
+        subject.finish()
+        assert bool(recovery.committed(subject.store, 0)) == (step == 2)
+    assert equal(subject.load()[1], saved)
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert warning.startswith("warning: checkpoint of step 1 was not saved: ")
+    assert "model/0.weight was changed outside the optimizer's step" in warning
 
 
 def test_the_newest_three_stay(subject):

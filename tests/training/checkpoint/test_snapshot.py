@@ -1,0 +1,93 @@
+"""The copy that is made while training goes on."""
+
+import threading
+
+import pytest
+import torch
+
+from training.checkpoint import state
+from training.checkpoint.snapshot import Snapshot
+
+
+class Slow(Snapshot):
+    """Copies when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.go = threading.Event()
+
+    def complete(self):
+        self.go.wait(10)
+        super().complete()
+
+
+@pytest.fixture
+def snapshot():
+    return Slow()
+
+
+def start(snapshot):
+    thread = threading.Thread(target=snapshot.complete)
+    thread.start()
+    return thread
+
+
+def test_what_may_change_is_copied_at_once_and_the_rest_in_the_background(snapshot):
+    buffer, weight = torch.ones(3), torch.ones(4)
+    snapshot.begin({"buffer": buffer, "weight": weight}, {"weight"})
+    buffer.zero_()  # as batch norm in the next forward pass
+    thread = start(snapshot)
+    assert "weight" not in snapshot.copies
+    snapshot.go.set()
+    snapshot.settle()
+    weight.zero_()  # as the optimizer's next step
+    thread.join()
+    snapshot.require_whole()
+    assert snapshot.copies["buffer"].tolist() == [1] * 3 and snapshot.copies["weight"].tolist() == [1] * 4
+
+
+def test_training_waits_with_its_next_change_until_the_copy_is_made(snapshot):
+    snapshot.begin({"weight": torch.ones(4)}, {"weight"})
+    start(snapshot)
+    settled = threading.Thread(target=snapshot.settle)
+    settled.start()
+    settled.join(0.2)
+    assert settled.is_alive()
+    snapshot.go.set()
+    settled.join(5)
+    assert not settled.is_alive()
+
+
+def test_a_weight_that_changes_meanwhile_spoils_the_copy(snapshot):
+    weight = torch.ones(4)
+    snapshot.begin({"layer": weight[:2].detach()}, {"layer"})
+    weight.clamp_(0, 0.5)  # a task that writes to its weights in the forward pass
+    snapshot.go.set()
+    thread = start(snapshot)
+    snapshot.settle()
+    with pytest.raises(OSError, match="layer was changed outside the optimizer's step"):
+        snapshot.require_whole()
+    thread.join()
+
+
+def test_buffers_are_kept_from_save_to_save_unless_the_shape_changes(snapshot):
+    snapshot.go.set()
+    places = []
+    for size in (4, 4, 5):
+        snapshot.begin({"weight": torch.ones(size)}, {"weight"})
+        snapshot.complete()
+        snapshot.settle()
+        places.append(snapshot.copies["weight"].data_ptr())
+    assert places[0] == places[1] != places[2]
+    snapshot.begin({"other": torch.ones(1)}, frozenset())
+    assert snapshot.copies.keys() == {"other"}
+
+
+def test_weights_and_optimizer_state_are_steady_and_running_statistics_are_not(subject):
+    subject.train()
+    steady = state.steady(subject.model, subject.optimizer)
+    moving = state.tensors_of(subject.model, subject.optimizer).keys() - steady
+    assert moving == {"model/1.running_mean", "model/1.running_var", "model/1.num_batches_tracked"}
+    subject.model[0].weight.requires_grad_(False)
+    frozen = torch.optim.AdamW(p for p in subject.model.parameters() if p.requires_grad)
+    assert "model/0.weight" not in state.steady(subject.model, frozen)

@@ -1,0 +1,90 @@
+"""A copy in host memory of what a rank saves, made while training computes the gradients of the next step.
+
+Weights and optimizer state change in one place, the optimizer's step, so a thread can copy them until the next one
+begins. Whatever else is saved, such as the running statistics of batch norm, is copied at once. A weight that changes
+all the same, because a task writes to it elsewhere, is noticed by its version counter:
+https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.checkpoint.part import as_bytes
+
+
+class Snapshot:
+    """Two threads share it: training calls `begin` and `settle`, the thread that saves calls `complete`."""
+
+    def __init__(self) -> None:
+        #: Kept from save to save: a fresh page costs more than the copy.
+        self.copies: dict[str, Tensor] = {}
+        self.rest: dict[str, tuple[Tensor, int]] = {}
+        """What is still to be copied, and its version when it was handed over."""
+        self.pending = False
+        self.torn = ""
+        """A tensor that was changed before it was copied."""
+        self.copied, self.settled = threading.Event(), threading.Event()
+        self.stream: Any = None
+        self.began: Any = None
+        self.done: Any = None
+
+    def begin(self, share: Mapping[str, Tensor], steady: Set[str]) -> None:
+        """Copies what may change at any time. The `steady` ones must stay as they are until `settle` returns."""
+        for name in self.copies.keys() - share.keys():
+            del self.copies[name]
+        self._copy((name, tensor) for name, tensor in share.items() if name not in steady)
+        self.rest = {name: (tensor, tensor._version) for name, tensor in share.items() if name in steady}
+        self.torn, self.pending = "", True
+        self.copied.clear()
+        self.settled.clear()
+        device = next((tensor.device for tensor in share.values() if tensor.is_cuda), None)
+        if device is not None:
+            self.stream = self.stream or torch.cuda.Stream(device)
+            self.began, self.done = torch.cuda.Event(), torch.cuda.Event()
+            self.began.record()
+
+    def complete(self) -> None:
+        """Copies the rest."""
+        try:
+            if self.stream is None:
+                self._copy((name, tensor) for name, (tensor, _) in self.rest.items())
+                return
+            with torch.cuda.stream(self.stream):
+                self.stream.wait_event(self.began)
+                self._copy((name, tensor) for name, (tensor, _) in self.rest.items())
+                self.done.record()
+        finally:
+            self.copied.set()
+        self.done.synchronize()
+
+    def settle(self) -> None:
+        """Returns when the steady tensors may change; on a GPU, when whatever is queued next may change them."""
+        if not self.pending:
+            return
+        self.copied.wait()
+        if self.stream is not None:
+            torch.cuda.current_stream().wait_event(self.done)
+        self.torn = next((name for name, (tensor, was) in self.rest.items() if tensor._version != was), "")
+        self.rest, self.pending = {}, False
+        self.settled.set()
+
+    def require_whole(self) -> None:
+        """Waits until training has settled. Raises OSError if a tensor was changed while it was copied."""
+        self.settled.wait()
+        if self.torn:
+            raise OSError(f"{self.torn} was changed outside the optimizer's step, while it was copied")
+
+    def _copy(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
+        for name, tensor in tensors:
+            held = self.copies.get(name)
+            if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
+                held = self.copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+            if tensor.is_cuda:
+                held.copy_(tensor, non_blocking=True)
+            else:  # one thread, without the interpreter's lock: the cores belong to training
+                np.copyto(as_bytes(held), as_bytes(tensor))
