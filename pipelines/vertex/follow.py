@@ -4,6 +4,7 @@ Nothing is remembered but the run's name: killed and started again, it goes on w
 or pressing Ctrl-C changes nothing about the run.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,7 +12,6 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.spinner import Spinner
 from rich.text import Text
 
 from pipelines.settings import Settings
@@ -27,6 +27,7 @@ EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}
 TIMED_OUT, DETACHED = 124, 130
 #: Seconds between two looks: after a change, and the longest; and after how long a log gets a line anyway.
 FIRST_S, LONGEST_S, SILENCE_S = 3.0, 30.0, 600.0
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,6 @@ class View:
         self.seen: dict[str, str] = {}
         self.spoke = clock.now()
         self.is_live = console.is_terminal and not console.is_dumb_terminal
-        self.spinner = Spinner("dots")
         self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "View":
@@ -135,13 +135,15 @@ class View:
             return Text.assemble("looking for the run", (f"  {self.patience.note}", "yellow"))
         now = self.clock.now()
         head = run_view.headline(self.run, self.rows, now)
-        table = run_view.table(self.run, self.rows, now, room=max(3, self.console.height - 6))
+        size = self.console.size
+        table = run_view.table(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
         foot = (
             Text(self.patience.note, "yellow") if self.patience.note else Text("Ctrl-C leaves; the run goes on", "dim")
         )
-        head.no_wrap, foot.no_wrap, head.overflow, foot.overflow = True, True, "ellipsis", "ellipsis"
-        self.spinner.update(text=head)
-        return Group(self.spinner, table, foot)
+        head = Text(_FRAMES[int(8 * time.monotonic()) % len(_FRAMES)] + " ").append_text(head)
+        for text in (head, foot):
+            text.truncate(size.width - 1, overflow="ellipsis")
+        return Group(head, table, foot)
 
     def _tell(self, run: Run, changed: list[str]) -> None:
         now = self.clock.now()
@@ -155,7 +157,7 @@ class View:
 def _conclude(settings: Settings, view: View, console: Console) -> None:
     run, now = view.run, view.clock.now()
     assert run
-    console.print(run_view.table(run, view.rows, now))
+    console.print(run_view.table(run, view.rows, now, width=console.width))
     run_view.write(console, run_view.headline(run, view.rows, now))
     if run.state != "succeeded":
         run_view.write(console, run_view.failures(run, settings))

@@ -42,7 +42,7 @@ class Patience:
                     raise
                 if since is None:
                     since = self.clock.now()
-                    self.tell(f"{_reason(error)}; trying again until Google answers (the run goes on)")
+                    self.tell(f"{_reason(error)}; trying again")
                 self.note = f"{_reason(error)} for {took(self._since(since))}; next try in {wait:.0f}s"
                 self.until()
                 self.clock.pause(wait)

@@ -21,6 +21,8 @@ COLOURS = {
     "running": "cyan", "paused": "yellow",
 }  # fmt: skip
 _COLUMNS = (("step", "left"), ("state", "left"), ("took", "right"), ("machine", "left"), ("cost", "right"))
+#: Where the two columns stand that can be cut; characters that a machine keeps; characters between columns.
+_NAME, _MACHINE, _LEAST, _GAP = 1, 4, 14, 2
 #: Steps in the order in which a full screen keeps them.
 _INTEREST = ("failed", "running", "cancelling", "cancelled", "pending", "succeeded", "cached", "waiting")
 #: Failed steps that are told in full, and lines of the error of one.
@@ -41,15 +43,18 @@ def state(word: str) -> Text:
     return Text(word, COLOURS.get(word, "dim" if word in ("waiting", "not run", "not triggered") else ""))
 
 
-def table(run: Run, rows: Rows, now: datetime, *, room: int = 0) -> RenderableType:
-    """The steps; with `room`, no more of them than that, the others counted in a last line."""
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    drawn.add_column("", width=1)
-    for title, justify in _COLUMNS:
-        drawn.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+def table(run: Run, rows: Rows, now: datetime, *, width: int, room: int = 0) -> RenderableType:
+    """The steps on lines of at most `width`; with `room`, no more lines than that, the other steps counted in the last.
+
+    Where it is narrow, a name loses its beginning and a machine its end.
+    """
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     shown = _chosen(run.steps, room)
-    for step in shown:
-        drawn.add_row(*_cells(step, rows, now))
+    lines = _fitting([_cells(step, rows, now) for step in shown], width)
+    for title, justify in (("", "left"), *_COLUMNS):
+        drawn.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for line in lines:
+        drawn.add_row(*line)
     left = [step.state for step in run.steps if step not in shown]
     counted = ", ".join(f"{left.count(word)} {word}" for word in dict.fromkeys(left))
     return Group(drawn, Text(f"and {counted}", "dim")) if left else drawn
@@ -90,6 +95,20 @@ def _chosen(steps: Sequence[Step], room: int) -> list[Step]:
     rank = {word: number for number, word in enumerate(_INTEREST)}
     kept = sorted(range(len(steps)), key=lambda index: (rank.get(steps[index].state, len(rank)), index))[: room - 1]
     return [steps[index] for index in sorted(kept)]
+
+
+def _fitting(lines: list[list[Text]], width: int) -> list[list[Text]]:
+    """Cuts names and machines, so that the lines are no wider; the other columns stay whole."""
+    titles = ["", *(title for title, _ in _COLUMNS)]
+    widths = [max([len(title), *(line[at].cell_len for line in lines)]) for at, title in enumerate(titles)]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
+    machine = max(widths[_MACHINE] - max(excess, 0), min(widths[_MACHINE], _LEAST))
+    name = max(widths[_NAME] - max(excess - widths[_MACHINE] + machine, 0), 1)
+    for line in lines:
+        line[_MACHINE].truncate(machine, overflow="ellipsis")
+        if line[_NAME].cell_len > name:
+            line[_NAME] = Text(f"…{line[_NAME].plain[1 - name :] if name > 1 else ''}")
+    return lines
 
 
 def _cells(step: Step, rows: Rows, now: datetime) -> list[Text]:

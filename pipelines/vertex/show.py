@@ -25,7 +25,7 @@ def page(console: Console, settings: Settings, run: Run, rows: Rows, now: dateti
     for label, text in _facts(settings, run):
         run_view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
-    console.print(run_view.table(run, rows, now))
+    console.print(run_view.table(run, rows, now, width=console.width))
     if run.state == "failed" or run.error:
         console.print()
         run_view.write(console, run_view.failures(run, settings))
