@@ -95,10 +95,13 @@ def verified(name: str, digest: str, content: bytes) -> dict[str, Any]:
             "with it. Run the command again; if that does not help, upload the pipeline again."
         )
     spec = parsed(name, content)
-    named = spec.get("pipelineInfo", {}).get("name") if isinstance(spec, dict) else None
+    try:
+        named = spec["pipelineInfo"]["name"]
+    except (TypeError, LookupError):
+        named = None
     if named != name:
         raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {named!r}.")
-    return spec
+    return dict(spec)
 
 
 def parsed(name: str, content: bytes) -> Any:
