@@ -15,8 +15,8 @@ from pipelines.errors import nearest
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
 APIS = (
-    "aiplatform", "artifactregistry", "cloudbilling", "cloudkms", "cloudquotas", "cloudresourcemanager", "compute",
-    "iam", "kfp_registry", "logging", "serviceusage", "storage",
+    "aiplatform", "artifactregistry", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas", "cloudresourcemanager",
+    "compute", "iam", "kfp_registry", "logging", "serviceusage", "storage",
 )  # fmt: skip
 MAX_LABELS = 64
 

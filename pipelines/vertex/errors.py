@@ -18,6 +18,7 @@ _ROLES = {
     "artifactregistry.tags.update": "roles/artifactregistry.writer",
     "artifactregistry.tags.delete": "roles/artifactregistry.repoAdmin",
     "artifactregistry.versions.delete": "roles/artifactregistry.repoAdmin",
+    "cloudbuild.": "roles/cloudbuild.builds.editor",
     "cloudkms.": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
     "cloudquotas.": "roles/cloudquotas.viewer",
     "compute.": "roles/compute.viewer",
@@ -111,7 +112,10 @@ def _permission(message: str, details: Any, settings: Settings) -> str:
     )
     if not named:
         return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
-    role = _ROLES[max((prefix for prefix in _ROLES if named.startswith(prefix)), key=len)]
+    prefix = max((prefix for prefix in _ROLES if named.startswith(prefix)), key=len, default=None)
+    if prefix is None:
+        return f"{named} is missing. The roles that hold it: https://cloud.google.com/iam/docs/roles-permissions"
+    role = _ROLES[prefix]
     target = f" on {settings.service_account}" if named.startswith("iam.serviceAccounts") else ""
     return f"{named} is missing: the role {role}{target} holds it."
 

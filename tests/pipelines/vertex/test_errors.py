@@ -36,6 +36,11 @@ def test_the_permission_in_the_details_counts_more_than_the_text(cloud: Cloud, s
     assert "roles/iam.serviceAccountUser on runner@p.iam.gserviceaccount.com" in message
 
 
+def test_a_permission_that_nobody_here_knows_is_named_all_the_same(cloud: Cloud, settings: Settings) -> None:
+    told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "bigquery.jobs.create"})
+    assert "bigquery.jobs.create is missing. The roles that hold it: https://" in answer(cloud, settings, told)
+
+
 def test_an_api_that_is_off_comes_with_the_command_that_enables_it(cloud: Cloud, settings: Settings) -> None:
     told = status(403, "x", reason="SERVICE_DISABLED", metadata={"service": "aiplatform.googleapis.com"})
     message = answer(cloud, settings, told)
