@@ -14,3 +14,5 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)
         yield cloud
+        if cloud.crashed:
+            raise cloud.crashed

@@ -96,6 +96,15 @@ class ServiceAccounts:
         return self.cloud.policies.test(call)
 
 
+class AllowedLocations:
+    """google-auth asks, before each first request of a service account, from where requests may come."""
+
+    prefix = "iamcredentials.projects.serviceAccounts"
+
+    def getAllowedLocations(self, call: Call) -> dict[str, Any]:
+        return {"locations": [], "encodedLocations": "0x0"}
+
+
 class CryptoKeys:
     prefix = "cloudkms.projects.locations.keyRings.cryptoKeys"
 

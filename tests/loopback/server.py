@@ -14,10 +14,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from .tunnel import Tunnel
+
 
 @dataclass
 class Request:
     api: str
+    #: The name that a proxied client asked for; else empty.
+    host: str
     http_method: str
     #: As it was sent, and without the query.
     target: str
@@ -42,10 +46,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, api: str, handle: Callable[[Request], Answer]):
+    def __init__(self, api: str, handle: Callable[[Request], Answer], tunnel: Tunnel):
         super().__init__(("127.0.0.1", 0), Handler)
         self.api = api
         self.handle = handle
+        self.tunnel = tunnel
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.timeout = 0
         self.connections: set[socket.socket] = set()
@@ -73,12 +78,36 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
     server: Server
+    #: Set once the connection is a tunnel to a host of Google.
+    api = host = ""
+
+    def do_CONNECT(self) -> None:
+        """What follows on this connection is meant for another host, over TLS."""
+        host = self.path.partition(":")[0]
+        api = self.server.tunnel.api_of(host)
+        if self.server.api != "tunnel" or api is None:
+            return self.send_error(403, "the loopback cloud reaches nothing but itself")
+        self.send_response_only(200, "Connection established")
+        self.end_headers()
+        self.wfile.flush()
+        self.connection = self.server.tunnel.secured(self.connection)
+        self.server.connections.add(self.connection)
+        self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb")
+        self.api, self.host = api, host
+
+    def finish(self) -> None:
+        for each in (self.wfile, self.rfile, self.connection if self.api else None):
+            with contextlib.suppress(OSError, ValueError):  # the client has gone
+                each and each.close()
+        self.server.connections.discard(self.connection)
 
     def handle_any(self) -> None:
         url = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = parse_qs(url.query, keep_blank_values=True)
-        request = Request(self.server.api, self.command, self.path, url.path, query, headers, self.read_body())
+        request = Request(
+            self.api or self.server.api, self.host, self.command, self.path, url.path, query, headers, self.read_body()
+        )
         answer = self.server.handle(request)
         if answer.body is None:
             return self.reset()
@@ -115,10 +144,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Servers:
-    """A server for each API."""
+    """A server for each API, and one that is a proxy to them all."""
 
-    def __init__(self, apis: list[str], handle: Callable[[Request], Answer]):
-        self.by_api = {api: Server(api, handle) for api in apis}
+    def __init__(self, apis: list[str], handle: Callable[[Request], Answer], tunnel: Tunnel):
+        self.by_api = {api: Server(api, handle, tunnel) for api in [*apis, "tunnel"]}
         self._wake, self._woken = os.pipe()[::-1]
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -133,6 +162,9 @@ class Servers:
                     if key.data is None:
                         return
                     key.data.handle_request()
+
+    def url(self, api: str) -> str:
+        return self.by_api[api].url
 
     def close(self) -> None:
         os.write(self._wake, b".")

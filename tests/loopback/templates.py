@@ -35,9 +35,10 @@ class Templates:
         if not found:
             raise ApiError(404, f"no such path: {request.path}")
         call.params = {key: value or "" for key, value in found.groupdict().items()}
-        if request.http_method == "POST" and call.method.endswith("upload"):
-            return self.upload(request, call, self.cloud.region)
-        return self.content(call.params, self.cloud.region)[1]
+        location = request.host.removesuffix("-kfp.pkg.dev") or self.cloud.region
+        if call.method == "kfp_registry.upload":
+            return self.upload(request, call, location)
+        return self.content(call.params, location)[1]
 
     def method(self, request: Request) -> str:
         found = PATH.fullmatch(request.path)

@@ -1,0 +1,151 @@
+"""From an HTTP request to its answer: the method, faults, credentials, query and body, and then the handler."""
+
+import json
+import time
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from .call import Call
+from .discovery import Method, document
+from .errors import ApiError
+from .faults import Fault
+from .quotas import cloud_quotas
+from .schema import check_answer, check_query, message_field, read_body
+from .server import RESET, Answer, Request
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+#: API -> its discovery document; each API has a port of its own.
+DOCUMENTS = {
+    "aiplatform": "aiplatform.v1",
+    "artifactregistry": "artifactregistry.v1",
+    "cloudbilling": "cloudbilling.v1",
+    "cloudkms": "cloudkms.v1",
+    "cloudquotas": "cloudquotas.v1",
+    "cloudresourcemanager": "cloudresourcemanager.v3",
+    "compute": "compute.v1",
+    "iam": "iam.v1",
+    "iamcredentials": "iamcredentials.v1",
+    "logging": "logging.v2",
+    "serviceusage": "serviceusage.v1",
+}
+
+
+def handle(cloud: "Cloud", request: Request) -> Answer:
+    """One request, from the first byte to the last."""
+    last = {name: values[-1] for name, values in request.query.items()}
+    call = Call("", request.http_method, request.path, last, request.headers, request.query)
+    try:
+        return answer(cloud, request, call)
+    except ApiError as error:
+        call.status = error.code
+        return Answer(error.code, error.as_json(), error.headers)
+    except Exception as error:
+        call.status, cloud.crashed = 500, error
+        return Answer(500, ApiError(500, f"the loopback cloud broke: {error!r}").as_json())
+
+
+def answer(cloud: "Cloud", request: Request, call: Call) -> Answer:
+    name_method(cloud, request, call)
+    with cloud.lock:
+        (cloud.sign_ins if request.api in ("oauth2", "iamcredentials") else cloud.requests).append(call)
+        fault = next_fault(cloud, call.method)
+    act(cloud.before, call)
+    time.sleep(fault.slow_s)
+    if fault.reset:
+        return RESET
+    if fault.answer:
+        raise fault.answer
+    if cloud.credentials and request.api not in ("storage", "oauth2"):  # the storage server here takes anybody
+        cloud.tokens.check(request.headers.get("authorization", ""))
+    answered = handled(cloud, request, call)
+    call.status = answered.status
+    act(cloud.after, call)
+    return RESET if fault.lost else answered
+
+
+def name_method(cloud: "Cloud", request: Request, call: Call) -> None:
+    if request.api == "storage":
+        call.method = cloud.storage.method(request)
+    elif request.api == "kfp_registry":
+        call.method = cloud.templates.method(request)
+    elif request.api == "oauth2":
+        call.method = "oauth2.token"
+    else:
+        call.definition, call.params = route(request)
+        call.method = call.definition.id
+
+
+def route(request: Request) -> tuple[Method, dict[str, str]]:
+    name = DOCUMENTS.get(request.api)
+    described = cloud_quotas() if name == "cloudquotas.v1" else document(name) if name else None
+    if described and (found := described.find(request.http_method, request.path.lstrip("/"))):
+        return found
+    raise ApiError(404, f"The requested URL {request.path} was not found on this server.")
+
+
+def next_fault(cloud: "Cloud", method: str) -> Fault:
+    for planned in cloud.faults:
+        if fnmatchcase(method, planned.pattern) and (fault := planned.take()):
+            return fault
+    return Fault()
+
+
+def act(hooks: list[tuple[str, Callable[[Call], Any]]], call: Call) -> None:
+    for pattern, action in hooks:
+        if fnmatchcase(call.method, pattern):
+            action(call)
+
+
+def handled(cloud: "Cloud", request: Request, call: Call) -> Answer:
+    if request.api == "storage":
+        return cloud.storage.answer(request)
+    if request.api == "oauth2":
+        return token(cloud, request)
+    if request.api == "kfp_registry":
+        with cloud.lock:
+            return Answer(200, cloud.templates.answer(request, call), {"Content-Type": "text/plain"})
+    read(request, call)
+    assert call.definition
+    with cloud.lock:
+        cloud.settle()
+        answered = handler(cloud, call)(call)
+        integers = "enum-encoding=int" in request.query.get("$alt", [""])[0]
+        body = cloud.as_json(answered, integers=integers)
+    if call.definition.response:
+        check_answer(call.definition.document, call.definition.response, body)
+    return Answer(200, body)
+
+
+def token(cloud: "Cloud", request: Request) -> Answer:
+    """An access token, or a refusal in the words of RFC 6749."""
+    try:
+        return Answer(200, cloud.tokens.give(request.body))
+    except (ApiError, ValueError, KeyError) as error:
+        return Answer(400, {"error": "invalid_grant", "error_description": str(error)})
+
+
+def read(request: Request, call: Call) -> None:
+    """The query and the body, against what the method takes."""
+    method = call.definition
+    assert method
+    check_query(method.parameters, method.document.parameters, request.query)
+    if request.body:
+        try:
+            call.body = json.loads(request.body)
+        except ValueError as error:
+            raise ApiError(400, f"Invalid JSON payload received. {error}") from error
+    if method.request:
+        complete = request.http_method != "PATCH"
+        where = "" if method.flat.rpartition("/")[2].count(":") else message_field(method.request)
+        call.body = read_body(method.document, method.request, call.body or {}, where, complete=complete)
+
+
+def handler(cloud: "Cloud", call: Call) -> Callable[[Call], Any]:
+    prefix, _, verb = call.method.rpartition(".")
+    found = getattr(cloud.handlers.get(prefix), verb, None)
+    if found is None:
+        raise ApiError(501, f"the loopback cloud has no {call.method}")
+    return found

@@ -1,0 +1,76 @@
+"""Google's own host names, answered here: a client that knows no other endpoint comes through this proxy.
+
+google-auth, for one, asks https://iamcredentials.googleapis.com from a thread of its own whatever endpoints are set.
+With HTTPS_PROXY on us and our certificate trusted, nothing leaves the machine, and nothing that tries goes unseen.
+"""
+
+import ipaddress
+import re
+import ssl
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from socket import socket
+from tempfile import NamedTemporaryFile
+
+
+class Tunnel:
+    def __init__(self, region: str, apis: list[str], folder: str):
+        self.region, self.apis, self.folder = region, apis, Path(folder)
+        #: Hosts outside that a client tried to reach.
+        self.strays: list[str] = []
+
+    def api_of(self, host: str) -> str | None:
+        """The API behind a host name of Google, or None."""
+        found = re.fullmatch(r"(?:[a-z]+-[a-z]+\d+-)?([a-z0-9]+)\.(googleapis\.com|pkg\.dev)", host)
+        api = {"kfp": "kfp_registry"}.get(found[1], found[1]) if found else None
+        if api in self.apis:
+            return api
+        self.strays.append(host)
+        return None
+
+    def environment(self, url: str) -> dict[str, str]:
+        bundle = self.folder / "certificate.pem"
+        bundle.write_bytes(certificate()[0])
+        trusted = {name: str(bundle) for name in ("REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE")}
+        return {**trusted, "HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+    def secured(self, connection: socket) -> ssl.SSLSocket:
+        """The server's side of TLS."""
+        return context().wrap_socket(connection, server_side=True)
+
+
+@cache
+def context() -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with NamedTemporaryFile(suffix=".pem") as both:
+        both.write(b"".join(certificate()))
+        both.flush()
+        made.load_cert_chain(both.name)
+    return made
+
+
+@cache
+def certificate() -> tuple[bytes, bytes]:
+    """A certificate for Google's host names that nobody trusts unless told to, and its key; one for a process."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "the loopback cloud")])
+    names = [x509.DNSName(f"*.{domain}") for domain in ("googleapis.com", "pkg.dev")]
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=7))
+        .add_extension(x509.SubjectAlternativeName([*names, address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return made.public_bytes(serialization.Encoding.PEM), secret
