@@ -7,6 +7,7 @@ time_zone = "Europe/Berlin"
 parameters = {epochs = 3.0}
 """
 
+import json
 import re
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
@@ -103,6 +104,8 @@ class Schedule(BaseModel):
 
     #: By its name: see `pipelines list`.
     pipeline: Pipeline
+    #: An uploaded version of it instead of the local one: training:latest, training@sha256:...
+    template: str | None = None
     #: Five fields: minute hour day month weekday, in `time_zone`.
     cron: Cron
     time_zone: TimeZone = "UTC"
@@ -120,6 +123,16 @@ class Schedule(BaseModel):
     #: The schedule ends after so many runs; None: never.
     max_runs: int | None = Field(default=None, ge=1)
     paused: bool = False
+
+    @field_validator("parameters")
+    @classmethod
+    def _as_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, each in value.items():
+            try:
+                json.dumps(each, allow_nan=False)
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} is a date, or no finite number. Write it in quotes.") from None
+        return value
 
     @field_validator("start", "end", mode="before")
     @classmethod
