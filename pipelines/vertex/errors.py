@@ -13,21 +13,28 @@ from pipelines.settings import Settings
 _ROLES = {
     "aiplatform.": "roles/aiplatform.user",
     "artifactregistry.": "roles/artifactregistry.reader",
+    "artifactregistry.repositories.getIamPolicy": "roles/iam.securityReviewer",
     "artifactregistry.repositories.uploadArtifacts": "roles/artifactregistry.writer",
     "artifactregistry.tags.create": "roles/artifactregistry.writer",
     "artifactregistry.tags.update": "roles/artifactregistry.writer",
     "artifactregistry.tags.delete": "roles/artifactregistry.repoAdmin",
     "artifactregistry.versions.delete": "roles/artifactregistry.repoAdmin",
     "cloudbuild.": "roles/cloudbuild.builds.editor",
-    "cloudkms.": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
+    "cloudkms.": "roles/cloudkms.viewer",
+    "cloudkms.cryptoKeyVersions.use": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
+    "cloudkms.cryptoKeys.getIamPolicy": "roles/iam.securityReviewer",
     "cloudquotas.": "roles/cloudquotas.viewer",
     "compute.": "roles/compute.viewer",
+    "compute.networks.": "roles/compute.networkViewer",
+    "iam.": "roles/iam.securityReviewer",
     "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
     "iam.serviceAccounts.get": "roles/iam.serviceAccountViewer",
+    "iam.serviceAccounts.getIamPolicy": "roles/iam.securityReviewer",
     "logging.": "roles/logging.viewer",
     "resourcemanager.": "roles/browser",
     "serviceusage.": "roles/serviceusage.serviceUsageConsumer",
-    "storage.buckets.": "roles/storage.legacyBucketReader",
+    "storage.buckets.": "roles/storage.bucketViewer",
+    "storage.buckets.getIamPolicy": "roles/iam.securityReviewer",
     "storage.": "roles/storage.objectUser",
 }
 _PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
@@ -45,7 +52,7 @@ def explained(doing: str, settings: Settings) -> Iterator[None]:
     try:
         yield
     except exceptions.RetryError as error:
-        raise _failed(doing, error.cause or error, settings, "It was tried again for two minutes.") from None
+        raise _failed(doing, error.cause or error, settings, "It was tried several times.") from None
     except exceptions.GoogleAPICallError as error:
         raise _failed(doing, error, settings) from None
     except google.auth.exceptions.GoogleAuthError as error:

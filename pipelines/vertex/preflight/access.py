@@ -84,7 +84,7 @@ class Policies:
             held |= around | thing.policy.roles(basic)
         lacks = lacking(permissions, held)
         if not lacks:
-            seen = f"is open to {email} ({', '.join(used(permissions, held))})"
+            seen = f"grants {email} what it needs ({', '.join(used(permissions, held))})"
             return Finding(thing.check, thing.subject, "ok", seen)
         hint = f"{thing.grant} --member {member} --role {narrowest(lacks[0])}"
         other = sorted({*doubts(thing.policy, members, lacks), *doubts(self.of(thing.project), members, lacks)})

@@ -83,7 +83,6 @@ def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> 
     query = {
         "filter": " OR ".join(f'(name = "{name}")' for name in sorted(names)),
         "fields": _FIELDS[kind],
-        "returnPartialSuccess": "true",
         "maxResults": "500",
     }
     page_token = ""

@@ -1,5 +1,6 @@
 """The findings as a person reads them, and as a script does."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -17,6 +18,8 @@ _MARKS = {
     "unknown": ("?", "yellow"),
     "skipped": ("–", "dim"),
 }
+#: The end of a digest says nothing to a person.
+_DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]{52}$")
 
 
 def as_json(name: str, found: Sequence[Finding]) -> dict[str, Any]:
@@ -37,7 +40,8 @@ def drawn(found: Sequence[Finding]) -> RenderableType:
     table.add_column(overflow="fold")
     for each in found:
         mark, style = _MARKS[each.level]
-        text = Text(f"{each.subject} {each.seen}", style="dim" if each.level == "skipped" else "")
+        subject = _DIGEST.sub(r"\1", each.subject)
+        text = Text(f"{subject} {each.seen}", style="dim" if each.level == "skipped" else "")
         if each.hint:
             text.append(f"\n{each.hint}", style="cyan")
         table.add_row(Text(mark, style=style), each.check, text)
