@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pipelines.settings import Settings
 from pipelines.vertex import clients
-from pipelines.vertex.preflight.asking import patience, rest
+from pipelines.vertex.preflight.asking import ATTEMPT_S, patience, rest
 from pipelines.vertex.preflight.finding import Finding, Question
 
 #: What submitting, following and scheduling runs takes; roles/aiplatform.user holds them all.
@@ -32,13 +33,17 @@ class Project:
 
 def credentials(project: Project) -> Iterator[Finding]:
     """Whether the credentials get a token. No other question makes sense without one."""
-    from google.auth.exceptions import RefreshError
+    from google.auth.exceptions import RefreshError, TransportError
     from google.auth.transport.requests import Request
 
     found = clients.credentials()
     try:
         if not found.valid:
-            found.refresh(Request())
+            found.refresh(partial(Request(), timeout=ATTEMPT_S))
+    except TransportError as error:
+        hint = "Is there a network? Behind a proxy: set HTTPS_PROXY"
+        yield Finding("account.credentials", _kind(found), "error", f"Google cannot be reached: {error}", hint)
+        return
     except RefreshError as error:
         seen = f"the credentials are not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
         yield Finding("account.credentials", _kind(found), "error", seen, f"Sign in again: {_SIGN_IN}")
