@@ -86,6 +86,8 @@ def apply(
         else:
             outcome = vertex.prune(settings, action.name, [action.resource or "", *action.surplus])
         tell(f"{action.name}: {', '.join(outcome.did) or 'nothing to do any more'}")
+        if outcome.kept:
+            tell(f"{action.name}: warning: Vertex AI holds another {', '.join(outcome.kept)} than was sent")
         done.append(outcome)
     return done
 

@@ -36,6 +36,10 @@ class Outcome:
     did: list[str] = field(default_factory=list)
     #: Resource name, once there is one.
     resource: str | None = None
+    #: Fields that Google holds in another form than they were sent in.
+    kept: list[str] = field(default_factory=list)
+    #: Ids of the schedules that were created.
+    made: set[str] = field(default_factory=set)
 
 
 def apply(settings: Settings, wanted: Wanted, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
@@ -84,6 +88,7 @@ def _only(settings: Settings, wanted: Wanted, outcome: Outcome, pause: Callable[
         new = _created(settings, wanted, last=attempt == TRIES - 1)
         if new:
             made[new.name] = new
+            outcome.made.add(names.short(new.name))
             outcome.did.append(f"created {names.short(new.name)}")
         else:
             pause(WAIT_S * 2**attempt)
@@ -109,17 +114,46 @@ def _settled(settings: Settings, wanted: Wanted, name: str, outcome: Outcome) ->
     try:
         schedule = client.get_schedule(name=name, **clients.reading())
         changes = difference(wanted, schedule)
-        if replaces(changes, schedule):
+        if names.short(name) not in outcome.made and replaces(changes, schedule):
             control.remove(settings, name)
             outcome.did.append(f"deleted {names.short(name)}, to make it anew")
             return False
-        return _changed(settings, wanted, schedule, changes, outcome)
+        _change(settings, wanted, schedule, changes, outcome)
     except exceptions.NotFound:
         return False
     except exceptions.BadRequest:
         if _completed_meanwhile(client, schedule):
             return False
         raise
+    return True
+
+
+def _change(settings: Settings, wanted: Wanted, schedule: Any, changes: Sequence[Change], outcome: Outcome) -> None:
+    """Pauses before, and resumes after the fields are changed: no run starts from the old ones."""
+    outcome.resource = schedule.name
+    target = next((each.after for each in changes if each.field == "state"), None)
+    own = [each for each in changes if each.field != "state"]
+    if target == "paused":
+        control.pause(settings, schedule.name)
+        outcome.did.append("paused")
+    if own and names.short(schedule.name) not in outcome.made:
+        own = fields.changes(wanted.message, _updated(settings, wanted, schedule.name, own))
+        outcome.did.append("updated")
+    outcome.kept = [each.field for each in own]
+    if target == "active":
+        control.resume(settings, schedule.name, catch_up=wanted.declared.catch_up)
+        outcome.did.append("resumed")
+
+
+def _updated(settings: Settings, wanted: Wanted, name: str, changes: Sequence[Change]) -> Any:
+    from google.cloud.aiplatform_v1.types import Schedule
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    new = Schedule(wanted.message)
+    new.name = name
+    mask = FieldMask(paths=list(dict.fromkeys(each.path for each in changes)))
+    client = clients.schedule_service(settings)
+    return client.update_schedule(schedule=new, update_mask=mask, **clients.reading())
 
 
 def _completed_meanwhile(client: Any, before: Any) -> bool:
@@ -146,14 +180,3 @@ def _changed(settings: Settings, wanted: Wanted, schedule: Any, changes: Sequenc
         outcome.did.append("resumed")
     outcome.resource = schedule.name
     return True
-
-
-def _updated(settings: Settings, wanted: Wanted, name: str, changes: Sequence[Change]) -> Any:
-    from google.cloud.aiplatform_v1.types import Schedule
-    from google.protobuf.field_mask_pb2 import FieldMask
-
-    new = Schedule(wanted.message)
-    new.name = name
-    mask = FieldMask(paths=list(dict.fromkeys(each.path for each in changes)))
-    client = clients.schedule_service(settings)
-    return client.update_schedule(schedule=new, update_mask=mask, **clients.reading())

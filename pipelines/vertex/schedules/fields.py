@@ -19,6 +19,8 @@ _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
 #: Labels that Google's services add: vertex-ai-pipelines-run-billing-id, goog-...
 _GOOGLES_LABELS = ("vertex-ai-", "goog-")
 _REQUEST = "create_pipeline_job_request"
+#: The digest of what we sent for a run.
+_DIGEST = "labels.request"
 #: Names of the settings -> fields of Schedule.
 _OWN = {
     "display_name": "display_name", "cron": "cron", "start": "start_time", "end": "end_time",
@@ -54,6 +56,8 @@ def changes(wanted: Any, live: Any, *, now: datetime | None = None) -> list[Chan
     """The differences between two Schedule messages, in the order in which they are shown."""
     now = now or datetime.now(UTC)
     after, before = _flat(wanted, now), _flat(live, now)
+    if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live)) == _without_empty(spec(wanted)):
+        before["pipeline"] = after["pipeline"]
     if after.get("service_account") is None and _DEFAULT_ACCOUNT.fullmatch(before.get("service_account") or ""):
         before["service_account"] = None
     keys = list(dict.fromkeys([*after, *before]))
@@ -74,11 +78,12 @@ def spec(schedule: Any) -> dict[str, Any]:
 
 
 def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
-    start = schedule.start_time
+    start, passed = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
     return {
         "display_name": schedule.display_name,
         "cron": str(Cron.parse(schedule.cron)),
-        "start": _moment(start) if start and start.timestamp() > now.timestamp() else None,
+        # Without a start Google fills in the creation; a clock that is slow must not take that for a start to come.
+        "start": _moment(start) if _seconds(start) > passed else None,
         "end": _moment(schedule.end_time),
         "max_runs": schedule.max_run_count or None,
         "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
@@ -110,6 +115,14 @@ def _added_by_google(key: str, wanted: dict[str, Any]) -> bool:
     return key not in wanted and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
 
 
+def _without_empty(value: Any) -> Any:
+    """What is left of a spec that went through protocol buffers, which do not keep empty texts, lists and falses."""
+    if isinstance(value, dict):
+        kept = {key: _without_empty(each) for key, each in value.items()}
+        return {key: each for key, each in kept.items() if each not in ("", False, None, [], {})}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+
+
 def _integers(value: Any) -> Any:
     """A Struct has doubles only: 3.0 is 3."""
     if isinstance(value, float) and value.is_integer():
@@ -122,6 +135,10 @@ def _integers(value: Any) -> Any:
 def _digest(plain: dict[str, Any]) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _seconds(time: Any) -> float:
+    return float(time.timestamp()) if time else 0.0
 
 
 def _moment(time: Any) -> str | None:
