@@ -26,7 +26,7 @@ from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from . import artifact_registry, compute, front, projects
+from . import artifact_registry, cloud_build, compute, front, projects
 from .call import Call
 from .clock import Clock
 from .contexts import Contexts
@@ -93,6 +93,7 @@ class Cloud:
         self.zones = compute.Catalog()
         self.logs = Entries(self)
         self.storage = Storage(self)
+        self.builds = cloud_build.Builds(self)
         self.handlers: dict[str, Any] = {service.prefix: service for service in self._all_services()}
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
             self.artifacts.add_repository(f"projects/{project}/locations/{region}/repositories/{name}", kind)
@@ -103,7 +104,7 @@ class Cloud:
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
         yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
-        yield projects.AllowedLocations()
+        yield from (projects.AllowedLocations(), self.builds)
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 

@@ -22,6 +22,7 @@ DOCUMENTS = {
     "aiplatform": "aiplatform.v1",
     "artifactregistry": "artifactregistry.v1",
     "cloudbilling": "cloudbilling.v1",
+    "cloudbuild": "cloudbuild.v1",
     "cloudkms": "cloudkms.v1",
     "cloudquotas": "cloudquotas.v1",
     "cloudresourcemanager": "cloudresourcemanager.v3",
