@@ -64,15 +64,6 @@ class Builds:
             raise ApiError(404, f"Requested entity was not found: {call.name}")
         return self.now(self.builds[id_])
 
-    def list(self, call: Call) -> dict[str, Any]:
-        self.cloud.resource(call.parent, "cloudbuild.builds.list")
-        found = TAG_FILTER.fullmatch(call.query.get("filter", ""))
-        if "filter" in call.query and not found:
-            raise ApiError(400, f'this server knows the filter tags="...", got {call.query["filter"]!r}')
-        newest = sorted(self.builds.values(), key=lambda build: build.created, reverse=True)
-        chosen = [build for build in newest if not found or found[1] in build.message.get("tags", ())]
-        return {"builds": [self.now(build) for build in chosen]}
-
     def check(self, asked: dict[str, Any]) -> None:
         """What Cloud Build refuses: https://cloud.google.com/build/docs/troubleshooting"""
         if not asked.get("steps"):
@@ -119,9 +110,18 @@ class Builds:
         images = [{"name": each, "digest": digest} for each in build.message["images"]]
         build.message["results"] = {"images": images, "buildStepImages": [""]}
 
-    def write(self, build: Build, lines: "list[str]") -> None:
+    def write(self, build: Build, lines: list[str]) -> None:
         bucket, _, folder = build.message["logsBucket"].removeprefix("gs://").partition("/")
         name = f"{folder}/log-{build.message['id']}.txt".lstrip("/")
         query = urlencode({"uploadType": "media", "name": name})
         text = "".join(f"{line}\n" for line in lines)
         self.cloud.storage.ask("POST", f"/upload/storage/v1/b/{bucket}/o?{query}", {}, text.encode())
+
+    def list(self, call: Call) -> dict[str, Any]:
+        self.cloud.resource(call.parent, "cloudbuild.builds.list")
+        found = TAG_FILTER.fullmatch(call.query.get("filter", ""))
+        if "filter" in call.query and not found:
+            raise ApiError(400, f'this server knows the filter tags="...", got {call.query["filter"]!r}')
+        newest = sorted(self.builds.values(), key=lambda build: build.created, reverse=True)
+        chosen = [build for build in newest if not found or found[1] in build.message.get("tags", ())]
+        return {"builds": [self.now(build) for build in chosen]}
