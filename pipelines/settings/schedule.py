@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from pipelines.errors import nearest
 from pipelines.machines.names import closest
+from pipelines.settings.rules import optional
 
 #: Of a schedule and of an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -33,6 +34,13 @@ def pipeline(value: str) -> str:
 
     if value not in NAMES:
         raise ValueError(f"there is no pipeline '{value}'. {nearest(value, NAMES)}")
+    return value
+
+
+def template(value: str) -> str:
+    from pipelines.vertex.template_reference import parse
+
+    parse(value)
     return value
 
 
@@ -93,6 +101,7 @@ def moment(value: Any, zone: str) -> datetime | None:
 
 Name = Annotated[str, AfterValidator(name)]
 Pipeline = Annotated[str, AfterValidator(pipeline)]
+Template = Annotated[str | None, *optional(template)]
 Cron = Annotated[str, AfterValidator(cron)]
 TimeZone = Annotated[str, AfterValidator(time_zone)]
 
@@ -105,7 +114,7 @@ class Schedule(BaseModel):
     #: By its name: see `pipelines list`.
     pipeline: Pipeline
     #: An uploaded version of it instead of the local one: training:latest, training@sha256:...
-    template: str | None = None
+    template: Template = None
     #: Five fields: minute hour day month weekday, in `time_zone`.
     cron: Cron
     time_zone: TimeZone = "UTC"

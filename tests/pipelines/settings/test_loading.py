@@ -239,6 +239,7 @@ NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "0 2 * * *"\n'
         (NIGHTLY + "start = 07:30:00\n", ":4: schedules.nightly.start: 07:30:00 is no time. Write 2027-01-31"),
         (NIGHTLY + "start = 2027-01-02\nend = 2027-01-01\n", ":5: schedules.nightly.end: the end, 2027-01-01T00"),
         (NIGHTLY + "max_concurrent_runs = 0\n", ":4: schedules.nightly.max_concurrent_runs: given 0; at least 1."),
+        (NIGHTLY + "template = 'a b:1'\n", ":4: schedules.nightly.template: 'a b' cannot be a template's name"),
         (NIGHTLY + "parameters = 3\n", ":4: schedules.nightly.parameters: given 3; it takes a table."),
         (NIGHTLY + "catchup = true\n", ":4: schedules.nightly.catchup: there is no such setting. Did you mean catch_"),
     ],

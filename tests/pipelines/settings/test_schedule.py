@@ -101,6 +101,12 @@ def test_an_hour_that_the_clock_jumps_over_is_refused() -> None:
     assert moment(datetime(2027, 10, 31, 2, 30), "Europe/Berlin") == datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("value", [date(2027, 1, 1), [float("nan")], {"deep": time(7)}])
+def test_a_parameter_that_no_pipeline_takes_is_refused_by_its_name(value: object) -> None:
+    with pytest.raises(ValidationError, match="month is a date, or no finite number"):
+        nightly(parameters={"epochs": 3, "month": value})
+
+
 @pytest.mark.parametrize("value", ["tomorrow", time(7, 30), 20270101, True, ["2027-01-01"]])
 def test_what_is_no_moment_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="is no time. Write 2027-01-31"):
