@@ -72,8 +72,9 @@ class TrainConfig(BaseModel):
     keep: int = Field(3, ge=3)
     """Checkpoints that stay; at least 3, so that two older ones outlive a bad newest."""
     resume: str = "auto"
-    """`auto` = go on from the newest checkpoint if there is one; `never` = start anew; else the folder of
-    another run's checkpoints to go on from."""
+    """`auto` = go on from the newest checkpoint if there is one; `never` = start anew, past what earlier jobs saved
+    (when this same job is started again after a failure, it goes on from its own); else the folder of another run's
+    checkpoints to go on from."""
     warm_start: str = ""
     """Folder of a trained model whose weights replace the initial ones; empty = none."""
     rendezvous_timeout_s: float = Field(900, gt=0)

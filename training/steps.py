@@ -4,6 +4,8 @@ These are the entry points, so they end a process well: a user error is one line
 exit code 75. Heavy imports wait inside, so that a wrong request fails within a second.
 """
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ from training.data import manifest as manifests
 from training.errors import UserError, exits
 
 if TYPE_CHECKING:
+    from training.config import TrainConfig
     from training.data.manifest import Manifest
     from training.evaluation.decide import Decision
     from training.evaluation.evaluate import Evaluation
@@ -75,7 +78,8 @@ def train(
     Args:
         data: Prepared dataset; its manifest says which task and options.
         model: Folder for model.safetensors and model.json.
-        checkpoints: Folder for checkpoints and logs; a second start with the same one resumes.
+        checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
+            step a folder that all attempts at this task share is derived from it (`place`).
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
         config: Fields of `training.config.TrainConfig`.
     """
@@ -83,8 +87,8 @@ def train(
     settings = configs.parse({"task": manifest.task, "options": manifest.options, **config})
     from training.fit import train as run
 
-    place = os.environ.get(CHECKPOINTS_VARIABLE) or stable(str(checkpoints))
-    return {**run(settings, data=data, model=model, checkpoints=place, nproc=nproc), "checkpoints": place}
+    folder, job = place(str(checkpoints), settings, manifest, os.environ)
+    return {**run(settings, data=data, model=model, checkpoints=folder, nproc=nproc, job=job), "checkpoints": folder}
 
 
 @exits
@@ -118,8 +122,23 @@ def decide(
     return decision
 
 
+def place(given: str, settings: "TrainConfig", manifest: "Manifest", environment: Mapping[str, str]) -> tuple[str, str]:
+    """Where a step's checkpoints go, and the job that they belong to ("" for a folder that somebody chose).
+
+    All attempts at a task of a pipeline run find the same folder, and two tasks that compute different things, such
+    as the iterations of a loop, never do: its name is a checksum of what decides the result.
+    """
+    shared = environment.get(CHECKPOINTS_VARIABLE) or stable(given)
+    if shared == given:
+        return given, ""
+    decisive = settings.model_dump(exclude=set(configs.OPERATIONAL), exclude_defaults=True)
+    text = json.dumps([decisive, manifest.fingerprint], sort_keys=True)
+    folder = f"{shared.rstrip('/')}/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return folder, folder
+
+
 def stable(path: str) -> str:
-    """The folder of a step's output without the number of its attempt, so that a retry finds what was saved.
+    """The folder of a step's output without the number of its attempt; another path as it is.
 
     Vertex Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>.
     """

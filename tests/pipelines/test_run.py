@@ -76,7 +76,7 @@ def test_two_processes_trained(done: subprocess.CompletedProcess[str], folder: P
 def test_a_person_finds_data_model_checkpoints_predictions_and_report(folder: Path) -> None:
     assert (folder / "prepare" / "dataset" / "manifest.json").is_file()
     assert (folder / "train" / "model" / "model.safetensors").is_file()
-    assert list((folder / "checkpoints").glob("*.safetensors"))
+    assert list((folder / "checkpoints").rglob("*.safetensors"))
     assert (folder / "evaluate" / "evaluation" / "predictions.parquet").is_file()
     page = (folder / "report.html").read_text()
     assert page.lower().startswith("<!doctype html>")

@@ -96,6 +96,8 @@ class Handler(BaseHTTPRequestHandler):
         content = response.read()
         connection.close()
         kept = {k: v.replace(self.server.upstream, self.server.url) for k, v in response.getheaders()}
+        if "json" in response.getheader("Content-Type", ""):  # links to an object's bytes lead past us otherwise
+            content = content.replace(self.server.upstream.encode(), self.server.url.encode())
         return response.status, kept, content
 
     def answer(self, status: int, headers: dict[str, str], content: bytes, *, cut: bool = False) -> None:

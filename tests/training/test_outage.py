@@ -1,0 +1,107 @@
+"""A storage server that is down when a step starts: waited for with a warning, then one line and an exit code."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from training import bundle, steps, storage
+from training.data.prepare import prepare
+from training.errors import ProcessFailed
+from training.objects import Folder
+
+# The client leaves broken connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    monkeypatch.setattr(Folder, "first_pause_s", 0.1)
+    monkeypatch.setattr(storage, "NOTICE_S", 0.5)
+    monkeypatch.setattr(storage, "READ_DEADLINE_S", 2.0)
+
+
+def train(digits, folder, place, **changes):
+    given = {"epochs": 1, "global_batch_size": 300, "checkpoint_patience_s": 3, **changes}
+    return steps.train(digits, folder / "model", place, nproc=1, **given)
+
+
+def failed(capfd, call):
+    """What a step that fails says, besides one warning."""
+    began = time.monotonic()
+    with pytest.raises(SystemExit) as stop:
+        call()
+    assert stop.value.code == 1
+    assert time.monotonic() - began < 15
+    warning, *rest, error = capfd.readouterr().err.splitlines()
+    assert warning.startswith("warning: gs://runs/") and "trying again for up to" in warning
+    assert not rest and error.startswith("failed: gs://runs/") and "could not be reached" in error
+    return error
+
+
+@pytest.mark.parametrize("kind", [503, "reset"])
+def test_a_run_whose_bucket_is_down_at_the_start_waits_and_then_fails_in_one_line(
+    digits, bucket, proxy, tmp_path, capfd, kind
+):
+    proxy.fail(kind, float("inf"))
+    error = failed(capfd, lambda: train(digits, tmp_path, f"{bucket}/down-{kind}"))
+    assert "checkpoint_patience_s=3" in error or "3.0s" in error
+
+
+def test_a_run_goes_on_when_its_bucket_comes_back(digits, bucket, proxy, tmp_path, capfd):
+    proxy.fail(503, float("inf"))
+    threading.Timer(1.5, proxy.faults.clear).start()
+    assert train(digits, tmp_path, f"{bucket}/back", checkpoint_patience_s=30)["steps"] == 4
+    assert "trying again for up to 30 s" in capfd.readouterr().err.splitlines()[0]
+
+
+def test_a_resume_whose_checkpoints_cannot_be_read_fails_and_does_not_start_anew(
+    digits, bucket, proxy, tmp_path, monkeypatch, capfd
+):
+    """The bucket lists and takes objects, but gives none: the ranks find that out."""
+    train(digits, tmp_path, f"{bucket}/resume")
+    names = {file.path for file in storage.find(f"{bucket}/resume/run*")}
+    proxy.fail(503, float("inf"), path="safetensors?alt=media")
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        train(digits, tmp_path, f"{bucket}/resume")
+    assert stop.value.code == 1
+    said = capfd.readouterr().err.splitlines()
+    assert said[-1].startswith("failed: gs://runs/resume/run000-step") and "checkpoint_patience_s=3" in said[-1]
+    assert not any("Traceback" in line for line in said)
+    assert {file.path for file in storage.find(f"{bucket}/resume/run*")} == names
+
+
+def test_preparing_from_a_bucket_that_is_down_fails_in_one_line(bucket, proxy, tmp_path, capfd):
+    proxy.fail(503, float("inf"))
+    failed(capfd, lambda: steps.prepare(f"{bucket}/raw/*.csv", tmp_path / "data", task="flights"))
+
+
+def test_a_bucket_that_goes_down_while_it_is_read_fails_in_one_line(bucket, proxy, tmp_path):
+    storage.overwrite(f"{bucket}/raw/a.csv", b"a,b\n1,2\n" * 1000)
+    proxy.fail(503, float("inf"), path="alt=media")
+    with storage.open_binary(f"{bucket}/raw/a.csv") as file, pytest.raises(ProcessFailed, match="could not be reached"):
+        file.read(10)
+    with pytest.raises(ProcessFailed, match="raw/a.csv could not be reached"):
+        prepare("flights", f"{bucket}/raw/a.csv", tmp_path / "data", workers=2)
+
+
+def test_a_champion_in_a_bucket_that_is_down_fails_in_one_line(digits, bucket, proxy, tmp_path, capfd):
+    train(digits, tmp_path, str(tmp_path / "checkpoints"))
+    capfd.readouterr()
+    proxy.fail(503, float("inf"))
+    call = lambda: steps.evaluate(digits, tmp_path / "model", tmp_path / "out", champion=f"{bucket}/champion")  # noqa: E731
+    failed(capfd, call)
+    with pytest.raises(ProcessFailed):
+        bundle.load_card(f"{bucket}/champion")
+
+
+def test_a_server_that_is_not_there_is_the_same(bucket, tmp_path, monkeypatch, capfd):
+    from conftest import forget_client
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    forget_client()
+    failed(capfd, lambda: steps.prepare(f"{bucket}/raw/*.csv", tmp_path / "data", task="flights"))
+    forget_client()
+    assert os.environ["STORAGE_EMULATOR_HOST"]

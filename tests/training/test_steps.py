@@ -1,0 +1,98 @@
+"""Where a step's checkpoints go: found by every attempt at a task, and by no other task."""
+
+import json
+import signal
+
+import pytest
+
+from training import steps
+from training.checkpoint import recovery
+from training.checkpoint.disk import DiskStore
+from training.config import parse
+from training.data import manifest as manifests
+
+#: As Vertex Pipelines names a step's output; the number is another for every task.
+OUTPUT = "gs://bucket/runs/123456789012/training-20261120101112/train_{}/checkpoints"
+FIRST = OUTPUT.format(-8123456789012345678)
+SETTINGS = {"task": "digits:Digits", "learning_rate": 0.01}
+
+
+def place(digits, given=FIRST, environment=None, **changes):
+    return steps.place(given, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {})
+
+
+def test_every_attempt_at_a_task_finds_the_same_folder(digits):
+    first, second = place(digits), place(digits, OUTPUT.format(4711471147114711471))
+    assert first == second
+    assert first[0].startswith("gs://bucket/runs/123456789012/training-20261120101112/train/checkpoints/")
+    assert place(digits, checkpoint_every_s=5, keep=9, resume="never", strategy="fsdp") == first  # the same result
+
+
+@pytest.mark.parametrize(
+    "change", [{"learning_rate": 0.02}, {"seed": 1}, {"warm_start": "gs://b/m"}, {"options": {"hidden": 9}}]
+)
+def test_tasks_that_compute_other_things_have_other_folders(digits, change):
+    """Such as two iterations of a ParallelFor, whose steps have the same name."""
+    assert place(digits, **change) != place(digits)
+
+
+def test_other_data_is_another_folder(digits, tmp_path):
+    from digits import prepare
+
+    assert place(prepare(tmp_path / "data", hidden=9)) != place(digits)
+
+
+def test_two_runs_of_a_pipeline_share_nothing(digits):
+    later = OUTPUT.replace("20261120101112", "20261121101112").format(1234567)
+    assert place(digits, later) != place(digits)
+
+
+def test_a_folder_that_somebody_chose_is_taken_as_it_is(digits, tmp_path):
+    for given in ("runs/checkpoints", "/gcs/bucket/a_1/checkpoints", str(tmp_path)):
+        assert place(digits, given) == (given, "")
+
+
+def test_in_a_local_run_the_folder_lies_where_the_run_keeps_checkpoints(digits):
+    found = place(digits, "steps/train/checkpoints", {"TRAINING_CHECKPOINTS": "/runs/one/checkpoints"})
+    assert found[0].startswith("/runs/one/checkpoints/")
+    assert found != place(digits, "steps/train/checkpoints", {"TRAINING_CHECKPOINTS": "/runs/one/checkpoints"}, seed=1)
+
+
+def train(digits, folder, attempt, **changes):
+    """One attempt at a step of a pipeline, with an output folder of its own."""
+    output = folder / "123456789012" / "run" / f"train_{attempt}" / "checkpoints"
+    given = {**SETTINGS, "epochs": 2, "global_batch_size": 96, "microbatches": 1, **changes}
+    given.pop("task")
+    return steps.train(digits, folder / "model", output, nproc=1, **given)
+
+
+def test_an_attempt_goes_on_where_the_one_before_was_stopped_even_with_resume_never(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIGITS_SIGNAL", f"0:9:{signal.SIGTERM}")
+    with pytest.raises(SystemExit) as stop:
+        train(digits, tmp_path, 1111111, resume="never")
+    assert stop.value.code == 75
+    monkeypatch.delenv("DIGITS_SIGNAL")
+    figures = train(digits, tmp_path, 2222222, resume="never")
+    assert figures["resumed_from"] >= 5
+    other = train(digits, tmp_path, 3333333, resume="never", seed=1)
+    assert other["resumed_from"] == 0 and other["checkpoints"] != figures["checkpoints"]
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["config"]["seed"] == 1
+
+
+def test_resume_never_means_never_for_another_job_in_the_same_folder(digits, tmp_path, monkeypatch):
+    """A custom job on Vertex AI with a folder that somebody chose: its id tells a restart from a new job."""
+
+    def start(job, stopping=False):
+        monkeypatch.setenv("CLOUD_ML_JOB_ID", job)
+        monkeypatch.setenv("DIGITS_SIGNAL", f"0:9:{signal.SIGTERM}" if stopping else "-1:0:0")
+        given = {"epochs": 2, "global_batch_size": 96, "microbatches": 1, "resume": "never"}
+        return steps.train(digits, tmp_path / "model", tmp_path / "chosen", nproc=1, **given)
+
+    assert start("100")["resumed_from"] == 0
+    with pytest.raises(SystemExit):
+        start("200", stopping=True)
+    figures = start("200")
+    assert figures["resumed_from"] >= 5
+    store = DiskStore(tmp_path / "chosen")
+    assert recovery.newest_run(store) == 1  # job 100 has run 0
+    assert start("300")["resumed_from"] == 0
