@@ -70,8 +70,8 @@ def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None)
 
 def _step(spec: Mapping[str, Any], component: Mapping[str, Any]) -> dict[str, Any]:
     """What a component is: which image, which program, which inputs and outputs, and whatever else it says."""
-    executor = spec.get("deploymentSpec", {}).get("executors", {}).get(component.get("executorLabel"), {})
-    container = dict(executor.get("container", {}))
+    executor = _table(spec, "deploymentSpec", "executors", str(component.get("executorLabel")))
+    container = dict(_table(executor, "container"))
     pools = _pools(component)
     own = {
         "image": _image(pools) or container.pop("image", None),
@@ -81,33 +81,40 @@ def _step(spec: Mapping[str, Any], component: Mapping[str, Any]) -> dict[str, An
         "flow": component.get("dag"),
     }
     container.pop("resources", None)  # told as the machine
-    return {**own, "definition": [container, {key: each for key, each in executor.items() if key != "container"}]}
+    others = {key: each for key, each in executor.items() if key != "container"}
+    return {**own, "definition": [container, others, [_remainder(pool) for pool in pools]]}
 
 
 def _pools(component: Mapping[str, Any]) -> list[Any]:
     """The worker pools of a custom job, which are the default of one of its inputs."""
-    given = component.get("inputDefinitions", {}).get("parameters", {}).get("worker_pool_specs", {})
-    pools = given.get("defaultValue")
+    pools = _table(component, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
     return [pool for pool in pools if isinstance(pool, dict)] if isinstance(pools, list) else []
 
 
 def _image(pools: list[Any]) -> str | None:
-    images = dict.fromkeys(pool.get("container_spec", {}).get("image_uri") for pool in pools)
-    return ", ".join(filter(None, images)) or None
+    images = [_table(pool, "container_spec").get("image_uri") for pool in pools]
+    return ", ".join(dict.fromkeys(str(image) for image in images if image)) or None
 
 
 def _program(pools: list[Any]) -> list[Any]:
-    return [[pool.get("container_spec", {}).get(key) for key in ("command", "args")] for pool in pools[:1]]
+    return [[_table(pool, "container_spec").get(key) for key in ("command", "args")] for pool in pools]
+
+
+def _remainder(pool: dict[str, Any]) -> dict[str, Any]:
+    """A worker pool without what is told as machine, image and code: its disk, say."""
+    inner = {key: each for key, each in _table(pool, "container_spec").items() if key == "env"}
+    rest = {key: each for key, each in pool.items() if key not in ("machine_spec", "replica_count", "container_spec")}
+    return {**rest, **inner}
 
 
 def _without_pools(interface: dict[str, Any]) -> Any:
     copied: dict[str, Any] = json.loads(json.dumps(interface))
-    ((copied.get("inputDefinitions") or {}).get("parameters") or {}).pop("worker_pool_specs", None)
+    _table(copied, "inputDefinitions", "parameters", "worker_pool_specs").pop("defaultValue", None)
     return copied
 
 
 def _components(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {name.removeprefix("comp-"): component for name, component in spec.get("components", {}).items()}
+    return {name.removeprefix("comp-"): _table(spec, "components", name) for name in _table(spec, "components")}
 
 
 def _machines(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -128,9 +135,9 @@ def _machine(row: StepRow) -> str:
 def _elsewhere(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """Order of the steps, kfp's version, the pipeline's own name and description."""
     places = {
-        "flow": lambda spec: (spec.get("root", {}).get("dag"), spec.get("root", {}).get("outputDefinitions")),
-        "name": lambda spec: spec.get("pipelineInfo", {}).get("name"),
-        "description": lambda spec: spec.get("pipelineInfo", {}).get("description"),
+        "flow": lambda spec: (_table(spec, "root").get("dag"), _table(spec, "root").get("outputDefinitions")),
+        "name": lambda spec: _table(spec, "pipelineInfo").get("name"),
+        "description": lambda spec: _table(spec, "pipelineInfo").get("description"),
         "kfp": lambda spec: spec.get("sdkVersion"),
     }
     for name, read in places.items():
@@ -140,8 +147,15 @@ def _elsewhere(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
 
 
 def _declared(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = spec.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
-    return found
+    parameters = _table(spec, "root", "inputDefinitions", "parameters")
+    return {name: _table(parameters, name) for name in parameters}
+
+
+def _table(value: Any, *keys: str) -> dict[str, Any]:
+    """The object at `keys`; an empty one where there is none: a live spec may be anything."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _shown(value: Any) -> str | None:
