@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from pipelines.settings import Settings
-from pipelines.vertex import clients
-from pipelines.vertex.preflight.asking import ATTEMPT_S, patience, rest
+from pipelines.vertex import clients, rest
+from pipelines.vertex.preflight.asking import ATTEMPT_S, patience
 from pipelines.vertex.preflight.finding import Finding, Question
 
 #: What submitting, following and scheduling runs takes; roles/aiplatform.user holds them all.
@@ -79,7 +79,7 @@ def questions(settings: Settings, known: Project) -> Iterator[Question]:
 
 def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo"""
-    answer = rest(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo")
+    answer = rest.call(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo", **patience())
     if answer.get("billingEnabled"):
         yield Finding("account.billing", known.id, "ok", "is billed")
         return

@@ -20,30 +20,6 @@ def patience() -> dict[str, Any]:
     return {"retry": clients.reading()["retry"].with_timeout(QUESTION_S), "timeout": ATTEMPT_S}
 
 
-def rest(
-    settings: Settings, api: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None
-) -> dict[str, Any]:
-    """The answer of an API that has no generated client here: POST with a body, else GET.
-
-    Raises:
-        google.api_core.exceptions.GoogleAPICallError: the API refused.
-    """
-    from google.api_core import exceptions
-
-    url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
-    headers = {"x-goog-user-project": clients.project(settings)}
-
-    def send() -> dict[str, Any]:
-        with clients.session(settings) as session:
-            answer = session.request(method, url, params=query, json=body, headers=headers, timeout=ATTEMPT_S)
-        if not answer.ok:
-            raise exceptions.from_http_response(answer)
-        return dict(answer.json())
-
-    made: dict[str, Any] = patience()["retry"](send)()
-    return made
-
-
 def answered(
     settings: Settings, questions: Sequence[Question], answer_came: Callable[[], None] = lambda: None
 ) -> list[Finding]:

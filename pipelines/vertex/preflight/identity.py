@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from pipelines.settings import Settings
+from pipelines.vertex import rest
 from pipelines.vertex.preflight.access import Policies, Thing, runner
 from pipelines.vertex.preflight.account import Project
-from pipelines.vertex.preflight.asking import rest
+from pipelines.vertex.preflight.asking import patience
 from pipelines.vertex.preflight.finding import Finding, Question, skipped
 from pipelines.vertex.preflight.policy import ACT_AS, EVERYTHING, JOBS, LOGS, Policy
 
@@ -40,7 +41,7 @@ def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
         return
     body = {"permissions": list(ACT_AS)}
     try:
-        answer = rest(settings, "iam", f"{_path(email)}:testIamPermissions", body=body)
+        answer = rest.call(settings, "iam", f"{_path(email)}:testIamPermissions", body=body, **patience())
     except exceptions.NotFound:
         yield _missing(email)
         return
@@ -60,7 +61,7 @@ def _account(settings: Settings, email: str) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     try:
-        found = rest(settings, "iam", _path(email))
+        found = rest.call(settings, "iam", _path(email), **patience())
     except exceptions.NotFound:
         yield _missing(email)
         return
@@ -75,7 +76,7 @@ def _itself(settings: Settings, email: str, project: Project, policies: Policies
     from google.api_core import exceptions
 
     try:
-        own = Policy.of_json(rest(settings, "iam", f"{_path(email)}:getIamPolicy", body={}))
+        own = Policy.of_json(rest.call(settings, "iam", f"{_path(email)}:getIamPolicy", body={}, **patience()))
     except exceptions.NotFound:
         return
     home = _home(email, project)

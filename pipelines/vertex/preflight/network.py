@@ -6,8 +6,9 @@ https://cloud.google.com/vertex-ai/docs/general/vpc-peering
 from collections.abc import Iterator
 
 from pipelines.settings import Settings
+from pipelines.vertex import rest
 from pipelines.vertex.names import short
-from pipelines.vertex.preflight.asking import rest
+from pipelines.vertex.preflight.asking import patience
 from pipelines.vertex.preflight.finding import Finding, Question, skipped
 
 _PEERING = "servicenetworking-googleapis-com"
@@ -26,7 +27,7 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     try:
-        found = rest(settings, "compute", f"compute/v1/{name}")
+        found = rest.call(settings, "compute", f"compute/v1/{name}", **patience())
     except exceptions.NotFound:
         hint = f"The networks there: gcloud compute networks list --project {name.split('/')[1]}"
         yield Finding("network.exists", name, "error", "there is no such network", hint)

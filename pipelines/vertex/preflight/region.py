@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pipelines.machines import catalog, provisioning
 from pipelines.machines.finding import StepRow
 from pipelines.settings import Settings
+from pipelines.vertex import rest
 from pipelines.vertex.preflight.account import Project
-from pipelines.vertex.preflight.asking import rest
+from pipelines.vertex.preflight.asking import patience
 from pipelines.vertex.preflight.finding import Finding, Level, Question
 
 _FIELDS = {
@@ -85,13 +86,9 @@ def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> 
         "fields": _FIELDS[kind],
         "maxResults": "500",
     }
-    page_token = ""
-    while True:
-        more = {"pageToken": page_token} if page_token else {}
-        page = rest(settings, "compute", f"compute/v1/projects/{project.id}/aggregated/{kind}", query={**query, **more})
+    path = f"compute/v1/projects/{project.id}/aggregated/{kind}"
+    for page in rest.pages(settings, "compute", path, query=query, **patience()):
         for scope, listed in page.get("items", {}).items():
             for each in listed.get(kind, ()):
                 found[each["name"]].add(scope.removeprefix(_ZONES))
-        page_token = page.get("nextPageToken", "")
-        if not page_token:
-            return found
+    return found

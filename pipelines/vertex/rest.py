@@ -1,0 +1,59 @@
+"""Calls of the APIs that have no generated REST client here: Compute Engine, IAM, Cloud Billing, Cloud Build.
+
+rest.call(settings, "iam", f"v1/projects/-/serviceAccounts/{email}", **clients.reading())
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.settings import Settings
+from pipelines.vertex import clients
+
+
+def call(
+    settings: Settings,
+    api: str,
+    path: str,
+    *,
+    query: Mapping[str, Any] | None = None,
+    body: Any = None,
+    retry: Any = None,
+    timeout: float = clients.ATTEMPT_S,
+) -> dict[str, Any]:
+    """The JSON object that the API answers: to a POST if there is a body, else to a GET.
+
+    `retry` and `timeout` (seconds) are those of clients.reading() or clients.once(), as for generated clients.
+
+    Raises:
+        google.api_core.exceptions.GoogleAPICallError: the API refused.
+        requests.RequestException: there was no answer.
+    """
+    from google.api_core import exceptions
+
+    url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
+    # Without it an API counts a user's calls against the project of gcloud, in which it may be disabled.
+    headers = {"x-goog-user-project": settings.project} if settings.project else {}
+
+    def send() -> dict[str, Any]:
+        with clients.session(settings) as session:
+            answer = session.request(method, url, params=query, json=body, headers=headers, timeout=timeout)
+        if not answer.ok:
+            raise exceptions.from_http_response(answer)
+        return dict(answer.json())
+
+    made: dict[str, Any] = retry(send)() if retry else send()
+    return made
+
+
+def pages(
+    settings: Settings, api: str, path: str, *, query: Mapping[str, Any], retry: Any = None, timeout: float
+) -> Iterator[dict[str, Any]]:
+    """Every page of a list."""
+    token = ""
+    while True:
+        more = {"pageToken": token} if token else {}
+        page = call(settings, api, path, query={**query, **more}, retry=retry, timeout=timeout)
+        yield page
+        token = page.get("nextPageToken", "")
+        if not token:
+            return
