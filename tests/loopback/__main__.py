@@ -14,6 +14,13 @@ from pathlib import Path
 
 from .cloud import Cloud
 
+#: What Google gives a new project: https://cloud.google.com/vertex-ai/docs/quotas
+QUOTAS = {
+    "CustomModelTrainingCPUsPerProjectPerRegion": ("custom_model_training_cpus", 2200),
+    "CustomModelTrainingT4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_t4_gpus", 12),
+    "CustomModelTrainingL4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_l4_gpus", 0),
+}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.loopback", description=__doc__.splitlines()[0])
@@ -22,6 +29,8 @@ def main() -> None:
     given = parser.parse_args()
     with Cloud() as cloud:
         cloud.clock.run(given.speed)
+        for quota_id, (metric, value) in QUOTAS.items():
+            cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", region=cloud.region)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in cloud.environment.items()]
         given.out.write_text("".join(lines))

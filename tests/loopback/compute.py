@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 ZONES = {
     "us-central1-a": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16, "nvidia-h100-80gb": 8},
-        "machineTypes": {"e2-standard-4": 4, "n1-standard-8": 8, "g2-standard-12": 12, "g2-standard-24": 24,
-                         "g2-standard-48": 48, "a2-highgpu-1g": 12, "a3-highgpu-8g": 208},
+        "machineTypes": {"e2-standard-4": 4, "e2-standard-8": 8, "n1-standard-8": 8, "g2-standard-12": 12,
+                         "g2-standard-24": 24, "g2-standard-48": 48, "a2-highgpu-1g": 12, "a3-highgpu-8g": 208},
     },
     "us-central1-b": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16},
-        "machineTypes": {"e2-standard-4": 4, "n1-standard-8": 8, "g2-standard-12": 12, "g2-standard-24": 24,
-                         "g2-standard-48": 48, "a2-highgpu-1g": 12},
+        "machineTypes": {"e2-standard-4": 4, "e2-standard-8": 8, "n1-standard-8": 8, "g2-standard-12": 12,
+                         "g2-standard-24": 24, "g2-standard-48": 48, "a2-highgpu-1g": 12},
     },
     "us-central1-f": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4},
-        "machineTypes": {"e2-standard-4": 4, "n1-standard-8": 8},
+        "machineTypes": {"e2-standard-4": 4, "e2-standard-8": 8, "n1-standard-8": 8},
     },
 }  # fmt: skip
 KINDS = {"acceleratorTypes": "compute#acceleratorType", "machineTypes": "compute#machineType"}

@@ -26,7 +26,8 @@ def questions(settings: Settings, project: Project, policies: Policies) -> Itera
         yield skipped("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
         return
     yield Question("identity.account", email, lambda: _account(settings, email))
-    yield Question("identity.itself", email, lambda: _itself(settings, email, project, policies))
+    if settings.service_account:
+        yield Question("identity.itself", email, lambda: _itself(settings, email, project, policies))
     yield Question("identity.roles", email, lambda: _roles(email, project, policies))
 
 

@@ -18,6 +18,7 @@ _MARKS = {
     "unknown": ("?", "yellow"),
     "skipped": ("–", "dim"),
 }
+_RANK = ("ok", "skipped", "unknown", "warning", "error")
 #: The end of a digest says nothing to a person.
 _DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]{52}$")
 
@@ -33,12 +34,12 @@ def counts(found: Sequence[Finding]) -> dict[str, int]:
 
 
 def drawn(found: Sequence[Finding]) -> RenderableType:
-    """A line for each finding in the order of the checks, with what to do below it."""
+    """A line for each finding with what to do below it; what matters most comes last, where a person looks."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
-    for each in found:
+    for each in sorted(found, key=lambda each: _RANK.index(each.level)):
         mark, style = _MARKS[each.level]
         subject = _DIGEST.sub(r"\1", each.subject)
         text = Text(f"{subject} {each.seen}", style="dim" if each.level == "skipped" else "")

@@ -15,6 +15,7 @@ IMAGE = "us-central1-docker.pkg.dev/test-project/images/training"
 KEY = "projects/test-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
 IMAGES = "projects/test-project/locations/us-central1/repositories/images"
 ACCOUNT = f"projects/test-project/serviceAccounts/{RUNNER}"
+VERTEX = "aiplatform.googleapis.com"
 L4, T4 = "custom_model_training_nvidia_l4_gpus", "custom_model_training_nvidia_t4_gpus"
 CPUS = "custom_model_training_cpus"
 
@@ -48,9 +49,10 @@ class World:
         return load(overrides=given)
 
     def quota(self, metric: str, value: int, **dimensions: str) -> None:
-        words = metric.replace("custom_model_training_nvidia_", "").title().replace("_", "")
-        quota_id = f"CustomModelTraining{words}PerProjectPerRegion"
-        self.cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", **dimensions)
+        """Sets the limit of a quota; with no region for all regions that have none of their own."""
+        full = f"{VERTEX}/{metric}"
+        known = [quota_id for (_, quota_id), info in self.cloud.quotas.infos.items() if info.metric == full]
+        self.cloud.quotas.set(known[0] if known else f"Id-of-{metric}", value, metric=full, **dimensions)
 
     def grant(self, resource: str, role: str, *members: str) -> None:
         self.cloud.policies.bindings.setdefault(resource, {})[role] = list(members)
@@ -97,8 +99,8 @@ def world(cloud, monkeypatch):
     made.grant(IMAGES, "roles/artifactregistry.reader", f"serviceAccount:{RUNNER}")
     made.grant(ACCOUNT, "roles/iam.serviceAccountUser", f"serviceAccount:{RUNNER}")
     made.grant(KEY, "roles/cloudkms.cryptoKeyEncrypterDecrypter", f"serviceAccount:{AGENT}")
-    for metric in (L4, T4):
-        made.quota(metric, 8, region="us-central1")
+    cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, metric=f"{VERTEX}/{L4}", region="us-central1")
+    made.quota(T4, 8, region="us-central1")
     made.quota(CPUS, 2200, region="us-central1")
     yield made
     clients.credentials.cache_clear()

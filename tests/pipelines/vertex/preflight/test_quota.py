@@ -19,7 +19,7 @@ def test_a_step_that_needs_more_than_the_limit_cannot_start(world):
     assert "https://console.cloud.google.com/iam-admin/quotas?project=test-project" in found.hint
     assert (
         "gcloud beta quotas preferences create --service=aiplatform.googleapis.com --project=test-project "
-        "--quota-id=CustomModelTrainingL4GpusPerProjectPerRegion --preferred-value=2 --dimensions=region=us-central1"
+        "--quota-id=CustomModelTrainingL4GPUsPerProjectPerRegion --preferred-value=2 --dimensions=region=us-central1"
     ) in found.hint
 
 
