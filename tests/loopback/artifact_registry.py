@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError, failed_precondition
+from .listing import one_page
 from .messages import parse, set_time
 from .operations import EMPTY
 
@@ -112,7 +113,7 @@ class Store:
 
         page, following = self.cloud.pages.cut(call.query, names)
         shown = [self.cloud.as_json(show(things[n]), integers=True) for n in page if n in things]
-        return {key: shown, **({"nextPageToken": following} if following else {})}
+        return one_page(key, shown, following)
 
 
 def filtered(names: Iterable[str], things: dict[str, Any], text: str) -> list[str]:

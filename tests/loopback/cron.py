@@ -20,7 +20,7 @@ def parts(text: str) -> tuple[ZoneInfo, str]:
     zone, fields = zoned.groups() if zoned else ("UTC", text)
     try:
         found = ZoneInfo(zone)
-    except (ValueError, OSError) as error:
+    except (KeyError, ValueError, OSError) as error:
         raise ApiError(400, f"Invalid cron: {zone!r} is not in the IANA time zone database.") from error
     try:
         if len(fields.split()) != 5:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError, failed_precondition
-from .listing import Filter
+from .listing import Filter, one_page
 from .messages import new, parse, rfc3339, set_time, to_json
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class CustomJobs:
 
         page, following = self.cloud.pages.cut(call.query, names)
         shown = [to_json(self.jobs[name].shown(now), integers=True) for name in page if name in self.jobs]
-        return {"customJobs": shown, **({"nextPageToken": following} if following else {})}
+        return one_page("customJobs", shown, following)
 
     def cancel(self, call: Call) -> dict[str, Any]:
         job, now = self.find(call.name, "aiplatform.customJobs.cancel"), self.cloud.clock.now()

@@ -163,3 +163,8 @@ class Pages:
         following = secrets.token_urlsafe(12)
         self._left[following] = (same, names[count:])
         return names[:count], following
+
+
+def one_page(key: str, shown: list[Any], following: str) -> dict[str, Any]:
+    """The answer with one page; like Google's, without what is empty."""
+    return {name: value for name, value in ((key, shown), ("nextPageToken", following)) if value}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError
-from .listing import Filter, Test
+from .listing import Filter, Test, one_page
 from .messages import rfc3339
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Entries:
 
         query = {key: str(value) for key, value in call.body.items()}
         page, following = self.cloud.pages.cut({"pageSize": "50", **query}, found)
-        return {"entries": [by_id[i] for i in page], **({"nextPageToken": following} if following else {})}
+        return one_page("entries", [by_id[i] for i in page], following)
 
 
 class LogFilter(Filter):
@@ -122,5 +122,7 @@ def comparable(name: str, text: str) -> Any:
     if name in ("timestamp", "receiveTimestamp"):
         return moment(text)
     if name == "severity":
+        if text.upper() not in SEVERITIES:
+            raise ApiError(400, f"Unparseable filter: {text!r} is no severity.")
         return SEVERITIES.index(text.upper())
     return text.lower()  # comparisons do not look at case

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from . import job_details, pipeline_spec
 from .call import Call
 from .errors import ApiError, failed_precondition
-from .listing import Filter, ordered
+from .listing import Filter, one_page, ordered
 from .messages import new, parse, set_time, to_json
 from .plan import Planner, Script, Task
+from .schema import camel
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -29,6 +30,7 @@ FILTERS = {
     "update_time": "= != < > <= >=",
     "end_time": "= != < > <= >=",
     "labels.*": "= != :",
+    "schedule_name": "=",  # not documented; Google's SDK uses it
     "template_uri": "= != :",
     "template_metadata.version": "= != :",
 }
@@ -142,8 +144,8 @@ class PipelineJobs:
             return [job.name for job in ordered(jobs, orders, ORDERS, lambda job, key: moment_of(job, key, now))]
 
         page, following = self.cloud.pages.cut(call.query, names)
-        shown = [masked(self.jobs[n], now, call.query.get("readMask", "")) for n in page if n in self.jobs]
-        return {"pipelineJobs": shown, **({"nextPageToken": following} if following else {})}
+        shown = [listed(self.jobs[n], now, call.query.get("readMask", "")) for n in page if n in self.jobs]
+        return one_page("pipelineJobs", shown, following)
 
     def cancel(self, call: Call) -> dict[str, Any]:
         job, now = self.find(call.name, "aiplatform.pipelineJobs.cancel"), self.cloud.clock.now()
@@ -201,11 +203,20 @@ def to_json_job(job: Job, now: datetime) -> Any:
     return message
 
 
-def masked(job: Job, now: datetime, mask: str) -> dict[str, Any]:
-    """In a list: without details, and only the fields of the mask."""
-    shown = to_json(message_of(job, now), integers=True)
-    wanted = {re.sub(r"_([a-z])", lambda m: m[1].upper(), part.split(".")[0]) for part in mask.split(",") if part}
-    return {key: value for key, value in shown.items() if not wanted or key in wanted or "*" in wanted}
+def listed(job: Job, now: datetime, mask: str) -> dict[str, Any]:
+    """In a list: without details, or only the fields of the mask."""
+    if not mask:
+        return to_json(message_of(job, now), integers=True)
+    shown = to_json(to_json_job(job, now), integers=True)
+    return masked(shown, [[camel(part) for part in path.split(".")] for path in mask.split(",")])
+
+
+def masked(shown: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+    kept = {}
+    for key in {path[0] for path in paths} & set(shown):
+        inside = [path[1:] for path in paths if path[0] == key]
+        kept[key] = shown[key] if [] in inside else masked(shown[key], inside)
+    return kept
 
 
 def filtered(job: Job, now: datetime) -> dict[str, Any]:
@@ -220,6 +231,7 @@ def filtered(job: Job, now: datetime) -> dict[str, Any]:
         "pipeline_job_user_id": job.name.rpartition("/")[2],
         "state": PipelineState(job.state(now)).name,
         "labels": dict(job.request.labels) | job.labels,
+        "schedule_name": job.schedule,
         "template_uri": job.request.template_uri,
         "template_metadata": {"version": job.request.template_metadata.version},
     }

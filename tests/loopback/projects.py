@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .call import Call
 from .credentials import EMAIL
 from .errors import ApiError, denied
+from .listing import one_page
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -85,7 +86,7 @@ class ServiceAccounts:
         self.cloud.resource(call.name, "iam.serviceAccounts.list")
         page, following = self.cloud.pages.cut(call.query, lambda: list(self.accounts))
         shown = [self.accounts[email] for email in page]
-        return {"accounts": shown, **({"nextPageToken": following} if following else {})}
+        return one_page("accounts", shown, following)
 
     def getIamPolicy(self, call: Call) -> dict[str, Any]:
         call.params["resource"] = self.find(call.params["resource"], "iam.serviceAccounts.getIamPolicy")["name"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .call import Call
 from .discovery import Document
 from .errors import ApiError
+from .listing import one_page
 from .messages import to_json
 
 if TYPE_CHECKING:
@@ -94,4 +95,4 @@ class QuotaInfos:
         ids = sorted(quota for owner, quota in self.infos if owner == service)
         page, following = self.cloud.pages.cut(call.query, lambda: ids)
         shown = [to_json(self.infos[service, quota], integers=True) for quota in page]
-        return {"quotaInfos": shown, **({"nextPageToken": following} if following else {})}
+        return one_page("quotaInfos", shown, following)

@@ -155,9 +155,7 @@ class Schedules:
         if live.message.state == COMPLETED:
             raise failed_precondition(f"The Schedule {live.message.name} is completed and cannot be updated.")
         assert call.definition
-        mask = field_mask_pb2.FieldMask()
-        mask.FromJsonString(call.query["updateMask"])
-        paths = [snake(path) for path in mask.paths]
+        paths = [snake(path) for path in call.query["updateMask"].split(",")]
         given = parse(call.body, new("Schedule"))
         for path in paths:
             check_path(path, call.definition.document.schemas, live.message, given)

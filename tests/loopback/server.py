@@ -94,6 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.connections.add(self.connection)
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb")
         self.api, self.host = api, host
+        self.close_connection = False  # CONNECT comes as HTTP/1.0, what follows does not
 
     def finish(self) -> None:
         for each in (self.wfile, self.rfile, self.connection if self.api else None):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .errors import ApiError
+from .listing import one_page
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -56,4 +57,4 @@ class Services:
             raise ApiError(400, f"Invalid filter: {wanted!r}; this server knows state:ENABLED.")
         page, following = self.cloud.pages.cut(call.query, lambda: sorted(self.enabled))
         shown = [self.service(f"{parent}/services/{name}") for name in page]
-        return {"services": shown, **({"nextPageToken": following} if following else {})}
+        return one_page("services", shown, following)
