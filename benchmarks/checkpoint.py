@@ -1,8 +1,13 @@
-"""How long saving holds training up, and until it is on the disk, against torch.distributed.checkpoint and torch.save.
+"""How much saving holds training up, and until it is on the disk, against torch.distributed.checkpoint and torch.save.
 
     python -m benchmarks.checkpoint --nproc 2 --megabytes 64,256
 
-State: a model and two more tensors per parameter, as AdamW has. Every way writes each state several times; medians.
+State: a model and two more tensors per parameter, as AdamW has. Every way saves in the same training loop, in turn:
+one save, then as many steps as take it to the disk. Reported, as the slowest rank saw it:
+
+stall           inside the call that saves, and waiting for it before the optimizer changes the weights
+loop lost       how much longer the steps took than the same steps without a save; medians of paired turns
+durable after   from the call until the checkpoint can be read, without training beside it
 """
 
 import argparse
@@ -21,58 +26,128 @@ from rich.table import Table
 
 from benchmarks import machine
 
-TURNS = 5
-Ways = dict[str, Callable[[int], tuple[float, float]]]
+TURNS, STEPS, ROWS, WIDTH, LAYERS = 5, 6, 64, 1024, 8
+
+
+class Way:
+    """One way to save: `save` begins, `settle` returns when the state may change, `wait` when it is on the disk."""
+
+    def __init__(self, save: Callable[[int], Any], settle: Callable[[], None] = lambda: None):
+        self.begin, self.settle, self.pending = save, settle, None
+
+    def save(self, turn: int) -> None:
+        self.pending = self.begin(turn)
+
+    def wait(self) -> None:
+        if self.pending:
+            self.pending()
+
+
+class Loop:
+    """A training loop on one rank's own data; every rank holds the whole state, as under DDP."""
+
+    def __init__(self, megabytes: int):
+        import torch
+        from torch import nn
+
+        torch.manual_seed(0)
+        rows = int(megabytes * 2**20 / 4 / WIDTH / 3 / LAYERS)
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS))
+        self.optimizer = torch.optim.AdamW(self.layers.parameters(), fused=True)
+        self.batch = torch.randn(ROWS, WIDTH)
+        self.step(lambda: None)
+        state = self.optimizer.state
+        self.state = {f"model/{n}": p.detach() for n, p in enumerate(self.layers.parameters())}
+        self.state |= {f"optimizer/{n}/{kind}": state[p][kind] for n, p in enumerate(self.layers.parameters())
+                       for kind in ("exp_avg", "exp_avg_sq")}  # fmt: skip
+
+    def step(self, settle: Callable[[], None]) -> float:
+        """Seconds that `settle` took."""
+        sum(layer(self.batch).square().mean() for layer in self.layers).backward()  # type: ignore[union-attr]
+        began = time.perf_counter()
+        settle()
+        waited = time.perf_counter() - began
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return waited
+
+    def turn(self, way: Way | None, turn: int) -> tuple[float, float]:
+        """Seconds of stall, and of the whole turn."""
+        began = time.perf_counter()
+        if way:
+            way.save(turn)
+        stalled = time.perf_counter() - began
+        for _ in range(STEPS):
+            stalled += self.step(way.settle if way else lambda: None)
+        whole = time.perf_counter() - began
+        if way:
+            way.wait()
+        return stalled, whole
 
 
 def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
-    """Median stall and time to durable of every way, in seconds, as the slowest rank saw them."""
+    """Median stall, lost time and time to durable of every way, in seconds."""
+    warnings.simplefilter("ignore")
+    loop = Loop(argument["megabytes"])
+    found = ways(loop.state, Path(argument["folder"]), rank)
+    taken: dict[str, list[list[float]]] = {name: [] for name in found}
+    for turn in range(TURNS + 1):
+        without = timed(lambda turn=turn: loop.turn(None, turn)[1:])[0]
+        for name, way in found.items():
+            stall, whole = timed(lambda way=way, turn=turn: loop.turn(way, turn))
+            (durable,) = timed(lambda way=way, turn=turn: (quiet(way, 1000 + turn),))
+            taken[name] += [[stall, whole - without, durable]] if turn else []
+        clear(Path(argument["folder"]), rank)
+    return {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in taken.items()}
+
+
+def clear(folder: Path, rank: Any) -> None:
+    """What the others wrote: ours retires its own."""
+    rank.agree(None)
+    if rank.leads:
+        for path in folder.iterdir():
+            if path.name != "ours":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def timed(act: Callable[[], Any]) -> list[float]:
+    """The seconds that `act` returns, as the slowest rank saw them."""
     import torch
     import torch.distributed as dist
 
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    rows = int(argument["megabytes"] * 2**20 / 4 / 1024 / 3 / 8)
-    state = {f"{kind}.{n}": torch.randn(rows, 1024) for n in range(8) for kind in ("model", "exp_avg", "exp_avg_sq")}
-    taken: dict[str, list[float]] = {}
-    for name, save in ways(state, Path(argument["folder"]), rank).items():
-        figures = []
-        for turn in range(TURNS + 1):
-            dist.barrier()
-            slowest = torch.tensor(save(turn))
-            dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-            figures += [slowest.tolist()] if turn else []
-        taken[name] = [statistics.median(column) for column in zip(*figures, strict=True)]
-    return taken
+    dist.barrier()
+    slowest = torch.tensor(act(), dtype=torch.float64)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return list(slowest.tolist())
 
 
-def ways(state: dict[str, Any], folder: Path, rank: Any) -> Ways:
+def quiet(way: Way, turn: int) -> float:
+    began = time.perf_counter()
+    way.save(turn)
+    way.settle()
+    way.wait()
+    return time.perf_counter() - began
+
+
+def ways(state: dict[str, Any], folder: Path, rank: Any) -> dict[str, Way]:
     import torch
     import torch.distributed.checkpoint as dcp
 
-    def synchronous(turn: int) -> tuple[float, float]:
-        began = time.perf_counter()
+    def synchronous(turn: int) -> None:
         dcp.save(dict(state), checkpoint_id=folder / f"dcp-{turn}")
-        return (time.perf_counter() - began,) * 2
 
-    def asynchronous(turn: int) -> tuple[float, float]:
-        began = time.perf_counter()
-        pending = dcp.async_save(dict(state), checkpoint_id=folder / f"async-{turn}")
-        stalled = time.perf_counter() - began
-        pending.result()
-        return stalled, time.perf_counter() - began
+    def asynchronous(turn: int) -> Any:
+        return dcp.async_save(dict(state), checkpoint_id=folder / f"async-{turn}").result
 
-    def plain(turn: int) -> tuple[float, float]:
-        began = time.perf_counter()
+    def plain(turn: int) -> None:
         if rank.leads:
             torch.save(state, folder / f"plain-{turn}.pt")
-        return (time.perf_counter() - began,) * 2
 
-    return {"training.checkpoint": ours(state, folder, rank), "DCP save": synchronous, "DCP async_save": asynchronous,
-            "torch.save on rank 0 (no fsync)": plain}  # fmt: skip
+    return {"training.checkpoint": ours(state, folder, rank), "DCP async_save": Way(asynchronous),
+            "DCP save": Way(synchronous), "torch.save on rank 0 (no fsync)": Way(plain)}  # fmt: skip
 
 
-def ours(state: dict[str, Any], folder: Path, rank: Any) -> Callable[[int], tuple[float, float]]:
+def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
     from training.checkpoint import state as states
     from training.checkpoint.disk import DiskStore
     from training.checkpoint.writer import Writer
@@ -81,25 +156,23 @@ def ours(state: dict[str, Any], folder: Path, rank: Any) -> Callable[[int], tupl
                     run=0, token="0" * 8, settings={}, keep=3, patience_s=600)  # fmt: skip
     layout = states.stored(state, rank.world_size)
 
-    def save(turn: int) -> tuple[float, float]:
-        began = time.perf_counter()
-        writer.save(turn, states.share(state, layout, rank.rank), layout, {}, {})
-        stalled = time.perf_counter() - began
-        writer.wait()
-        return stalled, time.perf_counter() - began
+    def save(turn: int) -> Callable[[], None]:
+        writer.save(turn, states.share(state, layout, rank.rank), layout, {}, {}, state.keys())
+        return writer.wait
 
-    return save
+    return Way(save, writer.settle)
 
 
 def main() -> None:
     from training.launch import launch
 
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, default=2)
     parser.add_argument("--megabytes", default="64,256")
     parser.add_argument("--folder", help="where to write; default: the temporary folder")
     given = parser.parse_args()
-    table = Table("state", "", "stall, s", "durable after, s", title=f"{given.nproc} processes; {machine.line()}")
+    columns = ("state", "", "stall, s", "of async_save's", "loop lost, s", "durable after, s")
+    table = Table(*columns, title=f"{given.nproc} processes; {machine.line()}")
     for megabytes in map(int, given.megabytes.split(",")):
         scratch = tempfile.mkdtemp(dir=given.folder)
         try:
@@ -107,8 +180,10 @@ def main() -> None:
             found = launch("benchmarks.checkpoint:compare", argument, nproc=given.nproc, environment=dict(os.environ))
         finally:
             shutil.rmtree(scratch)
-        for name, (stall, durable) in found.items():
-            table.add_row(f"{megabytes} MB", name, f"{stall:.3f}", f"{durable:.2f}")
+        base = found["DCP async_save"][0]
+        for name, (stall, lost, durable) in found.items():
+            ratio = f"{stall / base:.2f}"
+            table.add_row(f"{megabytes} MB", name, f"{stall:.4f}", ratio, f"{lost:.3f}", f"{durable:.2f}")
     Console().print(table)
 
 
