@@ -28,7 +28,7 @@ _SIGNS = {
 _WORDS = {"undeclared": "not declared", "other": "not ours", "nothing": "no change", "prune": "delete"}
 #: Follow from other changes, and would only repeat them.
 _DERIVED = ("labels.request",)
-_WIDE = 60
+_WIDE = 100
 
 
 def plan(actions: Sequence[Action], now: datetime, *, full: bool = False) -> Group:
@@ -50,7 +50,7 @@ def plan_json(actions: Sequence[Action], now: datetime) -> dict[str, Any]:
 
 def listing(rows: Sequence[Row], zone: str | None = None) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "ended", "started"):
+    for column in ("schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "it", "started"):
         table.add_column(column, overflow="fold", justify="right" if column == "started" else "left")
     for row in rows:
         name = escape(one_line(row.name)) if row.ours else f"[dim]{escape(one_line(row.name))} (not ours, {row.id})[/]"
@@ -160,8 +160,8 @@ def _cost(wanted: Wanted, now: datetime) -> str:
     unpriced = [row.step for row in wanted.steps if row.max_usd is None]
     more = f" (and {', '.join(unpriced)}, whose price is not known)" if unpriced else ""
     return (
-        f"cost       at most {usd(run)} a run, if every step takes as long as it may{more};"
-        f" {month:.1f} runs a month: at most {usd(run * month)}"
+        f"cost       at most {usd(run)} a run, if every step takes all the time that it may{more}\n"
+        f"               at most {usd(run * month)} a month, in {month:.1f} runs"
     )
 
 
