@@ -133,7 +133,7 @@ def machines(
         bool, typer.Option("--refresh", help="Read prices and machine types from Google's APIs; show what changed.")
     ] = False,
     write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
-    project: Annotated[str | None, typer.Option(help="With --refresh: the project that asks.")] = None,
+    project: Annotated[str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")] = None,
     as_json: Json = False,
 ) -> None:
     """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for."""
@@ -141,8 +141,10 @@ def machines(
 
     if refresh:
         from pipelines.refresh import refresh as verb
+        from pipelines.settings import load
 
-        raise typer.Exit(verb(project, write=write, console=console(as_json)))
+        loaded = load(overrides={"project": project})
+        raise typer.Exit(verb(loaded, write=write, console=console(as_json)))
     if name:
         from pipelines.machine_card import card
 

@@ -12,6 +12,8 @@ from rich.console import Console
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.machines import catalog, changes
 from pipelines.refresh import refresh
+from pipelines.settings import Settings, load
+from pipelines.vertex import clients
 
 
 def sku(description, usage, price, regions=("us-central1",), unit="h"):
@@ -78,8 +80,10 @@ TYPES = {
 
 
 @pytest.fixture
-def google(monkeypatch):
-    """Serves the SKUs on two pages, and the machine types; `status` makes it fail."""
+def google(cloud, monkeypatch):
+    """SKUs on two pages, and machine types; `status` makes it fail. Tokens are the loopback cloud's."""
+    clients.credentials.cache_clear()
+    monkeypatch.setattr(clients, "CALL_S", 0.1)
     state = {"status": 200, "tokens": set()}
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -91,7 +95,7 @@ def google(monkeypatch):
                 half = len(SKUS) // 2
                 later = query.get("pageToken") == ["2"]
                 answer = {"skus": SKUS[half:] if later else SKUS[:half], "nextPageToken": "" if later else "2"}
-            elif url.path == "/compute/v1/projects/p/aggregated/machineTypes":
+            elif url.path == "/compute/v1/projects/test-project/aggregated/machineTypes":
                 answer = {"kind": "compute#machineTypeAggregatedList", "items": TYPES}
             else:
                 answer = None
@@ -106,9 +110,9 @@ def google(monkeypatch):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     for name in ("CLOUDBILLING", "COMPUTE"):
-        monkeypatch.setenv(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name}", f"http://127.0.0.1:{server.server_port}/")
-    monkeypatch.setenv("CLOUDSDK_AUTH_ACCESS_TOKEN", "token-1")
+        monkeypatch.setenv(f"PIPELINES_ENDPOINTS__{name}", f"http://127.0.0.1:{server.server_port}")
     yield state
+    clients.credentials.cache_clear()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -121,7 +125,7 @@ def folder(tmp_path):
 
 def shown(folder, *, write=False):
     console = Console(record=True, width=200)
-    assert refresh("p", write=write, console=console, folder=folder) == 0
+    assert refresh(load(), write=write, console=console, folder=folder) == 0
     return console.export_text()
 
 
@@ -129,7 +133,7 @@ def files(folder):
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_the_difference_is_shown_and_nothing_written(google, folder):
+def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
     before = files(folder)
     text = shown(folder)
     assert files(folder) == before
@@ -142,7 +146,7 @@ def test_the_difference_is_shown_and_nothing_written(google, folder):
     assert "shape of g2-standard-8: 8 vCPU, 32 GB -> 8 vCPU, 33 GB" in text
     assert "GPU machine a9-ultragpu-8g: new -> on Compute Engine, not in the catalog" in text
     assert "f1-micro" not in text and "Nothing is written; --write does." in text
-    assert google["tokens"] == {"Bearer token-1"}
+    assert google["tokens"] == {f"Bearer {token}" for token in cloud.tokens.given}
 
 
 def test_written_prices_are_those_of_the_parts(google, folder):
@@ -166,18 +170,18 @@ def test_a_second_refresh_finds_the_prices_unchanged(google, folder, monkeypatch
     assert "price of g2" not in again and "price of a2" not in again
 
 
-@pytest.mark.parametrize("status", [401, 403, 500])
-def test_an_api_that_refuses_writes_nothing(google, folder, status):
+@pytest.mark.parametrize(("status", "words"), [(401, "not signed in"), (403, "not allowed"), (500, "answered 500")])
+def test_an_api_that_refuses_writes_nothing(google, folder, status, words):
     google["status"] = status
     before = files(folder)
-    with pytest.raises(WorkFailed, match=str(status)):
+    with pytest.raises(WorkFailed, match=f"nothing is written: .*{words}"):
         shown(folder, write=True)
     assert files(folder) == before
 
 
 def test_a_project_is_needed(folder):
     with pytest.raises(RequestError, match="--project"):
-        refresh(None, write=False, console=Console(), folder=folder)
+        refresh(Settings(), write=False, console=Console(), folder=folder)
 
 
 def test_the_data_files_are_kept_in_the_form_that_refresh_writes():

@@ -1,10 +1,7 @@
 """Which steps may overlap: on pipelines that kfp compiles, with the names that the checker gives their steps."""
 
-import json
-
 import pytest
 from kfp import dsl
-from kfp.compiler import Compiler
 
 from pipelines import spec
 from pipelines.machines.check import check
@@ -25,18 +22,6 @@ def task(*after):
     return made.after(*after) if after else made
 
 
-@pytest.fixture
-def compiled(tmp_path):
-    """The spec of a function that adds tasks to a pipeline."""
-
-    def compiled(build):
-        path = tmp_path / "p.json"
-        Compiler().compile(dsl.pipeline(name="p")(build), str(path))
-        return json.loads(path.read_text())
-
-    return compiled
-
-
 def names_of(made):
     return {row.step for row in check([Document("p.json", made, spec.as_text(made))]).steps}
 
@@ -55,7 +40,7 @@ def test_branches_overlap_and_what_follows_both_does_not(compiled):
         left, right = task(first), task(first)
         task(left, right)
 
-    found = order(compiled(build))
+    found = order(compiled(dsl.pipeline(name="p")(build)))
     assert found.beside("work-2") == {"work-2", "work-3"}
     assert found.beside("work") == {"work"} and found.beside("work-4") == {"work-4"}
 
@@ -68,7 +53,7 @@ def test_steps_in_groups_wait_for_what_their_group_waits_for(compiled):
             task(inner)
         task()
 
-    made = compiled(build)
+    made = compiled(dsl.pipeline(name="p")(build))
     found = order(made)
     assert set(found.before) == names_of(made)
     assert found.before["work-3"] == {"work", "work-2"}
@@ -82,7 +67,7 @@ def test_a_step_after_a_group_waits_for_all_in_it(compiled):
             task()
             task()
 
-    found = order(compiled(build))
+    found = order(compiled(dsl.pipeline(name="p")(build)))
     assert found.before["work"] == {"work-2", "work-3"}
     assert found.beside("work-2") == {"work-2", "work-3"}
 
@@ -94,7 +79,7 @@ def test_a_loop_starts_its_items_at_once_up_to_its_limit(compiled, limit, copies
             task()
         task()
 
-    found = order(compiled(build))
+    found = order(compiled(dsl.pipeline(name="p")(build)))
     assert found.copies == {"work": copies, "work-2": 1}
 
 
@@ -103,7 +88,7 @@ def test_loops_in_loops_multiply(compiled):
         with dsl.ParallelFor([1, 2, 3]), dsl.ParallelFor([4, 5]):
             task()
 
-    assert order(compiled(build)).copies == {"work": 6}
+    assert order(compiled(dsl.pipeline(name="p")(build))).copies == {"work": 6}
 
 
 def test_equal_names_in_groups_are_told_apart_as_the_checker_does():
