@@ -70,7 +70,7 @@ class Bucket:
         return [Version(PREFIX + found["sha256"], blob.time_created, blob.size) for found, blob in objects]
 
     def find(self, name: str, digest: str) -> Version | None:
-        blob = self._bucket.get_blob(self._object(name, digest), **clients.reading())
+        blob = self._bucket.get_blob(self._object(name, digest), **_calling())
         return blob and Version(digest, blob.time_created, blob.size)
 
     def tags(self, name: str) -> dict[str, str]:
@@ -84,9 +84,7 @@ class Bucket:
 
         blob = self._bucket.blob(self._object(name, digest))
         with suppress(exceptions.PreconditionFailed):  # there already: another upload, or a lost answer to this one
-            blob.upload_from_string(
-                content, content_type="application/json", if_generation_match=0, **clients.reading()
-            )
+            blob.upload_from_string(content, content_type="application/json", if_generation_match=0, **_calling())
 
     def download(self, name: str, digest: str) -> bytes | None:
         return self._read(self._object(name, digest))[0]
@@ -110,7 +108,7 @@ class Bucket:
 
     def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], Any]]:
         """Versions below `prefix`, all pages."""
-        for blob in self._bucket.list_blobs(prefix=prefix, **clients.reading()):
+        for blob in self._bucket.list_blobs(prefix=prefix, **_calling()):
             if found := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
                 yield found, blob
 
@@ -120,7 +118,7 @@ class Bucket:
 
         blob = self._bucket.blob(name)
         try:
-            return blob.download_as_bytes(**clients.reading()), blob.generation
+            return blob.download_as_bytes(**_calling()), blob.generation
         except exceptions.NotFound:
             return None, 0
 
@@ -142,14 +140,22 @@ class Bucket:
             text = json.dumps(index, indent=2, sort_keys=True) + "\n"
             with suppress(exceptions.PreconditionFailed):
                 blob.upload_from_string(
-                    text, content_type="application/json", if_generation_match=generation, **clients.reading()
+                    text, content_type="application/json", if_generation_match=generation, **_calling()
                 )
                 return before
         raise WorkFailed(f"tag {name}:{tag}: others change the tags all the time. Run the command again.")
 
     def _refuse_missing(self, doing: str) -> None:
-        if not self._bucket.exists(**clients.reading()):
+        if not self._bucket.exists(**_calling()):
             raise WorkFailed(
                 f"{doing}: there is no bucket gs://{self._bucket_name}.\n  Create it: gcloud storage buckets create "
                 f"gs://{self._bucket_name} --location={self.settings.region} --uniform-bucket-level-access"
             )
+
+
+def _calling() -> dict[str, Any]:
+    """Arguments of every call: storage's own retry, which alone knows the errors of its uploads and downloads."""
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    retry = DEFAULT_RETRY.with_timeout(clients.CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
+    return {"retry": retry, "timeout": clients.ATTEMPT_S}
