@@ -32,7 +32,8 @@ def storage_server() -> Iterator[str]:
     before = os.environ.get("STORAGE_EMULATOR_HOST")
     server = FakeGCSServer()
     server.start()
-    log = threading.Thread(target=server._process.stderr.read)  # a full pipe would stop the server
+    # A full pipe would stop the server; and Python waits for threads, unless daemons, before it calls atexit.
+    log = threading.Thread(target=server._process.stderr.read, daemon=True)
     log.start()
     restore(before)
     try:
