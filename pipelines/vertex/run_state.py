@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from pipelines.vertex import names
@@ -22,7 +23,8 @@ _TASK_STATES = {
     "CANCEL_PENDING": "cancelling",
 }
 ENDED = ("succeeded", "failed", "cancelled")
-_MAX_NESTING = 50
+#: More than Google runs; a spec whose components contain each other would have no end.
+_MAX_NESTING, _MAX_STEPS = 50, 10_000
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,17 @@ class _Place:
     #: State of a task that Google does not list here.
     absent: str = "waiting"
     depth: int = 0
+    #: Whether it is a loop, which may hold its iterations instead of its tasks.
+    loop: bool = False
 
 
 def _steps(spec: Mapping[str, Any], details: Sequence[Any], run_id: str, *, over: bool) -> list[Step]:
     tree = _Tree(_mapping(spec.get("components")), details)
-    top = tree.children.get(0, [])
+    top = tree.children.pop(0, [])
     root = _Place(_mapping(spec.get("root")), absent="not run" if over else "waiting")
     if len(top) == 1 and _is_the_run(top[0], run_id) and top[0].task_name not in _tasks(root.component):
-        top = tree.children.get(top[0].task_id, [])
-    return list(tree.level(root, top))
+        top = tree.children.pop(top[0].task_id, [])
+    return list(islice(tree.level(root, top), _MAX_STEPS))
 
 
 def _is_the_run(detail: Any, run_id: str) -> bool:
@@ -174,26 +178,31 @@ class _Tree:
         found: dict[str, list[Any]] = {name: [] for name in _in_order(_tasks(place.component))}
         for detail in details:
             found.setdefault(detail.task_name, []).append(detail)
+        turns = place.loop and any(name not in _tasks(place.component) for name in found)
         for name, listed in found.items():
-            if not listed:
+            if not listed and not turns:
                 yield from self._absent(name, place)
             for number, detail in enumerate(listed):
                 label = f"{name}[{number}]" if len(listed) > 1 else name
                 yield from self._task(detail, place, label)
 
     def _task(self, detail: Any, place: _Place, label: str) -> Iterator[Step]:
-        known = detail.task_name in _tasks(place.component)
+        tasks = _tasks(place.component)
+        known = detail.task_name in tasks
         # A task that is not in the spec is an iteration of the loop around it, and holds the same tasks.
         component = self._component(detail.task_name, place) if known else place.component
         path = f"{place.path}{detail.task_name}/" if known else place.path
         step = _step(detail, f"{place.label}{label}", path.rstrip("/"))
-        children = self.children.get(detail.task_id, [])
+        children = self.children.pop(detail.task_id, [])
         if (not children and not (known and "dag" in component)) or place.depth > _MAX_NESTING:
             yield step
             return
         absent = _absent_state(step.state, place.absent)
-        inside = _Place(component, f"{step.name}/", path, absent, place.depth + 1)
-        steps = list(self.level(inside, children))
+        loop = known and bool(
+            {"parameterIterator", "artifactIterator"} & set(_tasks(place.component)[detail.task_name])
+        )
+        inside = _Place(component, f"{step.name}/", path, absent, place.depth + 1, loop)
+        steps = list(islice(self.level(inside, children), _MAX_STEPS))
         yield from steps
         if step.state == "failed" and not any(each.state == "failed" for each in steps):
             yield step  # the group itself failed, before its tasks or between them

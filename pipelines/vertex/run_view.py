@@ -1,8 +1,10 @@
 """A run as a person sees it: one headline, the table of its steps, what failed and what to do."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,9 +22,11 @@ COLOURS = {
     "succeeded": "green", "cached": "green", "failed": "bold red", "cancelled": "yellow", "cancelling": "yellow",
     "running": "cyan", "paused": "yellow",
 }  # fmt: skip
-_COLUMNS = (("step", "left"), ("state", "left"), ("took", "right"), ("machine", "left"), ("cost", "right"))
-#: Where the two columns stand that can be cut; characters that a machine keeps; characters between columns.
-_NAME, _MACHINE, _LEAST, _GAP = 1, 4, 14, 2
+_COLUMNS = (
+    ("", "left"), ("step", "left"), ("state", "left"), ("took", "right"), ("machine", "left"), ("cost", "right"),
+)  # fmt: skip
+#: Characters that a machine keeps, those between columns, and the width from which machines are shown.
+_LEAST, _GAP, _WIDE = 14, 2, 60
 #: Steps in the order in which a full screen keeps them.
 _INTEREST = ("failed", "running", "cancelling", "cancelled", "pending", "succeeded", "cached", "waiting")
 #: Failed steps that are told in full, and lines of the error of one.
@@ -50,14 +54,19 @@ def table(run: Run, rows: Rows, now: datetime, *, width: int, room: int = 0) -> 
     """
     drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     shown = _chosen(run.steps, room)
-    lines = _fitting([_cells(step, rows, now) for step in shown], width)
-    for title, justify in (("", "left"), *_COLUMNS):
+    columns = _COLUMNS if width >= _WIDE else tuple(each for each in _COLUMNS if each[0] != "machine")
+    for title, justify in columns:
         drawn.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for line in lines:
+    lines = [_cells(step, rows, now) for step in shown]
+    for line in _fitting(
+        [[line[title] for title, _ in columns] for line in lines], [name for name, _ in columns], width
+    ):
         drawn.add_row(*line)
-    left = [step.state for step in run.steps if step not in shown]
-    counted = ", ".join(f"{left.count(word)} {word}" for word in dict.fromkeys(left))
-    return Group(drawn, Text(f"and {counted}", "dim")) if left else drawn
+    if len(shown) == len(run.steps):
+        return drawn
+    left = Counter(step.state for step in run.steps) - Counter(step.state for step in shown)
+    counted = ", ".join(f"{number} {word}" for word, number in left.items())
+    return Group(drawn, _cut(Text(f"and {counted}", "dim"), width, tail=False))
 
 
 def failures(run: Run, settings: Settings) -> RenderableType:
@@ -97,33 +106,46 @@ def _chosen(steps: Sequence[Step], room: int) -> list[Step]:
     return [steps[index] for index in sorted(kept)]
 
 
-def _fitting(lines: list[list[Text]], width: int) -> list[list[Text]]:
-    """Cuts names and machines, so that the lines are no wider; the other columns stay whole."""
-    titles = ["", *(title for title, _ in _COLUMNS)]
+def _fitting(lines: list[list[Text]], titles: Sequence[str], width: int) -> list[list[Text]]:
+    """Cuts machines and names, so that the lines are no wider; the other columns stay whole."""
     widths = [max([len(title), *(line[at].cell_len for line in lines)]) for at, title in enumerate(titles)]
-    excess = sum(widths) + _GAP * (len(widths) - 1) - width
-    machine = max(widths[_MACHINE] - max(excess, 0), min(widths[_MACHINE], _LEAST))
-    name = max(widths[_NAME] - max(excess - widths[_MACHINE] + machine, 0), 1)
-    for line in lines:
-        line[_MACHINE].truncate(machine, overflow="ellipsis")
-        if line[_NAME].cell_len > name:
-            line[_NAME] = Text(f"…{line[_NAME].plain[1 - name :] if name > 1 else ''}")
+    excess = max(0, sum(widths) + _GAP * (len(widths) - 1) - width)
+    for title, least in (("machine", _LEAST), ("step", 2)):
+        if title in titles:
+            at = titles.index(title)
+            kept = max(widths[at] - excess, min(widths[at], least))
+            excess -= widths[at] - kept
+            for line in lines:
+                line[at] = _cut(line[at], kept, tail=title == "step")
     return lines
 
 
-def _cells(step: Step, rows: Rows, now: datetime) -> list[Text]:
+def _cut(text: Text, width: int, *, tail: bool) -> Text:
+    """`text` in no more than `width` cells; with `tail` its end is kept."""
+    if text.cell_len <= width:
+        return text
+    if not tail:
+        text.truncate(width, overflow="ellipsis")
+        return text
+    plain = text.plain
+    while plain and cell_len(plain) > width - 1:
+        plain = plain[1:]
+    return Text(f"…{plain}", text.style)
+
+
+def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
     seconds, where = step.seconds(now), run_cost.machine(step, rows)
     word = f"{step.state}, try {len(step.jobs)}" if step.state == "running" and len(step.jobs) > 1 else step.state
     cost = usd(run_cost.spent(step, rows, now)) if seconds is not None and where else ""
     colour = COLOURS.get(step.state, "dim")
-    return [
-        Text(MARKS.get(step.state, "●" if step.state == "running" else "·"), colour),
-        Text(one_line(step.name)),
-        Text(word, colour),
-        Text(took(seconds) if seconds is not None else ""),
-        Text(where, "" if seconds is not None else "dim"),
-        Text(cost),
-    ]
+    return {
+        "": Text(MARKS.get(step.state, "●" if step.state == "running" else "·"), colour),
+        "step": Text(one_line(step.name)),
+        "state": Text(word, colour),
+        "took": Text(took(seconds) if seconds is not None else ""),
+        "machine": Text(where, "" if seconds is not None else "dim"),
+        "cost": Text(cost),
+    }
 
 
 def _failure(run: Run, step: Step, settings: Settings) -> Text:

@@ -1,12 +1,20 @@
 """The settings with which the tests find the loopback cloud; each test signs in anew."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from loopback.cloud import Cloud
 
 from pipelines.settings import Settings, load
-from pipelines.vertex import clients
+from pipelines.vertex import clients, submit
+from pipelines.vertex.patience import Clock
+from pipelines.vertex.run_state import Run, read
+
+TRAINING = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
 
 
 @pytest.fixture
@@ -14,3 +22,47 @@ def settings(cloud: Cloud) -> Iterator[Settings]:
     clients.credentials.cache_clear()
     yield load()
     clients.credentials.cache_clear()
+
+
+class CloudClock(Clock):
+    """Waiting moves the loopback cloud's time on, and takes none of ours."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self.pauses: list[float] = []
+
+    def now(self) -> datetime:
+        return self.cloud.clock.now()
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.cloud.clock.advance(seconds)
+
+
+@pytest.fixture
+def clock(cloud: Cloud) -> CloudClock:
+    return CloudClock(cloud)
+
+
+@pytest.fixture
+def start(cloud: Cloud, settings: Settings) -> Callable[..., str]:
+    """Starts a run, of the training pipeline if no other spec is given, and returns its resource name."""
+
+    def started(
+        spec: Mapping[str, Any] = TRAINING, values: Mapping[str, Any] | None = None, *, id: str = "", **more: Any
+    ) -> str:
+        body = submit.body(settings, spec, values or {}, **more)
+        return str(submit.create(settings, body, id or submit.job_id(body))[0].name)
+
+    return started
+
+
+@pytest.fixture
+def look(cloud: Cloud) -> Callable[[str], Run]:
+    """The run of that name as it is now, as a client reads it."""
+
+    def looked(name: str) -> Run:
+        client = clients.pipeline_service(load())
+        return read(client.get_pipeline_job(name=name, **clients.reading()))
+
+    return looked
