@@ -17,6 +17,7 @@ OPERATIONAL = (
     "cpu_offload",
     "activation_checkpointing",
     "rendezvous_timeout_s",
+    "lost_after_s",
 )
 
 
@@ -79,6 +80,9 @@ class TrainConfig(BaseModel):
     """Folder of a trained model whose weights replace the initial ones; empty = none."""
     rendezvous_timeout_s: float = Field(900, gt=0)
     """Seconds that nodes wait for each other at the start: machines come up minutes apart."""
+    lost_after_s: float = Field(30, ge=2)
+    """Seconds of silence after which a node counts as lost, such as behind a network that was cut; nodes say that
+    they live twice a second. All others then end within 10 s."""
 
     @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit")
     @classmethod

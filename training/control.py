@@ -1,6 +1,8 @@
 """How the launchers of several machines tell each other that a rank failed or a machine is gone.
 
-They share the key-value store that rank 0 holds on the chief. A thread, since a dead network blocks its caller.
+They share the key-value store that rank 0 holds on the chief, and write to it every half second. A machine that has
+not been heard of for `lost_after_s` counts as lost, on both sides of the cut: the chief looks at everyone's last word,
+the others at the chief's answers. A thread, since a dead network blocks its caller.
 """
 
 import json
@@ -15,20 +17,20 @@ import torch.distributed as dist
 from training.cluster import Cluster
 
 POLL_S = 0.5
-#: Silence after which a machine counts as lost.
-LOST_S = 30.0
 _FAILURE = "launcher/failure"
 
 
 class Control(threading.Thread):
     """This machine's line to the others, for `training.watch`."""
 
-    def __init__(self, place: Cluster, timeout_s: float):
+    def __init__(self, place: Cluster, timeout_s: float, lost_after_s: float):
         super().__init__(name="control", daemon=True)
-        self.place, self.timeout_s = place, timeout_s
+        self.place, self.timeout_s, self.lost_after_s = place, timeout_s, lost_after_s
         #: The first failure that any machine published: `kind` as in a report, and `text`.
         self.failure: dict[str, Any] | None = None
         self.last_heard = float("inf")
+        #: Whether the chief's store has ended, and was not merely silent.
+        self.gone = False
         self.outgoing: dict[str, Any] | None = None
         self.published = threading.Event()
         self._heard: dict[int, tuple[bytes, float]] = {}
@@ -36,7 +38,16 @@ class Control(threading.Thread):
     @property
     def lost(self) -> bool:
         """Whether the chief has been silent for too long, or its store is gone."""
-        return time.monotonic() - self.last_heard > LOST_S
+        return time.monotonic() - self.last_heard > self.lost_after_s
+
+    @property
+    def loss(self) -> str:
+        """What is lost, in words."""
+        if quiet := ", ".join(self.quiet()):
+            return f"the machine {quiet} is gone"
+        if self.gone:
+            return f"the chief {self.place.chief} is gone"
+        return f"the chief {self.place.chief} has been silent for {self.lost_after_s:g} s"
 
     def quiet(self) -> list[str]:
         """On the chief: hosts that have missed several of their last words."""
@@ -62,7 +73,7 @@ class Control(threading.Thread):
                 time.sleep(POLL_S)
         except (RuntimeError, ValueError):  # torch's DistNetworkError and DistStoreError are RuntimeErrors
             if self.last_heard < float("inf"):
-                self.last_heard = -LOST_S  # the chief is gone, or has finished
+                self.gone, self.last_heard = True, -float("inf")  # the chief is gone, or has finished
 
     def _exchange(self, store: dist.TCPStore) -> None:
         store.set(f"launcher/alive/{self.place.node}", f"{self.place.host} {time.monotonic()}")
@@ -83,9 +94,9 @@ class Control(threading.Thread):
             value = store.get(f"launcher/alive/{node}")
             before, since = self._heard.get(node, (b"", now))
             self._heard[node] = (value, now if value != before else since)
-            if now - self._heard[node][1] > LOST_S:
+            if now - self._heard[node][1] > self.lost_after_s:
                 host = value.decode().split()[0]
                 self.outgoing = {
                     "kind": "failed",
-                    "text": f"machine {node} ({host}) has been silent for {LOST_S:.0f} s",
+                    "text": f"machine {node} ({host}) has been silent for {self.lost_after_s:g} s",
                 }

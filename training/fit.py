@@ -63,7 +63,8 @@ def train(
         "data": str(data), "model": str(model), "checkpoints": place, "run": run, "job": job,
         "tensorboard": f"{place}/tensorboard", "token": os.urandom(4).hex(),
     }  # fmt: skip
-    figures = launch("training.loop:run", argument, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s)
+    figures = launch("training.loop:run", argument, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s,
+                     lost_after_s=config.lost_after_s)  # fmt: skip
     return figures or {}
 
 

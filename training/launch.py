@@ -25,9 +25,14 @@ def launch(
     *,
     nproc: int | None = None,
     rendezvous_timeout_s: float = 900,
+    lost_after_s: float = 30,
     environment: Mapping[str, str] | None = None,
 ) -> Any:
     """Runs `target` (`module:function`, called with the argument and a `training.rank.Rank`) in every process.
+
+    Args:
+        rendezvous_timeout_s: How long machines wait for each other at the start.
+        lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
 
     Returns:
         What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
@@ -51,6 +56,7 @@ def launch(
         "cluster": place.model_dump(),
         "nproc": clusters.process_count(nproc, environment),
         "timeout_s": rendezvous_timeout_s,
+        "lost_after_s": lost_after_s,
         "parent": os.getpid(),
         "path": sys.path,
         "terminal": sys.stderr.isatty(),

@@ -45,7 +45,7 @@ def _control(request: Mapping[str, Any]) -> Any:
     place = Cluster(**request["cluster"])
     if place.nodes == 1:
         return None
-    control = Control(place, request["timeout_s"])
+    control = Control(place, request["timeout_s"], request["lost_after_s"])
     control.start()
     return control
 

@@ -172,10 +172,8 @@ class Watch:
         if self.control and self.control.failure:
             return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
         if self.control and (culprit or self.control.lost) and any(child.status != 0 for child in self.children):
-            quiet = ", ".join(self.control.quiet())
-            self._own = bool(quiet)
-            what = f"the machine {quiet} is gone" if quiet else "it lost the connection to other machines"
-            return {"kind": "failed", "text": f"{self.host} stops: {what}"}
+            self._own = bool(self.control.quiet())
+            return {"kind": "failed", "text": f"{self.host} stops: {self.control.loss}"}
         if culprit:
             return self._failure(culprit)
         if all(child.status == 0 for child in self.children):
