@@ -4,7 +4,7 @@ import re
 from urllib.parse import quote
 
 from pipelines.errors import RequestError
-from pipelines.settings import Settings
+from pipelines.settings import Settings, rules
 from pipelines.vertex.clients import project
 
 #: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs/create
@@ -12,8 +12,6 @@ _JOB_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 _JOB_NAME = re.compile(
     r"(?:^|/)locations/(?P<region>[a-z0-9-]+)/(?:pipelineJobs|pipelines/runs)/(?P<id>[a-z][-a-z0-9]{0,127})(?:[?#]|$)"
 )
-_LABEL_KEY = re.compile(r"[a-z][-_a-z0-9]{0,62}")
-_LABEL_VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 
 
 def location(settings: Settings) -> str:
@@ -73,11 +71,10 @@ def labels(given: dict[str, str]) -> dict[str, str]:
     Raises:
         RequestError: a key or value that is not allowed, https://cloud.google.com/resource-manager/docs/labels-overview
     """
-    for key, value in given.items():
-        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            raise RequestError(
-                f"label {key}={value}: lower-case letters, digits, - and _, at most 63; the key starts with a letter."
-            )
-    if len(given) > 64:
-        raise RequestError(f"{len(given)} labels: at most 64 are allowed.")
-    return given
+    try:
+        for key, value in given.items():
+            rules.label_key(key)
+            rules.label_value(value)
+        return rules.labels(given)
+    except ValueError as error:
+        raise RequestError(f"labels: {error}") from None
