@@ -52,6 +52,15 @@ def test_the_same_content_twice_is_one_version_written_once(cloud: Cloud, settin
     assert [call.method for call in cloud.requests].count(INSERT) == writes == 2
 
 
+def test_a_version_that_is_there_is_never_written_again(cloud: Cloud, settings: Settings) -> None:
+    """As when two uploads both find nothing, or the answer to a write was lost."""
+    for _ in range(2):
+        Bucket(settings, PLACE).publish(NAME, ONE, digest(ONE))
+    versions_of_the_object = clients.storage(settings).bucket("test-bucket").list_blobs(versions=True)
+    assert len({blob.generation for blob in versions_of_the_object}) == 1
+    assert [call.status for call in cloud.requests if call.method == INSERT] == [200, 412]
+
+
 @pytest.mark.parametrize(("method", "at"), [*((GET, at) for at in range(4)), (INSERT, 0), (INSERT, 1)])
 @pytest.mark.parametrize("fault", [status(429), status(503), reset(), lost_response()], ids=str)
 def test_a_fault_at_any_request_makes_no_other_version(
