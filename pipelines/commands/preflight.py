@@ -36,6 +36,7 @@ def preflight(
     if as_json:
         print_json(report.as_json(name, found))
     else:
-        console().print(report.drawn(found))
+        for line in report.lines(found):
+            console().print(line, soft_wrap=True)
         console().print(report.summary(found), highlight=False)
     raise typer.Exit(int(report.counts(found)["error"] > 0))

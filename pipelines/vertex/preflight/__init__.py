@@ -5,6 +5,7 @@ refuse_cheaply(settings)           the three calls before every submission
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import indent
 from typing import Any
 
 from pipelines.errors import WorkFailed
@@ -31,7 +32,7 @@ def preflight(
     `progress` is told how many questions of how many are answered.
 
     Raises:
-        RequestError: no project, or no credentials.
+        RequestError: no project is set.
     """
     project, found = _project(settings)
     if not _goes_on(found):
@@ -63,17 +64,15 @@ def refuse_cheaply(settings: Settings) -> list[Finding]:
     """The findings of `cheap`, if none is an error.
 
     Raises:
-        RequestError: no project, or no credentials.
+        RequestError: no project is set.
         WorkFailed: one line for each error, with what to do.
     """
     found = cheap(settings)
     errors = [each for each in found if each.level == "error"]
     if errors:
-        lines = [f"{each.subject} {each.seen}  [{each.check}]\n    {each.hint}".rstrip() for each in errors]
-        raise WorkFailed(
-            "preflight: nothing was started.\n  " + "\n  ".join(lines) + "\n  All of it: pipelines preflight NAME. "
-            "Without looking: --no-preflight."
-        )
+        lines = [f"{each.subject} {each.seen}  [{each.check}]\n{indent(each.hint, '  ')}".rstrip() for each in errors]
+        more = "Look at everything: pipelines preflight NAME. Go on without looking: --no-preflight."
+        raise WorkFailed("\n".join(["preflight: nothing was started.", *lines, more]).replace("\n", "\n  "))
     return found
 
 
@@ -81,7 +80,7 @@ def cheap(settings: Settings) -> list[Finding]:
     """Credentials, project, bucket, and whether the caller may act as the runner: three calls, less than a second.
 
     Raises:
-        RequestError: no project, or no credentials.
+        RequestError: no project is set.
     """
     project, found = _project(settings)
     if not _goes_on(found):

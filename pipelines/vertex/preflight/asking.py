@@ -8,7 +8,7 @@ from pipelines.errors import RequestError, WorkFailed
 from pipelines.settings import Settings
 from pipelines.vertex import clients
 from pipelines.vertex.errors import explained
-from pipelines.vertex.preflight.finding import Finding, Question
+from pipelines.vertex.preflight.finding import Finding, Level, Question
 
 #: Seconds for one attempt, and for one question with its repetitions: who waits for a check waits not for long.
 ATTEMPT_S, QUESTION_S = 10.0, 20.0
@@ -40,7 +40,9 @@ def answers(settings: Settings, question: Question) -> list[Finding]:
                 found.append(finding)
     except (WorkFailed, RequestError) as failure:
         seen, *hint = str(failure).splitlines()
-        found.append(Finding(question.check, question.subject, "unknown", seen, " ".join(map(str.strip, hint))))
+        # A wrong request is one of ours (no credentials): it would fail again, whatever Google has to say.
+        level: Level = "error" if isinstance(failure, RequestError) else "unknown"
+        found.append(Finding(question.check, question.subject, level, seen, "\n".join(map(str.strip, hint))))
     except Exception as error:
         # An answer in a form that nobody expected must not hide what the other questions found.
         seen = f"the answer was not understood: {type(error).__name__}: {error}"

@@ -47,14 +47,16 @@ def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
         yield _missing(email)
         return
     if set(ACT_AS) <= set(answer.get("permissions", ())):
-        yield Finding("identity.act_as", email, "ok", "you may act as it")
+        yield Finding("identity.act_as", email, "ok", "lets you act as it")
         return
     member = project.principal if ":" in project.principal else "user:YOU"
     hint = (
         f"gcloud iam service-accounts add-iam-policy-binding {email} --project {_home(email, project)} "
         f"--member {member} --role roles/iam.serviceAccountUser"
     )
-    yield Finding("identity.act_as", email, "error", "you may not act as it, so start nothing that runs as it", hint)
+    yield Finding(
+        "identity.act_as", email, "error", "does not let you act as it: you can start nothing that runs as it", hint
+    )
 
 
 def _account(settings: Settings, email: str) -> Iterator[Finding]:
@@ -100,8 +102,8 @@ def _roles(email: str, project: Project, policies: Policies) -> Iterator[Finding
 
 def _create(project: Project) -> str:
     return (
-        f"gcloud iam service-accounts create pipelines-runner --project {project.id}, "
-        f'then service_account = "pipelines-runner@{project.id}.iam.gserviceaccount.com" in pipelines.toml'
+        f"gcloud iam service-accounts create pipelines-runner --project {project.id}\n"
+        f'then in pipelines.toml: service_account = "pipelines-runner@{project.id}.iam.gserviceaccount.com"'
     )
 
 

@@ -78,14 +78,14 @@ def _asked(need: Need) -> str:
 
 
 def _more(need: Need, quota_id: str | None, project: Project) -> str:
-    link = f"Ask for more: {_link(project)}"
+    link = f"in the console: {_link(project)}"
     if not quota_id:
-        return link
+        return f"Ask for more {link}"
     words = [
         "gcloud", "beta", "quotas", "preferences", "create", f"--service={_SERVICE}", f"--project={project.id}",
         f"--quota-id={quota_id}", f"--preferred-value={need.together}", f"--dimensions=region={need.region}",
     ]  # fmt: skip
-    return f"{link} or {shlex.join(words)}"
+    return f"{shlex.join(words)}\nor {link}"
 
 
 def _link(project: Project) -> str:

@@ -43,7 +43,7 @@ def questions(settings: Settings, project: Project, steps: Sequence[StepRow]) ->
 
 def _listed(wanted: Sequence[_Wanted]) -> Iterator[Finding]:
     """What Google's pages said when the catalog was made."""
-    source = f"by the catalog of {catalog.document('accelerators.json')['as_of']}"
+    source = f"(catalog of {catalog.document('accelerators.json')['as_of']})"
     for each in wanted:
         problems = provisioning.region_known(each.region)
         if each.accelerator and not problems:
@@ -51,9 +51,9 @@ def _listed(wanted: Sequence[_Wanted]) -> Iterator[Finding]:
             problems = provisioning.region(catalog.machines().get(each.machine), gpu, each.region)
         for problem in problems:
             level: Level = "error" if problem.level == "error" else "warning"
-            yield Finding("region.catalog", str(each), level, f"{problem.message} ({source})", problem.suggestion)
+            yield Finding("region.catalog", str(each), level, f"{problem.message} {source}", problem.suggestion)
         if not problems:
-            yield Finding("region.catalog", str(each), "ok", f"is offered, {source}")
+            yield Finding("region.catalog", str(each), "ok", f"is offered {source}")
 
 
 def _now(settings: Settings, project: Project, wanted: Sequence[_Wanted]) -> Iterator[Finding]:
@@ -71,10 +71,10 @@ def _now(settings: Settings, project: Project, wanted: Sequence[_Wanted]) -> Ite
 def _found(wanted: _Wanted, zones: Sequence[str], project: Project) -> Finding:
     here = [zone for zone in zones if zone.rsplit("-", 1)[0] == wanted.region]
     if here:
-        return Finding("region.now", str(wanted), "ok", f"is in {', '.join(here)}, by Compute Engine now")
+        return Finding("region.now", str(wanted), "ok", f"is in {', '.join(here)} (Compute Engine, now)")
     others = sorted({zone.rsplit("-", 1)[0] for zone in zones} & catalog.regions())
     hint = f"It is in {', '.join(others)}" if others else "Ask Google whether your project may use it"
-    seen = f"is not there, by what Compute Engine shows {project.id}"
+    seen = f"is not there, as far as Compute Engine shows {project.id}"
     return Finding("region.now", str(wanted), "warning", seen, hint)
 
 

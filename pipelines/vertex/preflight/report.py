@@ -2,11 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pipelines.vertex.preflight.finding import Finding, Level
@@ -33,20 +31,18 @@ def counts(found: Sequence[Finding]) -> dict[str, int]:
     return {level: levels[level] for level in get_args(Level)}
 
 
-def drawn(found: Sequence[Finding]) -> RenderableType:
-    """A line for each finding with what to do below it; what matters most comes last, where a person looks."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
+def lines(found: Sequence[Finding]) -> Iterator[Text]:
+    """A line for each finding with what to do below it; what matters most comes last, where a person looks.
+
+    Not in a table: a command that is folded to a column cannot be copied.
+    """
     for each in sorted(found, key=lambda each: _RANK.index(each.level)):
         mark, style = _MARKS[each.level]
         subject = _DIGEST.sub(r"\1", each.subject)
-        text = Text(f"{subject} {each.seen}", style="dim" if each.level == "skipped" else "")
-        if each.hint:
-            text.append(f"\n{each.hint}", style="cyan")
-        table.add_row(Text(mark, style=style), each.check, text)
-    return table
+        rest = "dim" if each.level in ("ok", "skipped") else ""
+        yield Text.assemble((mark, style), (f" {each.check:<20}", "dim"), (f"{subject} {each.seen}", rest))
+        for line in each.hint.splitlines():
+            yield Text(f"    {line}", style="cyan")
 
 
 def summary(found: Sequence[Finding]) -> str:

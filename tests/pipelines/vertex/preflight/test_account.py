@@ -27,7 +27,7 @@ def test_without_credentials_the_message_says_how_to_get_some(world, monkeypatch
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     clients.credentials.cache_clear()
     (found,) = world.look()
-    assert (found.check, found.level) == ("account.credentials", "unknown")
+    assert (found.check, found.level) == ("account.credentials", "error")
     assert "gcloud auth application-default login" in found.hint
 
 

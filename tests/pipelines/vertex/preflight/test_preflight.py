@@ -10,6 +10,11 @@ from pipelines.vertex.preflight import cheap, refuse_cheaply
 
 from .conftest import L4, RUNNER
 
+ACT_AS = (
+    f"gcloud iam service-accounts add-iam-policy-binding {RUNNER} --project test-project "
+    "--member serviceAccount:tester@test-project.iam.gserviceaccount.com --role roles/iam.serviceAccountUser"
+)
+
 
 def test_the_cheap_part_is_three_calls(world):
     found = cheap(world.settings())
@@ -28,10 +33,14 @@ def test_every_error_of_the_cheap_part_is_in_one_message(world):
     world.cloud.storage.buckets["test-bucket"]["projectNumber"] = "666"
     with pytest.raises(WorkFailed) as refused:
         refuse_cheaply(world.settings())
-    message = str(refused.value)
-    assert "nothing was started" in message and "--no-preflight" in message
-    assert "[bucket.owner]" in message and "[identity.act_as]" in message
-    assert "--role roles/iam.serviceAccountUser" in message
+    assert str(refused.value).splitlines() == [
+        "preflight: nothing was started.",
+        "  gs://test-bucket belongs to another project (number 666, not 123456789012)  [bucket.owner]",
+        "    Name a bucket of your own project, or change project: pipelines config",
+        f"  {RUNNER} does not let you act as it: you can start nothing that runs as it  [identity.act_as]",
+        f"    {ACT_AS}",
+        "  Look at everything: pipelines preflight NAME. Go on without looking: --no-preflight.",
+    ]
 
 
 def test_what_may_not_be_seen_is_not_refused(world):
@@ -59,7 +68,7 @@ def verb(world, monkeypatch, tmp_path, capsys):
 def test_the_verb_ends_well_when_everything_is_fine(verb):
     code, out, _ = verb()
     assert code == 0
-    assert "✓  quota.limit" in out and "train needs 2 GPUs; the limit is 8" in out
+    assert "✓ quota.limit" in out and "train needs 2 GPUs; the limit is 8" in out
     assert out.rstrip().endswith("ok.")
 
 
@@ -67,7 +76,7 @@ def test_the_verb_ends_with_1_when_there_are_errors(verb, world):
     world.quota(L4, 0, region="us-central1")
     code, out, _ = verb()
     assert code == 1
-    assert "✗  quota.limit" in out and "gcloud beta quotas preferences create" in out
+    assert "✗ quota.limit" in out and "gcloud beta quotas preferences create" in out
     assert "1 error" in out
 
 
