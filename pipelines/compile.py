@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pipelines import proof, spec, strict
 from pipelines import settings as settings_file
-from pipelines.errors import RequestError
+from pipelines.errors import RequestError, nearest
 from pipelines.machines import cost
 from pipelines.machines.check import Report, check
 from pipelines.machines.documents import Document
@@ -48,7 +48,18 @@ def compile_all(
     """
     loaded = settings_file.load(settings, environment=environment)
     paths = {name: out / f"{name}.json" for name in names or spec.NAMES}
-    return [_written(compiled(name, loaded, max_usd=max_usd, path=path), path, console) for name, path in paths.items()]
+    made = [compiled(name, loaded, max_usd=max_usd, path=path) for name, path in paths.items()]
+    results = [_written(each, paths[each.name], console) for each in made]
+    if set(paths) == set(spec.NAMES):
+        _warn_of_unknown_steps(loaded, {row.step for each in made for row in each.report.steps}, console)
+    return results
+
+
+def _warn_of_unknown_steps(settings: settings_file.Settings, known: set[str], console: Console) -> None:
+    """A misspelt step would otherwise run on a machine that nobody asked for."""
+    for step in sorted(set(settings.steps) - known):
+        text = f"warning: [steps.{step}] of the settings: no pipeline has this step. {nearest(step, known)}"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def compiled(

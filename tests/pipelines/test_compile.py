@@ -1,5 +1,6 @@
 """The compiled specs: the same bytes always, strictly valid, and visible in tests/golden when they change."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from pipelines import compile as verb
 from pipelines import settings, spec, strict
@@ -144,3 +146,11 @@ def test_the_form_starts_from_the_trainers_own_defaults(vertex: dict[str, Any]) 
     shared = form.keys() & TrainConfig.model_fields.keys() - {"task"}
     assert len(shared) >= 8
     assert {name: form[name] for name in shared} == {name: getattr(TrainConfig(), name) for name in shared}
+
+
+def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "pipelines.toml"
+    file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
+    said = Console(file=io.StringIO(), width=200)
+    verb.compile_all((), out=tmp_path, settings=file, max_usd=None, console=said)
+    assert "[steps.trian] of the settings: no pipeline has this step. Did you mean train?" in said.file.getvalue()
