@@ -85,7 +85,7 @@ class Builds:
         if status != 200:
             raise ApiError(404, f"could not find the source gs://{source['bucket']}/{source['object']}")
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
-            return tar.getnames()
+            return [member.name for member in tar if member.isfile()]
 
     def now(self, build: Build) -> dict[str, Any]:
         """The build as it is: its log written so far, its image pushed once it is done."""
