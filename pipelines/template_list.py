@@ -17,11 +17,11 @@ def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The digest is cut to what a reference needs."""
+    """The digest is cut to what a reference needs; a commit that is there in short is not shown in full."""
     table = _table("version", "created (UTC)", "bytes", "tags")
     for row in rows:
         size = "" if row["size"] is None else f"{row['size']:,}"
-        table.add_row(row["version"][:19], _day(row["created"]), size, ", ".join(row["tags"]))
+        table.add_row(row["version"][:19], _day(row["created"]), size, ", ".join(_short(row["tags"])))
     return table
 
 
@@ -68,3 +68,7 @@ def _table(*columns: str) -> Table:
 
 def _day(time: str | None) -> str:
     return (time or "")[:16].replace("T", " ")
+
+
+def _short(tags: Sequence[str]) -> list[str]:
+    return [tag for tag in tags if not (len(tag) == 40 and tag[:12] in tags)]

@@ -125,7 +125,8 @@ def test_templates_lists_shows_pins_and_downloads(
     [row] = json.loads(run(capsys, "templates", "training", "--json")[1])
     assert (row["version"], row["size"]) == (version, len(content))
     assert row["tags"] == sorted([SHA, SHA[:12], "latest", "v3"])
-    assert version[:19] in run(capsys, "templates", "list", "training")[1]
+    table = run(capsys, "templates", "list", "training")[1]
+    assert version[:19] in table and SHA[:12] in table and SHA not in table
     shown = json.loads(run(capsys, "templates", "show", "training:v3", "--json")[1])
     assert shown["tags"] == row["tags"]
     assert {"name": "epochs", "type": "NUMBER_DOUBLE", "default": 3.0}.items() <= {
