@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 
 #: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
-#: From NVIDIA's data sheets, where figures "with sparsity" are twice these.
+#: Where NVIDIA gives figures "with sparsity", these are half of them. Looked up again on 2026-11-21; a GPU that is
+#: missing, such as the RTX PRO 6000, has no figure that could be confirmed, and gets no MFU.
 PEAKS_TFLOPS = (
-    ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/ (NVL72: 360 PFLOP/s sparse of 72)
-    ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/
-    ("B200", 2250.0),  # https://www.nvidia.com/en-us/data-center/dgx-b200/ (72 PFLOP/s FP8 of 8, sparse)
-    ("H200", 989.4),  # https://www.nvidia.com/en-us/data-center/h200/
-    ("H100 PCIe", 756.5),  # https://www.nvidia.com/en-us/data-center/h100/
-    ("H100 NVL", 835.5),
-    ("H100", 989.4),
-    ("A100", 312.0),  # https://www.nvidia.com/en-us/data-center/a100/
-    ("L40S", 362.0),  # https://www.nvidia.com/en-us/data-center/l40s/
-    ("L40", 181.0),  # https://www.nvidia.com/en-us/data-center/l40/
-    ("L4", 121.0),  # https://www.nvidia.com/en-us/data-center/l4/
+    ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/: 360 PFLOP/s sparse of 72
+    ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/: 360 PFLOP/s sparse of 72
+    ("B300", 2250.0),  # https://www.nvidia.com/en-us/data-center/hgx/: 36 PFLOP/s sparse of 8
+    ("B200", 2250.0),  # https://www.nvidia.com/en-us/data-center/hgx/: 36 PFLOP/s sparse of 8
+    ("H200 NVL", 835.5),  # https://www.nvidia.com/en-us/data-center/h200/: 1,671 sparse
+    ("H200", 989.5),  # https://www.nvidia.com/en-us/data-center/h200/: 1,979 sparse
+    ("H100 NVL", 835.5),  # https://www.nvidia.com/en-us/data-center/h100/: 1,671 sparse
+    ("H100 PCIe", 756.5),  # https://www.nvidia.com/en-us/data-center/h100/ (2023): 1,513 sparse
+    ("H100", 989.5),  # https://www.nvidia.com/en-us/data-center/h100/: 1,979 sparse
+    ("A100", 312.0),  # https://www.nvidia.com/en-us/data-center/a100/: 312, 624 sparse
+    ("L40S", 362.0),  # https://www.nvidia.com/en-us/data-center/l40s/: 362.05, 733 sparse
+    ("L40", 181.0),  # https://www.nvidia.com/en-us/data-center/l40/: 181.05, 362.1 sparse
+    ("L4", 121.0),  # https://www.nvidia.com/en-us/data-center/l4/: 242 sparse
 )
 
 
