@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from . import artifact_registry, cloud_build, compute, front, projects
+from .artifact_store import Store
 from .call import Call
 from .clock import Clock
 from .contexts import Contexts
@@ -84,7 +85,7 @@ class Cloud:
         self.pipeline_jobs = PipelineJobs(self)
         self.live_schedules = Schedules(self)
         self.contexts = Contexts(self)
-        self.artifacts = artifact_registry.Store(self)
+        self.artifacts = Store(self)
         self.templates = Templates(self, self.artifacts)
         self.services = Services(self)
         self.quotas = QuotaInfos(self)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from .messages import set_time
-from .plan import UNKNOWN, Task
+from .plan import Task
+from .wiring import UNKNOWN
 
 if TYPE_CHECKING:
     from .pipeline_jobs import Job

@@ -1,25 +1,19 @@
 """Vertex AI's schedules, which tick on the cloud's clock.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules
-
-As that page has it, maxConcurrentRunCount limits how many runs are *started* at once, and a start takes no time here;
-maxConcurrentActiveRunCount limits how many are running.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import field_mask_pb2
 
 from . import pipeline_spec
 from .call import Call
-from .cron import parts, ticks
+from .cron import parts
 from .errors import ApiError, failed_precondition
 from .listing import Filter, ordered
 from .messages import new, parse, rfc3339, set_time
-from .pipeline_jobs import Job
+from .schedule_runs import ACTIVE, COMPLETED, PAUSED, Live, Runs
 from .schema import read_body, snake
 
 if TYPE_CHECKING:
@@ -36,52 +30,7 @@ FILTERS = {
     "next_run_time": TIME,
 }
 ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
-ACTIVE, PAUSED, COMPLETED = 1, 2, 3
 SCHEMA = "GoogleCloudAiplatformV1Schedule"
-
-
-@dataclass
-class Live:
-    """A schedule, and what the server knows besides."""
-
-    message: Any
-    #: Run times still to come; `next` is the first of them.
-    coming: Iterator[datetime]
-    next: datetime | None
-    #: Runs that may still be active.
-    runs: list[Job] = field(default_factory=list)
-    #: Catching up until here: nothing is skipped.
-    backfill_until: datetime | None = None
-    #: The job that every run asks for, and its specification; made at the first run.
-    request: Any = None
-    spec: dict[str, Any] | None = None
-
-    def moment(self, name: str) -> datetime | None:
-        if not self.message.HasField(name):
-            return None
-        return getattr(self.message, name).ToDatetime(tzinfo=UTC)
-
-    def step(self) -> None:
-        """To the next run time, or to none, if the schedule ends before it."""
-        self.next = next(self.coming, None)
-        end = self.moment("end_time")
-        if self.next and end and self.next > end:
-            self.next = None
-        self.message.ClearField("next_run_time")
-        set_time(self.message, "next_run_time", self.next)
-
-    def restart(self, start: datetime) -> None:
-        first = self.moment("start_time")
-        self.coming = ticks(self.message.cron, max(start, first) if first else start)
-        self.step()
-
-    def free_at(self, moment: datetime) -> datetime:
-        """When a run that is due now may start: at once, or when enough of those before have ended."""
-        self.runs = [job for job in self.runs if job.end > moment]
-        limit = self.message.max_concurrent_active_run_count
-        if not limit or len(self.runs) < limit:
-            return moment
-        return sorted(job.end for job in self.runs)[-limit]
 
 
 class Schedules:
@@ -90,6 +39,7 @@ class Schedules:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
         self.live: dict[str, Live] = {}
+        self.runs = Runs(cloud)
         self._next_id = 3_000_000_000_000_000_001
 
     def create(self, call: Call) -> Any:
@@ -168,8 +118,7 @@ class Schedules:
         now = self.cloud.clock.now()
         set_time(changed, "update_time", now)
         live.message, live.spec = changed, None
-        if changed.state == ACTIVE:
-            live.restart(now)
+        live.restart(now)
         return changed
 
     def pause(self, call: Call) -> dict[str, Any]:
@@ -192,7 +141,7 @@ class Schedules:
         live.message.catch_up = bool((call.body or {}).get("catchUp"))
         set_time(live.message, "last_resume_time", now)
         if live.message.catch_up:
-            live.backfill_until = now
+            live.backfill_until = now  # from the run on that was next when it was paused or last changed
         else:
             live.restart(now)
         self.settle()
@@ -204,56 +153,7 @@ class Schedules:
         return self.cloud.operations.deleted(live.message.name)
 
     def settle(self) -> None:
-        """Starts every run that is due, in the order of time, and completes schedules that have ended."""
-        now = self.cloud.clock.now()
-        while due := [live for live in self.live.values() if live.message.state == ACTIVE and self.due(live, now)]:
-            live = min(due, key=lambda one: (one.next, one.message.name))
-            self.tick(live, now)
-
-    def due(self, live: Live, now: datetime) -> bool:
-        end, message = live.moment("end_time"), live.message
-        used_up = message.max_run_count and message.started_run_count >= message.max_run_count
-        if used_up or (end and end <= now and not live.next):
-            self.complete(live)
-        queued = message.allow_queueing or live.backfill_until
-        return bool(live.next and live.next <= now and (not queued or live.free_at(live.next) <= now))
-
-    def complete(self, live: Live) -> None:
-        live.message.state, live.next = COMPLETED, None
-        live.message.ClearField("next_run_time")
-
-    def tick(self, live: Live, now: datetime) -> None:
-        scheduled = live.next
-        assert scheduled
-        queued = live.message.allow_queueing or (live.backfill_until and scheduled <= live.backfill_until)
-        late = now if live.backfill_until and scheduled <= live.backfill_until else scheduled
-        start = live.free_at(late)
-        if start > late and not queued:
-            live.step()
-            return
-        self.run(live, scheduled, start)
-        live.message.started_run_count += 1
-        live.step()
-        if live.backfill_until and (live.next is None or live.next > live.backfill_until):
-            live.backfill_until = None
-
-    def run(self, live: Live, scheduled: datetime, start: datetime) -> None:
-        asked = live.message.create_pipeline_job_request
-        if live.spec is None or not asked.pipeline_job.HasField("pipeline_spec"):
-            request = new("PipelineJob")
-            request.CopyFrom(asked.pipeline_job)
-            live.spec, live.request = pipeline_spec.checked(request, self.cloud.templates), request
-        job_id = f"{live.spec['pipelineInfo']['name'][:90]}-{scheduled:%Y%m%d%H%M%S}"
-        parent = self.cloud.resource(asked.parent, "aiplatform.pipelineJobs.create")
-        if f"{parent}/pipelineJobs/{job_id}" in self.cloud.pipeline_jobs.jobs:
-            job_id += f"-{live.message.name.rpartition('/')[2]}"
-        job = self.cloud.pipeline_jobs.start(
-            parent, job_id, live.request, live.spec, schedule=live.message.name, at=start
-        )
-        live.runs.append(job)
-        response = live.message.last_scheduled_run_response
-        set_time(response, "scheduled_run_time", scheduled)
-        response.run_response = f"Started {job.name}"
+        self.runs.settle(list(self.live.values()))
 
 
 def check_path(path: str, schemas: dict[str, Any], current: Any, given: Any) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from .artifact_registry import TAG_ID, Store
+from .artifact_registry import TAG_ID
+from .artifact_store import Store
 from .call import Call
 from .errors import ApiError
 from .server import Request

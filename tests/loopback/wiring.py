@@ -1,0 +1,105 @@
+"""How the tasks of a specification hang together: order, inputs, conditions, loops, outputs.
+
+https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .plan import Task
+
+#: What a task returned, where no script says it.
+UNKNOWN = object()
+REFERENCE = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
+
+
+def in_order(tasks: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every task after those that it waits for."""
+    left = dict(tasks)
+    while left:
+        free = [name for name, spec in left.items() if not any(other in left for other in upstream(spec))]
+        assert free, f"the tasks wait for each other: {', '.join(left)}"
+        for name in free:
+            yield name, left.pop(name)
+
+
+def upstream(spec: dict[str, Any]) -> list[str]:
+    return spec.get("dependentTasks", [])
+
+
+def comes_anyway(spec: dict[str, Any]) -> bool:
+    """Exit tasks, and those that ignore failures before them."""
+    return spec.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
+
+
+def resolved(spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"]) -> Iterator[tuple[str, Any]]:
+    """The values of the task's input parameters; UNKNOWN where no script says what a task returned."""
+    for name, source in spec.get("inputs", {}).get("parameters", {}).items():
+        if "taskOutputParameter" in source:
+            output = source["taskOutputParameter"]
+            yield name, done[output["producerTask"]].outputs.get(output["outputParameterKey"], UNKNOWN)
+        elif "componentInputParameter" in source:
+            value = parameters.get(source["componentInputParameter"], UNKNOWN)
+            selector = source.get("parameterExpressionSelector", "")
+            field_name = re.fullmatch(r'parseJson\(string_value\)\["(.+)"\]', selector)
+            if field_name and isinstance(value, dict):
+                value = value.get(field_name[1], UNKNOWN)
+            yield name, value
+        elif "runtimeValue" in source:
+            yield name, spliced(source["runtimeValue"].get("constant"), parameters)
+
+
+def spliced(constant: Any, parameters: dict[str, Any]) -> Any:
+    if not isinstance(constant, str):
+        return constant
+    return REFERENCE.sub(lambda found: str(parameters.get(found[1], found[0])), constant)
+
+
+def given_artifacts(
+    spec: dict[str, Any], artifacts: dict[str, tuple["Task", str]], done: dict[str, "Task"]
+) -> Iterator[tuple[str, tuple["Task", str]]]:
+    for name, source in spec.get("inputs", {}).get("artifacts", {}).items():
+        if "taskOutputArtifact" in source:
+            output = source["taskOutputArtifact"]
+            yield name, (done[output["producerTask"]], output["outputArtifactKey"])
+        elif source.get("componentInputArtifact") in artifacts:
+            yield name, artifacts[source["componentInputArtifact"]]
+
+
+def holds(spec: dict[str, Any], inputs: dict[str, Any]) -> bool:
+    """Whether the task's condition is true; a condition on what is not known counts as true."""
+    condition = spec.get("triggerPolicy", {}).get("condition")
+    named = re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition or "")
+    if not condition or any(inputs.get(name, UNKNOWN) is UNKNOWN for name in named):
+        return True
+    text = re.sub(r"inputs\.parameter_values\['([^']+)'\]", r"values['\1']", condition)
+    text = text.replace("&&", " and ").replace("||", " or ")
+    text = re.sub(r"!(?!=)", " not ", text)
+    names = {"values": inputs, "int": int, "double": float, "string": str, "true": True, "false": False}
+    return bool(eval(text, {"__builtins__": {}}, names))  # the tests' own specifications
+
+
+def iterations(task: "Task") -> Iterator[dict[str, Any]]:
+    loop = task.spec.get("parameterIterator")
+    if loop is None:
+        yield task.inputs
+        return
+    items = loop["items"]
+    found = json.loads(items["raw"]) if "raw" in items else task.inputs.get(items["inputParameter"], UNKNOWN)
+    for item in found if isinstance(found, list) else [UNKNOWN]:
+        yield {**task.inputs, loop["itemInput"]: item}
+
+
+def dag_outputs(component: dict[str, Any], inner: dict[str, "Task"]) -> Iterator[tuple[str, Any]]:
+    for key, output in component["dag"].get("outputs", {}).get("parameters", {}).items():
+        source = output.get("valueFromParameter")
+        if source and source["producerSubtask"] in inner:
+            yield key, inner[source["producerSubtask"]].outputs.get(source["outputParameterKey"], UNKNOWN)
+
+
+def output_parameters(task: "Task") -> dict[str, Any]:
+    declared = task.component.get("outputDefinitions", {}).get("parameters", {})
+    return {key: task.script.outputs.get(key, UNKNOWN) for key in declared}
