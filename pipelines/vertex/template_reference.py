@@ -5,6 +5,7 @@ training:v3              the version that has the tag v3; training@v3 means the 
 training@sha256:4be6...  exactly this version; eight digits of the digest are enough
 https://us-central1-kfp.pkg.dev/my-project/templates/training/v3
 gs://my-bucket/templates/training/4be6....json
+training@URI             a URI, which must be of this template
 """
 
 import re
@@ -45,17 +46,29 @@ def parse(given: str) -> Reference:
     Raises:
         RequestError: it names no template, or breaks a rule of names.
     """
-    if found := _URI.fullmatch(given):
-        return _reference(found["name"], found["version"], found["place"])
-    if found := _OBJECT.fullmatch(given):
-        return _reference(found["name"], PREFIX + found["version"], found["place"])
+    name, sign, version = given.partition("@")
+    if there := _located(given):
+        return there
+    if there := _located(version):
+        if there.name != name:
+            raise RequestError(f"{version} is a version of {there.name}, not of {name!r}.")
+        return there
     if "://" in given:
         raise RequestError(
             f"{given} is no template. Write NAME, NAME:TAG, NAME@sha256:..., "
             "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG, or gs://BUCKET/FOLDER/NAME/SHA256.json."
         )
-    name, sign, version = given.partition("@") if "@" in given else given.partition(":")
+    if not sign:
+        name, sign, version = given.partition(":")
     return _reference(name, version if sign else LATEST, None)
+
+
+def _located(uri: str) -> Reference | None:
+    if found := _URI.fullmatch(uri):
+        return _reference(found["name"], found["version"], found["place"])
+    if found := _OBJECT.fullmatch(uri):
+        return _reference(found["name"], PREFIX + found["version"], found["place"])
+    return None
 
 
 def _reference(name: str, version: str, place: str | None) -> Reference:

@@ -23,6 +23,8 @@ PLACE = "https://us-central1-kfp.pkg.dev/my-project/templates"
         (f"{PLACE}/training/v3", Reference("training", "v3", None, PLACE)),
         (f"{PLACE}/training/{DIGEST}", Reference("training", None, DIGEST, PLACE)),
         (f"gs://bucket/a/b/training/{DIGEST[7:]}.json", Reference("training", None, DIGEST, "gs://bucket/a/b")),
+        (f"training@{PLACE}/training/v3", Reference("training", "v3", None, PLACE)),
+        (f"training@gs://b/training/{DIGEST[7:]}.json", Reference("training", None, DIGEST, "gs://b")),
         (f"gs://bucket/training/{DIGEST[7:]}.json", Reference("training", None, DIGEST, "gs://bucket")),
     ],
 )
@@ -36,6 +38,9 @@ def test_a_reference_is_a_name_with_a_tag_or_a_digest(given: str, expected: Refe
         ("abc", "4 to 128 lower-case letters"),
         ("Training", "4 to 128 lower-case letters"),
         ("../training", "4 to 128 lower-case letters"),
+        (f"scoring@{PLACE}/training/v3", "is a version of training, not of 'scoring'"),
+        ("training@gs://bucket/x", "is no template"),
+        ("@" * 10_000 + "://", "is no template"),
         ("training:", "no . or - first"),
         ("training:-v3", "no . or - first"),
         ("training:a/b", "no . or - first"),
