@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pipelines.machines import cost
 from pipelines.vertex import names
-from pipelines.vertex.printable import one_line, usd
+from pipelines.vertex.printable import one_line, printable, usd
 from pipelines.vertex.schedules import template
 from pipelines.vertex.schedules.cron import ClockChange, Cron
 from pipelines.vertex.schedules.fields import Change
@@ -53,13 +53,18 @@ def listing(rows: Sequence[Row], zone: str | None = None) -> Table:
     for column in ("schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "it", "started"):
         table.add_column(column, overflow="fold", justify="right" if column == "started" else "left")
     for row in rows:
-        name = escape(one_line(row.name)) if row.ours else f"[dim]{escape(one_line(row.name))} (not ours, {row.id})[/]"
-        name += f" [dim]\\[{escape(row.environment)}][/]" if row.environment else ""
-        name += " [magenta](not declared)[/]" if row.ours and not row.declared else ""
         times = [f"{each:%Y-%m-%d %H:%M}" if each else "-" for each in (row.next_run, row.last_run)]
-        cells = [one_line(row.cron), one_line(row.time_zone), *times, row.last_state or "-", str(row.started)]
-        table.add_row(name, row.state, *map(escape, cells))
+        cells = (row.state, row.cron, row.time_zone, *times, row.last_state or "-", str(row.started))
+        table.add_row(_name(row), *(escape(one_line(cell)) for cell in cells))
     return table
+
+
+def _name(row: Row) -> str:
+    name, environment = (escape(one_line(text)) for text in (row.name, row.environment or ""))
+    if not row.ours:
+        return f"[dim]{name} (not ours, {escape(one_line(row.id))})[/]"
+    name += f" [dim]({environment})[/]" if environment else ""
+    return f"{name} [magenta](not declared)[/]" if row.declared is False else name
 
 
 def warnings(wanted: Wanted, now: datetime) -> list[str]:
@@ -80,7 +85,7 @@ def _action(action: Action, now: datetime, full: bool) -> Iterator[Any]:
     sign, colour = _SIGNS[action.kind]
     head = Text(f"{sign} {_WORDS.get(action.kind, action.kind):<10} ", style=colour)
     head.append(one_line(action.name), style="bold")
-    head.append(f"  {names.short(action.resource)}" if action.resource else "", style="dim")
+    head.append(f"  {one_line(names.short(action.resource))}" if action.resource else "", style="dim")
     yield head
     yield from (_line(note, "dim") for note in action.notes)
     yield from (_line(f"a duplicate to delete: {names.short(each)}", "red") for each in action.surplus)
@@ -185,9 +190,9 @@ def _utc(moment: datetime) -> str:
 
 
 def _line(text: str, style: str) -> Text:
-    return Text(f"    {text}", style=style)
+    return Text(f"    {printable(text)}", style=style)
 
 
 def _diff_line(line: str) -> Text:
     style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")
-    return Text(f"      {one_line(line) if line.strip() else ''}", style=style)
+    return Text(f"      {printable(line)}", style=style)

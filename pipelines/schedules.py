@@ -60,7 +60,8 @@ def plan(settings: Settings, names: Sequence[str] = (), *, prune: bool = False) 
     from pipelines.vertex.schedules.plan import plan as actions
 
     known = _with_ours(settings, names, prune)
-    wanted = declared(settings, [name for name in known if name in settings.schedules]) if known or not names else []
+    here = [name for name in known if name in settings.schedules]
+    wanted = declared(settings, here) if here or not names else []
     return actions(settings, wanted, names_=known, prune=prune)
 
 
@@ -127,4 +128,6 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
     from pipelines.vertex.templates import resolve
 
     template = resolve(settings, schedule.template)
+    if template.name != schedule.pipeline:
+        raise RequestError(f'template = "{schedule.template}" is no version of the pipeline {schedule.pipeline}.')
     return _Template(template.spec, template.uri, checked(template.name, template.spec, settings).steps)

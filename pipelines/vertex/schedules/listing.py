@@ -30,7 +30,8 @@ class Row:
     last_state: str
     last_id: str
     started: int
-    declared: bool
+    #: None: not ours, or of another environment.
+    declared: bool | None
     url: str
 
 
@@ -63,7 +64,7 @@ def _row(settings: Settings, schedule: Any) -> Row:
         last_state=last.state if last else "",
         last_id=names.short(last.name) if last else "",
         started=schedule.started_run_count,
-        declared=bool(mark and here and mark.name in settings.schedules),
+        declared=mark.name in settings.schedules if mark and here else None,
         url=names.schedule_link(settings, names.short(schedule.name)),
     )
 

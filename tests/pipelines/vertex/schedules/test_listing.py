@@ -26,8 +26,8 @@ def test_ours_come_first_and_others_are_marked(cloud: Cloud, settings: Settings)
     assert [(row.name, row.ours, row.environment, row.declared) for row in found] == [
         ("nightly", True, None, True),
         ("old", True, None, False),
-        ("aaa", True, "prod", False),
-        ("a\x1b[31m theirs", False, None, False),
+        ("aaa", True, "prod", None),
+        ("a\x1b[31m theirs", False, None, None),
     ]
     json.dumps([listing.as_json(row) for row in found])
 
@@ -40,7 +40,7 @@ def test_the_last_run_is_shown_with_how_it_went(cloud: Cloud, settings: Settings
     cloud.clock.advance(2 * 86400)
     (row,) = listing.rows(settings)
     assert (row.started, row.last_state) == (2, "succeeded")
-    assert f"{settings.project}" and row.last_id in {names.short(name) for name in cloud.jobs}
+    assert row.last_id in {names.short(name) for name in cloud.jobs}
     assert row.last_run and row.next_run and row.next_run - row.last_run == timedelta(days=1)
     control.set_state(settings, "nightly", "paused")
     assert listing.rows(settings)[0].next_run is None
@@ -59,20 +59,19 @@ def test_the_cloud_starts_runs_when_the_plan_says_so_across_a_change(
 
 
 def test_googles_sdk_reads_back_what_was_applied(cloud: Cloud, settings: Settings) -> None:
-    from google.auth import default
     from google.cloud import aiplatform
+    from google.cloud.aiplatform import initializer
 
     apply(settings, make(settings, parameters={"epochs": 2.0}, queueing=True))
-    aiplatform.init(
-        project=settings.project, location=settings.region, api_transport="rest",
-        credentials=default(scopes=["https://www.googleapis.com/auth/cloud-platform"])[0],
-    )  # fmt: skip
-    original = aiplatform.initializer.global_config._api_endpoint
+    before = dict(vars(initializer.global_config))
     try:
-        aiplatform.init(api_endpoint=settings.endpoints["aiplatform"])
+        aiplatform.init(
+            project=settings.project, location=settings.region, api_endpoint=cloud.endpoint("aiplatform"),
+            api_transport="rest",
+        )  # fmt: skip
         (found,) = aiplatform.PipelineJobSchedule.list()
         read = aiplatform.PipelineJobSchedule.get(found.resource_name)
     finally:
-        aiplatform.initializer.global_config._api_endpoint = original
+        vars(initializer.global_config).update(before)
     assert (read.cron, read.display_name, read.allow_queueing) == ("CRON_TZ=Europe/Berlin 30 3 * * *", "nightly", True)
     assert read.state.name == "ACTIVE"
