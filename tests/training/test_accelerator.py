@@ -6,7 +6,9 @@ from training.progress import Progress
 
 def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():
     names = {
-        "NVIDIA H100 80GB HBM3": 989.5, "NVIDIA H200": 989.5, "NVIDIA H200 NVL": 835.5, "NVIDIA H100 PCIe": 756.5, "NVIDIA L4": 121.0, "NVIDIA L40S": 362.0,
+        "NVIDIA H100 80GB HBM3": 989.5,
+        "NVIDIA H200": 989.5, "NVIDIA H200 NVL": 835.5, "NVIDIA H100 PCIe": 756.5,
+        "NVIDIA L4": 121.0, "NVIDIA L40S": 362.0,
         "NVIDIA L40": 181.0, "NVIDIA A100-SXM4-80GB": 312.0, "NVIDIA B200": 2250.0, "NVIDIA GB200": 2500.0,
         "NVIDIA B300 SXM6 AC": 2250.0, "NVIDIA GB300": 2500.0,
     }  # fmt: skip

@@ -6,7 +6,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
+import google_crc32c
 import pytest
 import torch
 
@@ -199,6 +202,41 @@ def test_what_was_saved_comes_back_bit_for_bit(make, store):
     subject.train()
     step, loaded = subject.load()
     assert step == 4 and equal(loaded, saved)
+
+
+def test_the_servers_checksum_is_of_the_bytes_that_it_received(store):
+    """Sent without one, by another client: so it cannot be an echo of ours."""
+    host, (name, folder) = os.environ["STORAGE_EMULATOR_HOST"], (store.folder.bucket, store.folder.prefix)
+    address = f"{host}/upload/storage/v1/b/{name}/o?uploadType=media&name={quote(folder + 'plain', safe='')}"
+    urlopen(Request(address, data=b"other bytes", method="POST")).close()
+    assert store.checksum("plain") == google_crc32c.value(b"other bytes")
+    assert store.size("plain") == 11
+
+
+def test_what_was_saved_is_compared_with_the_servers_checksums_and_not_downloaded_again(make, bucket, proxy):
+    store = BucketStore(f"{bucket}/read-back", deadline_s=20, stall_s=5)
+    subject = make("", store=store)
+    subject.train()
+    subject.save(1)
+    assert subject.writers[0].durable_step == 1
+    downloads = [path for method, path, _ in proxy.seen if method == "GET" and "alt=media" in path]
+    assert len(downloads) == 1 and ".json" in downloads[0]
+
+
+def test_a_part_that_the_server_holds_otherwise_is_not_called_durable(make, store, capfd):
+    """The bytes change between the upload and the commit."""
+    subject = make("", store=store)
+    write = store.write
+
+    def altered(name, chunks):
+        chunks = list(chunks)
+        write(name, [*chunks[:-1], memoryview(bytes(chunks[-1])[:-1] + b"?")])
+
+    store.write = altered
+    subject.train()
+    subject.save(1)
+    assert subject.writers[0].durable_step is None
+    assert "fails its checksum" in capfd.readouterr().err
 
 
 def test_the_newest_three_stay(make, store):

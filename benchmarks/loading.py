@@ -1,0 +1,98 @@
+"""Memory that each rank needs to load a checkpoint, beyond the model that it fills: DDP and FSDP2.
+
+    python -m benchmarks.loading --nproc 2 --megabytes 256
+
+A model and AdamW's state are saved by all ranks and loaded into a new model without optimizer state. Reported: the
+bytes of a rank's optimizer state, which the load must make, and by how much the process grew at its peak (VmHWM).
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+
+WIDTH, LAYERS = 1024, 8
+
+
+def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
+    """Megabytes of optimizer state and of growth at the peak, and seconds."""
+    import torch
+
+    from training.checkpoint import recovery, state
+    from training.checkpoint.disk import DiskStore
+    from training.checkpoint.saved import Saved
+    from training.checkpoint.writer import Writer
+
+    store = DiskStore(Path(argument["folder"]) / argument["strategy"])
+    module, optimizer = built(argument, rank)
+    for parameter in module.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad()
+    writer = Writer(store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=0,
+                    token="0" * 8, settings={}, keep=3, patience_s=60)  # fmt: skip
+    tensors = state.tensors_of(module, optimizer)
+    layout = state.stored(tensors, rank.world_size)
+    writer.save(1, state.share(tensors, layout, rank.rank), layout, state.scalars_of(module, optimizer), {})
+    writer.wait()
+    del writer, tensors, module, optimizer
+    rank.agree(None)
+    module, optimizer = built(argument, rank)
+    before, began = reset_peak_mb(), time.perf_counter()
+    state.restore(module, optimizer, Saved(store, recovery.read_manifest(store, recovery.committed(store, 0)[0])))
+    seconds, grown = time.perf_counter() - began, status_mb("VmHWM") - before
+    made = [value for state in optimizer.state.values() for value in state.values()]
+    own = sum(t.to_local().nbytes if hasattr(t, "to_local") else t.nbytes for t in made) / 2**20
+    return {"state": own, "peak": grown, "seconds": seconds}
+
+
+def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
+    import torch
+    from torch import nn
+
+    from training import gradients
+    from training.config import TrainConfig
+
+    rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
+    module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))
+    gradients.choose(module, list(module), TrainConfig(strategy=argument["strategy"]), rank, bf16=False)
+    return module, torch.optim.AdamW(module.parameters(), fused=True)
+
+
+def reset_peak_mb() -> float:
+    """Makes the peak start anew from what is held now, which it returns: proc(5), clear_refs."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return status_mb("VmRSS")
+
+
+def status_mb(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+
+def main() -> None:
+    from training.launch import launch
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nproc", type=int, default=2)
+    parser.add_argument("--megabytes", type=int, default=256, help="of model and optimizer state in all")
+    given = parser.parse_args()
+    columns = ("", "optimizer state of a rank, MB", "growth at the peak, MB", "load, s")
+    table = Table(*columns, title=f"{given.megabytes} MB, {given.nproc} processes; {machine.line()}")
+    with tempfile.TemporaryDirectory() as folder:
+        for strategy in ("ddp", "fsdp"):
+            argument = {"strategy": strategy, "megabytes": given.megabytes, "folder": folder}
+            found = launch("benchmarks.loading:consumed", argument, nproc=given.nproc, environment=dict(os.environ))
+            table.add_row(strategy, *(f"{found[k]:.0f}" for k in ("state", "peak")), f"{found['seconds']:.2f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
