@@ -169,6 +169,13 @@ resource "google_project_iam_member" "submitter" {
   member  = each.value.member
 }
 
+# The log of cloudbuild.yaml, where CI is Cloud Build.
+resource "google_project_iam_member" "ci_log" {
+  project = var.project
+  role    = "roles/logging.logWriter"
+  member  = google_service_account.submitter.member
+}
+
 resource "google_storage_bucket_iam_member" "submitter" {
   for_each = local.submitters
 

@@ -1,0 +1,130 @@
+"""The CI templates: every command in them exists with its options, nothing has more rights than it needs."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from pipelines.__main__ import app
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+CLOUD_BUILD = ROOT / "cloudbuild.yaml"
+
+
+def load(path: Path) -> dict[str, Any]:
+    # YAML 1.1 reads the key `on` as true.
+    return {"on" if key is True else key: value for key, value in yaml.safe_load(path.read_text()).items()}
+
+
+def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in WORKFLOWS:
+        yield from ((f"{path.name}: {name}", job) for name, job in load(path)["jobs"].items())
+
+
+def scripts() -> Iterator[str]:
+    """Every piece of shell."""
+    yield from (step["run"] for _, job in jobs() for step in job["steps"] if "run" in step)
+    yield from (step["script"] for step in load(CLOUD_BUILD)["steps"])
+
+
+def commands() -> list[str]:
+    """Every call of our command line, without what the shell does with it."""
+    lines = [line.strip() for script in scripts() for line in script.splitlines()]
+    found = [re.match(r"(?:\.venv/bin/)?pipelines (.+)", line) for line in lines]
+    return [re.split(r"\s(?:>|\|\||\|)", match[1])[0] for match in found if match]
+
+
+def parse(line: str) -> None:
+    """The command with its options, parsed and not run."""
+    command: Any = typer.main.get_command(app)
+    words = shlex.split(line)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    command.make_context(line, words)
+
+
+@pytest.mark.parametrize("line", sorted(set(commands())))
+def test_every_command_is_one_that_the_command_line_takes(line: str) -> None:
+    parse(line)
+
+
+def test_a_command_that_is_wrong_is_noticed() -> None:
+    # Typer's own kind of UsageError is private.
+    with pytest.raises(Exception, match="No such option: --environment"):
+        parse("upload training --environment prod")
+    with pytest.raises(Exception, match="Missing parameter: name"):
+        parse("upload --env prod")
+    with pytest.raises(KeyError):
+        parse("schedules apply")
+
+
+def test_both_templates_do_all_of_it() -> None:
+    text = "\n".join(scripts())
+    for wanted in ("./test.sh", "./compile.sh", "--format sarif > check.sarif"):
+        assert text.count(wanted) == 2, wanted
+    verbs = [line.split(" --")[0] for line in commands()]
+    for verb in ("upload training", "schedule apply", "image build", "preflight training"):
+        assert verbs.count(verb) == 2, verb
+
+
+def test_scripts_that_are_called_are_there_and_can_be_run() -> None:
+    called = {name for script in scripts() for name in re.findall(r"(?m)^\s*(\./[\w/]+\.sh)", script)}
+    assert called == {"./test.sh", "./compile.sh", "./scripts/setup.sh"}
+    for name in called:
+        assert (ROOT / name).stat().st_mode & 0o100, name
+
+
+def test_actions_are_pinned_to_a_commit_with_their_version_beside() -> None:
+    lines = [line for path in WORKFLOWS for line in path.read_text().splitlines() if "uses:" in line]
+    assert len(lines) >= 8
+    for line in lines:
+        assert re.search(r"uses: [\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+
+
+def test_a_job_has_the_rights_that_it_names_and_an_end() -> None:
+    for path in WORKFLOWS:
+        assert load(path)["permissions"] == {}, path
+    held = {name: (job["permissions"], job["timeout-minutes"] <= 90) for name, job in jobs()}
+    assert held == {
+        "ci.yml: test": ({"contents": "read"}, True),
+        "ci.yml: check": ({"contents": "read", "security-events": "write"}, True),
+        "deploy.yml: deploy": ({"contents": "read", "id-token": "write"}, True),
+    }
+    for name, job in jobs():
+        (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+        assert checkout["with"] == {"persist-credentials": False}, name
+
+
+def test_only_the_protected_environment_deploys_and_never_two_at_once() -> None:
+    deploy = load(ROOT / ".github/workflows/deploy.yml")
+    assert deploy["on"] == {"push": {"branches": ["main"]}, "release": {"types": ["published"]}}
+    assert deploy["jobs"]["deploy"]["environment"] == "prod"
+    assert deploy["concurrency"] == {"group": "deploy", "cancel-in-progress": False}
+    assert "id-token" not in str(load(ROOT / ".github/workflows/ci.yml"))
+
+
+def test_no_secret_and_no_text_of_strangers_reaches_a_shell() -> None:
+    for path in [*WORKFLOWS, CLOUD_BUILD]:
+        assert "secrets." not in path.read_text(), path
+    for script in scripts():
+        assert "${{" not in script
+
+
+def test_the_variables_are_those_that_terraform_prints() -> None:
+    used = set(re.findall(r"vars\.(\w+)", "\n".join(path.read_text() for path in WORKFLOWS)))
+    printed = (ROOT / "infra/outputs.tf").read_text() + (ROOT / "infra/README.md").read_text()
+    assert used == {"DEPLOY", "GOOGLE_BUILDER", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_WORKLOAD_IDENTITY_PROVIDER"}
+    for name in used:
+        assert re.search(rf"\b{name}\b", printed), name
+
+
+def test_the_findings_are_uploaded_also_when_the_check_failed() -> None:
+    steps = load(ROOT / ".github/workflows/ci.yml")["jobs"]["check"]["steps"]
+    assert steps[-1]["with"]["sarif_file"] == "check.sarif"
+    assert "!cancelled()" in steps[-1]["if"]
