@@ -2,6 +2,8 @@
 
     python -m tests.loopback                     # a minute passes in a second; Ctrl-C ends it
     source build/loopback.env                    # in another terminal
+    pipelines init --project test-project --yes
+    pipelines image build
     pipelines submit training --wait
 
 Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes.
@@ -13,6 +15,10 @@ import signal
 from pathlib import Path
 
 from .cloud import Cloud
+from .example import furnish
+
+#: What the settings file says.
+SETTINGS = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELINES_TEMPLATE_REPOSITORY")
 
 #: What Google gives a new project: https://cloud.google.com/vertex-ai/docs/quotas
 QUOTAS = {
@@ -28,11 +34,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/loopback.env"), help="where the variables are written")
     given = parser.parse_args()
     with Cloud() as cloud:
+        furnish(cloud)
         cloud.clock.run(given.speed)
         for quota_id, (metric, value) in QUOTAS.items():
             cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", region=cloud.region)
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in cloud.environment.items()]
+        variables = {name: value for name, value in cloud.environment.items() if name not in SETTINGS}
+        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
         given.out.write_text("".join(lines))
         print(f"Google Cloud is on loopback, {given.speed:g} times as fast as time. In another terminal:", flush=True)
         print(f"  source {given.out}\nCtrl-C ends it.", flush=True)
