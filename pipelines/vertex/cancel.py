@@ -16,7 +16,7 @@ def cancel(settings: Settings, given: str) -> tuple[Any, bool]:
         RequestError: there is no such run.
         WorkFailed: Google refused or could not be reached.
     """
-    from google.api_core.exceptions import FailedPrecondition
+    from google.api_core.exceptions import BadRequest
 
     if given.partition(":")[0] == runs.LATEST:
         raise RequestError(f"cancel {given}: name the run by its id, so that the right one ends. See: pipelines runs.")
@@ -27,7 +27,7 @@ def cancel(settings: Settings, given: str) -> tuple[Any, bool]:
     with explained(f"cancel {run.id}", settings):
         try:
             client.cancel_pipeline_job(name=run.name, **clients.reading())
-        except FailedPrecondition:  # it ended between the two calls
+        except BadRequest:  # FAILED_PRECONDITION over HTTP: it ended between the two calls
             now = read(client.get_pipeline_job(name=run.name, **clients.reading()))
             if not now.over and now.state != "cancelling":
                 raise

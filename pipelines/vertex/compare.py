@@ -13,7 +13,7 @@ from rich.text import Text
 from pipelines.errors import RequestError
 from pipelines.vertex import run_cost, run_outputs, run_report
 from pipelines.vertex.printable import one_line, took
-from pipelines.vertex.run_state import Run
+from pipelines.vertex.run_state import Run, whole
 from pipelines.vertex.run_view import state
 
 #: Characters of a value in the table; --json has all of them.
@@ -116,4 +116,4 @@ def _text(value: Any) -> str:
 
 def _key(value: Any) -> str:
     """1 and 1.0 are one value, true and 1 are two."""
-    return json.dumps(value, sort_keys=True)
+    return json.dumps(whole(value), sort_keys=True)

@@ -22,7 +22,7 @@ from pipelines.vertex.runs import since as begin_of
 _PAGE = 1000
 #: Seconds between two looks; entries arrive late and out of order, so each look overlaps the one before by _LATE_S.
 _LOOK_S, _LATE_S = 5.0, 60.0
-#: Looks after the end of the run, for the last lines.
+#: Looks after the end of the run, for the last lines; one is enough where the end is longer ago than _LATE_S.
 _LAST_LOOKS = 3
 
 
@@ -96,7 +96,8 @@ def following(
     while looks < _LAST_LOOKS:
         with explained("follow the logs", settings):
             run = read(patience(lambda: jobs.get_pipeline_job(name=job_name, **clients.once())))
-            looks = looks + 1 if run.over else 0
+            settled = run.ended is not None and (clock.now() - run.ended).total_seconds() > _LATE_S
+            looks = _LAST_LOOKS if settled else looks + 1 if run.over else 0
             found = _new(patience, client, run, wanted, begin, seen)
         yield from found
         if found:

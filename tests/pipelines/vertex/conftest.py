@@ -46,12 +46,20 @@ def clock(cloud: Cloud) -> CloudClock:
 
 @pytest.fixture
 def start(cloud: Cloud, settings: Settings) -> Callable[..., str]:
-    """Starts a run, of the training pipeline if no other spec is given, and returns its resource name."""
+    """Starts a run, of the training pipeline if no other spec is given, and returns its resource name.
+
+    `changes` are settings of this run.
+    """
 
     def started(
-        spec: Mapping[str, Any] = TRAINING, values: Mapping[str, Any] | None = None, *, id: str = "", **more: Any
+        spec: Mapping[str, Any] = TRAINING,
+        values: Mapping[str, Any] | None = None,
+        *,
+        id: str = "",
+        labels: Mapping[str, str] | None = None,
+        **changes: Any,
     ) -> str:
-        body = submit.body(settings, spec, values or {}, **more)
+        body = submit.body(settings.model_copy(update=changes), spec, values or {}, labels=labels)
         return str(submit.create(settings, body, id or submit.job_id(body))[0].name)
 
     return started
