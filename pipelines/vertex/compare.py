@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -58,7 +59,7 @@ def digest(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def table(several: Sequence[Run], found: Sequence[Row], *, all_rows: bool) -> Table:
+def table(several: Sequence[Run], found: Sequence[Row], *, all_rows: bool) -> RenderableType:
     """The rows that differ, marked; with `all_rows` the equal ones too."""
     drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("", "", *(run.id for run in several)):
@@ -73,9 +74,7 @@ def table(several: Sequence[Run], found: Sequence[Row], *, all_rows: bool) -> Ta
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
         drawn.add_row(mark, Text(one_line(row.name)), *_cells(row))
     equal = sum(not row.differs for row in found)
-    if equal and not all_rows:
-        drawn.add_row("", Text(f"{equal} rows are equal: --all", "dim"))
-    return drawn
+    return drawn if all_rows or not equal else Group(drawn, Text(f"{equal} rows are equal: --all", "dim"))
 
 
 def _about(several: Sequence[Run], now: datetime) -> list[Row]:

@@ -60,7 +60,7 @@ def metrics(run: Run) -> dict[str, Any]:
             (each.name, key, value)
             for each in _artifacts(step)
             if each.type in _METRICS
-            for key, value in each.metadata.items()
+            for key, value in sorted(each.metadata.items())
             if isinstance(value, bool | int | float | str)
         ]
         keys = [key for _, key, _ in rows]
@@ -84,7 +84,7 @@ def returned(run: Run) -> dict[str, Any]:
 def _metadata(step: Step) -> Iterator[tuple[str, Any]]:
     if step.detail is None:
         return
-    for key, value in _json(step.detail.execution).items():
+    for key, value in sorted(_json(step.detail.execution).items()):
         if key.startswith(_OUTPUT):
             yield key.removeprefix(_OUTPUT), value
 

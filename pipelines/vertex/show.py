@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -38,7 +39,7 @@ def page(console: Console, settings: Settings, run: Run, rows: Rows, now: dateti
         if found:
             console.print()
             console.print(Text(title, "bold"))
-            console.print(_grid(found))
+            run_view.write(console, Text("\n".join(_columns(found))))
 
 
 def listing(several: Sequence[Run], now: datetime) -> Table:
@@ -75,7 +76,7 @@ def _parameters(run: Run) -> list[list[str]]:
     found = run_report.parameters(run).items()
     return [
         [
-            "*" if each["differs"] else "",
+            "*" if each["differs"] else " ",
             name,
             _text(each["value"]),
             f"default {_text(each['default'])}" if each["differs"] else "",
@@ -85,21 +86,26 @@ def _parameters(run: Run) -> list[list[str]]:
 
 
 def _values(values: dict[str, Any]) -> list[list[str]]:
-    return [["", name, _text(value)] for name, value in values.items()]
+    return [[" ", name, _text(value)] for name, value in values.items()]
 
 
 def _artifacts(run: Run) -> list[list[str]]:
     return [
-        ["", f"{each.step}.{each.name}", run_outputs.short_type(each.type), each.uri]
+        [" ", f"{each.step}.{each.name}", run_outputs.short_type(each.type), each.uri]
         for each in run_outputs.artifacts(run)
     ]
 
 
-def _grid(lines: Sequence[Sequence[str]]) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for cells in lines:
-        grid.add_row(*(Text(one_line(cell), overflow="fold") for cell in cells))
-    return grid
+def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The cells under each other; the last one is as long as it is, so that a URI can be copied."""
+    clean = [[one_line(cell) for cell in cells] for cells in lines]
+    widths = [max(map(cell_len, column)) for column in zip(*clean, strict=True)][:-1]
+    return [
+        "  ".join(
+            [*(set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False)), cells[-1]]
+        ).rstrip()
+        for cells in clean
+    ]
 
 
 def _text(value: Any) -> str:
