@@ -20,13 +20,6 @@ from .example import furnish
 #: What the settings file says.
 SETTINGS = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELINES_TEMPLATE_REPOSITORY")
 
-#: What Google gives a new project: https://cloud.google.com/vertex-ai/docs/quotas
-QUOTAS = {
-    "CustomModelTrainingCPUsPerProjectPerRegion": ("custom_model_training_cpus", 2200),
-    "CustomModelTrainingT4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_t4_gpus", 12),
-    "CustomModelTrainingL4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_l4_gpus", 0),
-}
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.loopback", description=__doc__.splitlines()[0])
@@ -36,8 +29,6 @@ def main() -> None:
     with Cloud() as cloud:
         furnish(cloud)
         cloud.clock.run(given.speed)
-        for quota_id, (metric, value) in QUOTAS.items():
-            cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", region=cloud.region)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         variables = {name: value for name, value in cloud.environment.items() if name not in SETTINGS}
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]

@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-_L4 = "custom_model_training_nvidia_l4_gpus"
+#: What Google gives a new project: https://cloud.google.com/vertex-ai/docs/quotas
+QUOTAS = {
+    "CustomModelTrainingCPUsPerProjectPerRegion": ("custom_model_training_cpus", 2200),
+    "CustomModelTrainingT4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_t4_gpus", 12),
+    "CustomModelTrainingL4GPUsPerProjectPerRegion": ("custom_model_training_nvidia_l4_gpus", 0),
+}
 
 
 def furnish(cloud: "Cloud") -> None:
-    """Adds the bucket, the repositories, the runner with its roles, and a quota of L4, which is 0 in a new project."""
+    """Adds the bucket, the repositories, the runner with its roles, and the quotas of a new project."""
     project, region, bucket = cloud.project, cloud.region, f"{cloud.project}-pipelines"
     runner = f"pipelines-runner@{project}.iam.gserviceaccount.com"
     repositories = f"projects/{project}/locations/{region}/repositories"
@@ -25,8 +30,8 @@ def furnish(cloud: "Cloud") -> None:
         f"{repositories}/pipelines-images": {"roles/artifactregistry.reader": member},
         f"projects/{project}/serviceAccounts/{runner}": {"roles/iam.serviceAccountUser": member},
     }
-    l4 = f"aiplatform.googleapis.com/{_L4}"
-    cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, metric=l4, region=region)
+    for quota_id, (metric, value) in QUOTAS.items():
+        cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", region=region)
     _play(cloud)
 
 
