@@ -177,6 +177,35 @@ def test_a_build_that_fails_says_why_and_where_its_log_is(
     assert (root / "pipelines.toml").read_text() == TOML
 
 
+def test_the_source_is_sent_once(cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]]) -> None:
+    """Named by its content: the second build takes what the first one sent."""
+
+    def generation() -> int:
+        (blob,) = client.list_blobs("test-bucket", prefix="builds/source/")
+        return int(blob.generation)
+
+    cloud.builds.ends = "FAILURE"
+    client = clients.storage(load())
+    with pytest.raises(WorkFailed):
+        built()
+    sent = generation()
+    cloud.builds.ends = "SUCCESS"
+    built()
+    assert generation() == sent
+    client.close()
+
+
+def test_a_registry_that_has_something_else_is_not_believed(
+    cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]]
+) -> None:
+    package = "projects/test-project/locations/us-central1/repositories/images/packages/training"
+    tag = f"source-{image_source.find(root).digest[:16]}"
+    cloud.on("cloudbuild.*.get", lambda call: cloud.artifacts.set_tag(package, tag, f"sha256:{'0' * 64}"))
+    with pytest.raises(WorkFailed, match=f"{tag} is sha256:0+, and the build pushed sha256:"):
+        built()
+    assert (root / "pipelines.toml").read_text() == TOML
+
+
 def test_a_log_without_an_end_or_with_control_characters_is_shown_whole(
     cloud: Cloud, built: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
