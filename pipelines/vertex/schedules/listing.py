@@ -10,6 +10,7 @@ from pipelines.vertex.errors import explained
 from pipelines.vertex.printable import moment, rfc3339
 from pipelines.vertex.schedules import live
 from pipelines.vertex.schedules.cron import Cron
+from pipelines.vertex.schedules.wanted import marks
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _row(settings: Settings, schedule: Any) -> Row:
 
 
 def _last_run(settings: Settings, name: str) -> runs.Run | None:
-    labels = [f"schedule={name}"] + ([f"environment={settings.environment}"] if settings.environment else [])
+    labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
     found = runs.listed(settings, runs.Wanted(labels=labels, ours=True), limit=1)
     return found[0] if found else None
 

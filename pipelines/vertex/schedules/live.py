@@ -6,7 +6,7 @@ from typing import Any
 
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names
-from pipelines.vertex.schedules.wanted import LABEL
+from pipelines.vertex.schedules.wanted import ENVIRONMENT, LABEL
 from pipelines.vertex.submit import MANAGED_BY
 
 STATES = {1: "active", 2: "paused", 3: "completed"}
@@ -26,7 +26,7 @@ def mark(schedule: Any) -> Mark | None:
     labels = job(schedule).labels
     if labels.get(MANAGED_BY[0]) != MANAGED_BY[1] or not labels.get(LABEL):
         return None
-    return Mark(labels[LABEL], labels.get("environment") or None)
+    return Mark(labels[LABEL], labels.get(ENVIRONMENT) or None)
 
 
 def job(schedule: Any) -> Any:

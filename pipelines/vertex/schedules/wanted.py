@@ -12,8 +12,8 @@ from pipelines.settings import Schedule, Settings
 from pipelines.vertex import names, submit
 from pipelines.vertex.schedules.cron import Cron
 
-#: The label that names the schedule; with managed-by and environment it marks a schedule as ours.
-LABEL = "schedule"
+#: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
+LABEL, ENVIRONMENT = "schedule", "schedule-environment"
 #: The weekday 7 is a Sunday to some crons only; Google links to https://en.wikipedia.org/wiki/Cron, which says so.
 _SEVEN = re.compile(r"(?<![\d/])7(?!\d)")
 
@@ -53,8 +53,12 @@ def wanted(
     from google.protobuf import json_format
 
     declared = settings.schedules[name]
+    if ENVIRONMENT in settings.labels:
+        raise RequestError(
+            f"labels.{ENVIRONMENT}: this label tells schedules of environments apart. Take another name."
+        )
     job = submit.body(
-        settings, spec, values, caching=settings.caching, labels={LABEL: name}, template_uri=template_uri
+        settings, spec, values, caching=settings.caching, labels=marks(settings, name), template_uri=template_uri
     )  # fmt: skip
     made = Message()
     fields = _fields(settings, name, declared, job, now or datetime.now(UTC))
@@ -63,6 +67,12 @@ def wanted(
     except (json_format.ParseError, TypeError) as error:
         raise RequestError(f"schedules.{name}: a parameter has a value that is no JSON: {error}.") from None
     return Wanted(name, declared, made, steps)
+
+
+def marks(settings: Settings, name: str) -> dict[str, str]:
+    """The labels by which the schedule `name` and its runs are found again."""
+    here = {ENVIRONMENT: settings.environment} if settings.environment else {}
+    return {LABEL: name, **here}
 
 
 def display_name(settings: Settings, name: str) -> str:

@@ -79,15 +79,15 @@ def test_everything_that_is_sent_is_in_it(rich: Settings) -> None:
         'kms_key_name = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"',
         'gcs_output_directory = "gs://my-bucket/runs"',
         "pipeline_spec = jsonencode({",
-        'environment = "prod"',
-        'team        = "flights"',
+        'environment          = "prod"',
+        'team                 = "flights"',
     ):
         assert line in text, line
 
 
 def test_apply_leaves_what_terraform_made_alone(rich: Settings) -> None:
     text = terraform.text(rich, [make(rich)])
-    assert 'managed-by  = "terraform"' in text
+    assert 'managed-by           = "terraform"' in text
     assert "vertex-gpu-pipelines" not in text
 
 

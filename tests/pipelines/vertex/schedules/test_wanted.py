@@ -98,8 +98,14 @@ def test_a_name_that_is_no_label_is_refused_by_the_settings(name: str) -> None:
 
 
 def test_labels_of_the_settings_cannot_take_the_mark_away(settings: Settings) -> None:
-    sly = settings.model_copy(update={"labels": {"managed-by": "me", "schedule": "other"}})
+    sly = settings.model_copy(update={"labels": {"managed-by": "me", "schedule": "other", "environment": "x"}})
     assert live.mark(make(sly).message) == live.Mark("nightly", None)
+    assert live.job(make(sly).message).labels["environment"] == "x"
+
+
+def test_a_label_that_would_hide_a_schedule_from_us_is_refused(settings: Settings) -> None:
+    with pytest.raises(RequestError, match="schedule-environment: this label tells"):
+        make(settings.model_copy(update={"labels": {"schedule-environment": "x"}}))
 
 
 def test_without_a_bucket_nothing_is_made(settings: Settings) -> None:
