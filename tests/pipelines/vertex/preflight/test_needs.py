@@ -67,13 +67,13 @@ def test_the_sum_is_exact_for_chains_and_for_independent_steps(pipeline):
     assert needs(rows, spec_of({name: set() for name in names}))[0].together == sum(gpus.values())
 
 
-@given(st.integers(1, 8), st.integers(1, 64), st.integers(1, 5))
-def test_every_machine_of_every_iteration_counts(gpus, replicas, items):
+@given(st.integers(1, 8), st.integers(1, 64), st.integers(1, 5), st.sampled_from(["STANDARD", "SPOT"]))
+def test_every_machine_of_every_iteration_counts(gpus, replicas, items, strategy):
     made = spec_of({"train": set()})
     made["components"]["loop"] = {"dag": made["root"]["dag"]}
     iterator = {"items": {"raw": str(list(range(items)))}, "itemInput": "item"}
     made["root"] = {"dag": {"tasks": {"for": {"componentRef": {"name": "loop"}, "parameterIterator": iterator}}}}
-    (need,) = needs([row("train", gpus=gpus, replicas=replicas)], made)
+    (need,) = needs([row("train", gpus=gpus, replicas=replicas, strategy=strategy)], made)
     assert need.together == gpus * replicas * items and need.alone == gpus * replicas
 
 
