@@ -49,7 +49,8 @@ class Learner:
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
         self.model: nn.Module = self.gradients.model
-        self.weights = [self.gradients.weight(plan.share(number)) for number in dealt]
+        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
+        self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in dealt]
         # A disabled autocast costs as much as an enabled one.
         bf16 = torch.autocast(rank.device.type, torch.bfloat16)
         self.autocast: AbstractContextManager[Any] = bf16 if self.bf16 else nullcontext()
@@ -65,7 +66,7 @@ class Learner:
         this, the first step after a resume would add in another order than it did the first time.
         """
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self._backward(0, self.dealt.start, batch, 1.0)
+        self._backward(0, self.dealt.start, batch, self.weights[0])
         self.optimizer.zero_grad()
         total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
@@ -103,14 +104,14 @@ class Learner:
             ) from None
         self.restored_from = ""
 
-    def _backward(self, step: int, microbatch: int, batch: Batch, weight: float) -> Tensor:
+    def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
         seed_step(self.config.seed, step, microbatch, self.rank.device)
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         with self.autocast:
             loss = self.task.loss(self.model, batch)
-        (loss if weight == 1.0 else loss * weight).backward()
+        loss.backward(weight.to(loss.dtype))
         return loss.detach()
 
     def losses(self, batches: list[Batch]) -> list[Tensor]:
