@@ -104,11 +104,12 @@ def show(run: Run, environment: Environment = None, settings: SettingsFile = Non
     from pipelines.settings import load
     from pipelines.vertex import run_cost, run_report
     from pipelines.vertex import runs as vertex
+    from pipelines.vertex.custom_jobs import courteously
     from pipelines.vertex.patience import Clock
     from pipelines.vertex.run_state import read
 
     loaded, now = load(settings, environment=environment), Clock().now()
-    found = read(vertex.find(loaded, run))
+    found = courteously(loaded, read(vertex.find(loaded, run)))
     rows = run_cost.machines(found)
     if as_json:
         print_json(run_report.as_json(loaded, found, rows, now))
@@ -135,13 +136,14 @@ def logs(
     from pipelines.vertex import log_filter
     from pipelines.vertex import logs as vertex
     from pipelines.vertex import runs as finder
+    from pipelines.vertex.custom_jobs import courteously
     from pipelines.vertex.patience import Clock, Patience
     from pipelines.vertex.run_state import read
     from pipelines.vertex.run_view import write
 
     loaded, aside = load(settings, environment=environment), console(stderr=True)
     wanted = vertex.Wanted(step, since, severity, limit)
-    found = read(finder.find(loaded, run))
+    found = courteously(loaded, read(finder.find(loaded, run)))
     steps = log_filter.known(found, step) if step else None
     write(aside, log_filter.link(loaded, found, steps))
     if follow:

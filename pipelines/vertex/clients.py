@@ -33,6 +33,13 @@ def schedule_service(settings: Settings) -> Any:
     return _client(ScheduleServiceClient, settings, "aiplatform")
 
 
+def job_service(settings: Settings) -> Any:
+    """Client of custom jobs."""
+    from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
+
+    return _client(JobServiceClient, settings, "aiplatform")
+
+
 def metadata_service(settings: Settings) -> Any:
     """Client of ML Metadata: experiments."""
     from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient

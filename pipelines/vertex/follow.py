@@ -16,6 +16,7 @@ from rich.text import Text
 
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names, run_cost, run_report, run_view
+from pipelines.vertex.custom_jobs import courteously
 from pipelines.vertex.errors import explained
 from pipelines.vertex.patience import Clock, Patience
 from pipelines.vertex.printable import took
@@ -160,7 +161,7 @@ def _conclude(settings: Settings, view: View, console: Console) -> None:
     console.print(run_view.table(run, view.rows, now, width=console.width))
     run_view.write(console, run_view.headline(run, view.rows, now))
     if run.state != "succeeded":
-        run_view.write(console, run_view.failures(run, settings))
+        run_view.write(console, run_view.failures(courteously(settings, run), settings))
     run_view.write(console, names.run_link(settings, run.id))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
 from pipelines.vertex import clients
+from pipelines.vertex.custom_jobs import with_started
 from pipelines.vertex.errors import explained
 from pipelines.vertex.log_filter import chosen, expressions
 from pipelines.vertex.patience import Clock, Patience
@@ -64,7 +65,7 @@ class Wanted:
 
 
 def entries(settings: Settings, run: Run, wanted: Wanted, *, clock: Clock | None = None) -> list[Entry]:
-    """The newest entries that are wanted, oldest first.
+    """The newest entries that are wanted, oldest first. `run` has its custom jobs (custom_jobs.py).
 
     Raises:
         RequestError: there is no such step, or it has not run.
@@ -96,6 +97,7 @@ def following(
     while looks < _LAST_LOOKS:
         with explained("follow the logs", settings):
             run = read(patience(lambda: jobs.get_pipeline_job(name=job_name, **clients.once())))
+            run = patience(lambda run=run: with_started(settings, run, calls=clients.once))  # type: ignore[misc]
             settled = run.ended is not None and (clock.now() - run.ended).total_seconds() > _LATE_S
             looks = _LAST_LOOKS if settled else looks + 1 if run.over else 0
             found = _new(patience, client, run, wanted, begin, seen)
