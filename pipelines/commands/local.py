@@ -50,7 +50,7 @@ def compile(
 
 @app.command(
     rich_help_panel="On this machine",
-    epilog="Example: pipelines run training --set epochs=3 --set train_months=1-3 --set test_month=4 --nproc 2"
+    epilog="Example: pipelines run training --set epochs=3 --set train_months=1-3 --set test_month=4 --nproc 2",
 )
 def run(
     name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
@@ -133,7 +133,9 @@ def machines(
         bool, typer.Option("--refresh", help="Read prices and machine types from Google's APIs; show what changed.")
     ] = False,
     write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
-    project: Annotated[str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")] = None,
+    project: Annotated[
+        str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for."""
