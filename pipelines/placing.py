@@ -7,6 +7,13 @@ from typing import Any
 from pipelines.machines.placement import Placement, place
 from pipelines.settings import Settings
 
+#: What Vertex AI fills in from the PipelineJob, or leaves empty: google_cloud_pipeline_components/_placeholders.py.
+_OF_THE_RUN = {
+    "service_account": "{{$.pipeline_service_account}}",
+    "network": "{{$.pipeline_network}}",
+    "encryption_spec_key_name": "{{$.pipeline_encryption_key_name}}",
+}
+
 
 class Vertex:
     """Vertex AI: plain steps with their resources, training steps as custom jobs.
@@ -57,7 +64,8 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     """A custom job around the component, through Google's own wrapper.
 
     The wrapper knows how to hand the step's inputs to a job; worker pools it knows only in part (no reduction
-    server), so its pools give way to the placement's.
+    server), so its pools give way to the placement's. Account, network and key are those of the run: a custom job does
+    not inherit them by itself, and would run as Vertex AI's own service agent.
     """
     from google_cloud_pipeline_components.v1.custom_job import create_custom_training_job_from_component
 
@@ -68,6 +76,7 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
         timeout=scheduling["timeout"],
         strategy=scheduling["strategy"],
         max_wait_duration=scheduling.get("max_wait_duration", "86400s"),
+        **_OF_THE_RUN,
     )
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]

@@ -114,3 +114,15 @@ def test_the_checker_sees_the_placement_in_the_compiled_spec(kind, name, tmp_pat
         placed.machine_type, placed.accelerator_type, placed.accelerator_count, placed.nodes,
     )  # fmt: skip
     assert row.usd_per_hour == pytest.approx(placed.usd_per_hour) if placed.usd_per_hour else row.usd_per_hour is None
+
+
+def test_a_training_job_has_the_account_network_and_key_of_its_run(tmp_path: Path) -> None:
+    """A custom job inherits none of them: without an account it would run as Vertex AI's own service agent."""
+    spec = compiled("work", {"machine": "g2-standard-24"}, "job", tmp_path)
+    inputs = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
+    assert inputs["service_account"]["defaultValue"] == "{{$.pipeline_service_account}}"
+    assert inputs["network"]["defaultValue"] == "{{$.pipeline_network}}"
+    assert inputs["encryption_spec_key_name"]["defaultValue"] == "{{$.pipeline_encryption_key_name}}"
+    [executor] = spec["deploymentSpec"]["executors"].values()
+    payload = next(word for word in executor["container"]["args"] if "service_account" in word)
+    assert "inputs.parameters['service_account']" in payload and "inputs.parameters['network']" in payload
