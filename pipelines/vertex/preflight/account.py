@@ -42,10 +42,10 @@ def credentials(project: Project) -> Iterator[Finding]:
             found.refresh(partial(Request(), timeout=ATTEMPT_S))
     except TransportError as error:
         hint = "Is there a network? Behind a proxy: set HTTPS_PROXY"
-        yield Finding("account.credentials", _kind(found), "error", f"Google cannot be reached: {error}", hint)
+        yield Finding("account.credentials", "Google", "error", f"cannot be reached: {error}", hint)
         return
     except RefreshError as error:
-        seen = f"the credentials are not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
+        seen = f"is not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
         yield Finding("account.credentials", _kind(found), "error", seen, f"Sign in again: {_SIGN_IN}")
         return
     project.principal = _principal(found)
