@@ -25,7 +25,7 @@ _SIGNS = {
     "create": ("+", "green"), "update": ("~", "yellow"), "replace": ("±", "yellow"), "nothing": ("=", "dim"),
     "prune": ("-", "red"), "undeclared": ("?", "magenta"), "other": ("·", "dim"),
 }  # fmt: skip
-_WORDS = {"undeclared": "not declared", "other": "not ours", "nothing": "no change", "prune": "delete"}
+_WORDS = {"undeclared": "not declared", "other": "other", "nothing": "no change", "prune": "delete"}
 #: Follow from other changes, and would only repeat them.
 _DERIVED = ("labels.request",)
 _WIDE = 100
@@ -50,7 +50,7 @@ def plan_json(actions: Sequence[Action], now: datetime) -> dict[str, Any]:
 
 def listing(rows: Sequence[Row], zone: str | None = None) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "it", "started"):
+    for column in ("schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "last state", "started"):
         table.add_column(column, overflow="fold", justify="right" if column == "started" else "left")
     for row in rows:
         times = [f"{each:%Y-%m-%d %H:%M}" if each else "-" for each in (row.next_run, row.last_run)]

@@ -8,6 +8,7 @@ from pipelines import spec
 from pipelines.errors import RequestError, nearest
 from pipelines.machines.finding import StepRow
 from pipelines.settings import Schedule, Settings
+from pipelines.vertex.names import schedule_link, short
 from pipelines.vertex.schedules import live
 from pipelines.vertex.schedules.apply import Outcome
 from pipelines.vertex.schedules.plan import Action
@@ -87,6 +88,8 @@ def apply(
         else:
             outcome = vertex.prune(settings, action.name, [action.resource or "", *action.surplus])
         tell(f"{action.name}: {', '.join(outcome.did) or 'nothing to do any more'}")
+        if outcome.made and outcome.resource:
+            tell(schedule_link(settings, short(outcome.resource)))
         if outcome.kept:
             tell(f"{action.name}: warning: Vertex AI holds another {', '.join(outcome.kept)} than was sent")
         done.append(outcome)
