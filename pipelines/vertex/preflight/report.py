@@ -8,6 +8,7 @@ from typing import Any, get_args
 from rich.text import Text
 
 from pipelines.vertex.preflight.finding import Finding, Level
+from pipelines.vertex.printable import one_line, printable
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -40,8 +41,8 @@ def lines(found: Sequence[Finding]) -> Iterator[Text]:
         mark, style = _MARKS[each.level]
         subject = _DIGEST.sub(r"\1", each.subject)
         rest = "dim" if each.level in ("ok", "skipped") else ""
-        yield Text.assemble((mark, style), (f" {each.check:<20}", "dim"), (f"{subject} {each.seen}", rest))
-        for line in each.hint.splitlines():
+        yield Text.assemble((mark, style), (f" {each.check:<20}", "dim"), (one_line(f"{subject} {each.seen}"), rest))
+        for line in printable(each.hint).splitlines():
             yield Text(f"    {line}", style="cyan")
 
 
