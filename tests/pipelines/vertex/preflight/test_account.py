@@ -76,3 +76,17 @@ def test_a_caller_who_may_not_start_runs_is_told_the_role(world):
 def test_an_api_that_is_busy_is_asked_again(world):
     world.cloud.fail("cloudresourcemanager.projects.get", status(503))
     assert world.found() == []
+
+
+@pytest.mark.parametrize(
+    ("account", "principal"), [("you@example.com", "user:you@example.com"), ("", "a user")], ids=["named", "not named"]
+)
+def test_a_signed_in_user_is_named_where_the_credentials_tell(world, monkeypatch, account, principal):
+    from google.oauth2.credentials import Credentials
+
+    world.cloud.tokens.given.add("ya29.user")
+    monkeypatch.setattr(clients, "credentials", lambda: Credentials("ya29.user", account=account))
+    world.cloud.policies.missing.add("aiplatform.schedules.create")
+    found = world.only("account.permissions", "error")
+    assert found.subject == principal
+    assert f"--member {principal if account else 'MEMBER'} --role" in found.hint
