@@ -49,6 +49,18 @@ def test_a_job_goes_to_the_step_of_its_name_only(settings: Settings, running: Ru
     assert steps[0] == running.steps[0] and steps[2] == running.steps[2], "one is over, the other has not begun"
 
 
+def test_a_job_that_could_be_of_several_steps_is_given_to_none(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], look: Callable, branching: dict[str, Any]
+) -> None:
+    cloud.script("flip-2", seconds=600)
+    name = start(branching)
+    cloud.clock.advance(30)
+    run = look(name)
+    started_job(settings, "flip-2", run.labels[BILLING])
+    assert sum(step.state == "running" and step.task == "flip-2" for step in run.steps) == 2
+    assert with_started(settings, run).steps == run.steps
+
+
 def test_a_run_that_is_done_asks_for_nothing(
     cloud: Cloud, settings: Settings, start: Callable[..., str], look: Callable
 ) -> None:

@@ -65,8 +65,8 @@ def test_a_cached_step_took_no_time_and_has_no_job(cloud: Cloud, start: Callable
     cloud.clock.advance(3600)
     name = start(id="again")
     cloud.clock.advance(3600)
-    step = look(name).steps[0]
-    assert (step.state, step.seconds(cloud.clock.now()), step.jobs) == ("cached", None, ())
+    for step in look(name).steps:
+        assert (step.state, step.seconds(cloud.clock.now()), step.jobs) == ("cached", None, ())
 
 
 def test_conditions_loops_and_exit_handlers_are_named_by_their_way(
