@@ -63,7 +63,7 @@ def plan(settings: Settings, names: Sequence[str] = (), *, prune: bool = False) 
     known = _with_ours(settings, names, prune)
     here = [name for name in known if name in settings.schedules]
     wanted = declared(settings, here) if here or not names else []
-    return actions(settings, wanted, names_=known, prune=prune)
+    return actions(settings, wanted, only=known, prune=prune)
 
 
 def apply(

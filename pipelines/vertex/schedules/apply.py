@@ -71,28 +71,41 @@ def prune(settings: Settings, name: str, found: Sequence[str]) -> Outcome:
 def _only(settings: Settings, wanted: Wanted, outcome: Outcome, pause: Callable[[float], None]) -> Any:
     """The one schedule with the mark, made if there is none; None if none is to be made.
 
-    Whoever creates looks again afterwards: of two that race, the one who looks last sees both.
+    Whoever creates looks again afterwards: of two that race, the one who looks last sees both. A creation without an
+    answer may still come about, so there is one look more after a while.
     """
     made: dict[str, Any] = {}
+    doubtful = False
     for attempt in range(TRIES):
-        listed = {each.name: each for each in live.schedules(settings)}
-        # Whether a list shows at once what was created is not documented.
-        found = live.ours(settings, {**made, **listed}.values()).get(wanted.name, [])
-        for surplus in found[1:]:
-            control.remove(settings, surplus.name)
-            outcome.did.append(f"deleted the duplicate {names.short(surplus.name)}")
-        if found:
-            return found[0]
-        if never_runs(wanted):
+        last = attempt == TRIES - 1
+        found = _oldest(settings, wanted, made, outcome)
+        if found is None and never_runs(wanted):
             return None
-        new = _created(settings, wanted, last=attempt == TRIES - 1)
-        if new:
+        if found is not None and (last or not doubtful):
+            return found
+        new = None if found is not None else _created(settings, wanted, last=last)
+        if new is None:
+            doubtful = found is None
+            pause(WAIT_S * 2**attempt)
+        else:
             made[new.name] = new
             outcome.made.add(names.short(new.name))
             outcome.did.append(f"created {names.short(new.name)}")
-        else:
-            pause(WAIT_S * 2**attempt)
-    raise AssertionError("the last attempt creates or raises")
+    return next(iter(made.values()))
+
+
+def _oldest(settings: Settings, wanted: Wanted, made: dict[str, Any], outcome: Outcome) -> Any:
+    """The oldest of those with the mark, the others deleted; None if there is none.
+
+    `made` are those of this command: whether a list shows at once what was created is not documented.
+    """
+    listed = {each.name: each for each in live.schedules(settings)}
+    found = live.ours(settings, {**made, **listed}.values()).get(wanted.name, [])
+    for surplus in found[1:]:
+        control.remove(settings, surplus.name)
+        made.pop(surplus.name, None)
+        outcome.did.append(f"deleted the duplicate {names.short(surplus.name)}")
+    return found[0] if found else None
 
 
 def _created(settings: Settings, wanted: Wanted, *, last: bool) -> Any:

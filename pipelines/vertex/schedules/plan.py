@@ -43,11 +43,11 @@ class Action:
 
 
 def plan(
-    settings: Settings, wanted: Sequence[Wanted], *, names_: Sequence[str] = (), prune: bool = False
+    settings: Settings, wanted: Sequence[Wanted], *, only: Sequence[str] = (), prune: bool = False
 ) -> list[Action]:
     """The actions for the declared schedules `wanted`, for ours that are declared no longer, and for the others.
 
-    With `names_`, only those of ours.
+    With `only`, only those of ours.
 
     Raises:
         WorkFailed: Google refused or could not be reached.
@@ -57,9 +57,9 @@ def plan(
         mine = live.ours(settings, found)
         actions = [_action(settings, each, mine.get(each.name, [])) for each in wanted]
     declared = {*settings.schedules, *(each.name for each in wanted)}
-    gone = [name for name in sorted(mine) if name not in declared and (not names_ or name in names_)]
+    gone = [name for name in sorted(mine) if name not in declared and (not only or name in only)]
     actions += [_undeclared(name, mine[name], prune) for name in gone]
-    if not names_:
+    if not only:
         actions += [_other(settings, each) for each in found if not _is_mine(settings, each)]
     return actions
 

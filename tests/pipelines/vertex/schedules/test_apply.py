@@ -274,6 +274,26 @@ def test_a_list_that_lags_behind_makes_no_second_one(cloud: Cloud, settings: Set
     assert as_declared(cloud, settings, declare())
 
 
+def test_a_creation_that_comes_about_late_is_found_and_only_one_stays(
+    cloud: Cloud, settings: Settings, declare: Declare
+) -> None:
+    late: dict[str, Any] = {}
+
+    def hide(_: Any) -> None:
+        if not late:
+            late.update(cloud.live_schedules.live)
+            cloud.live_schedules.live.clear()
+
+    cloud.on(METHOD + "create", hide)
+    cloud.fail(METHOD + "create", lost_response())
+    lists = iter(range(9))
+    # The second look finds the second creation; the first creation appears after it.
+    cloud.on(METHOD + "list", lambda _: cloud.live_schedules.live.update(late) if next(lists) == 2 else None)
+    apply(settings, declare())
+    assert calls(cloud).count("create") == 2
+    assert as_declared(cloud, settings, declare())
+
+
 def test_pausing_twice_and_deleting_twice_are_no_errors(cloud: Cloud, settings: Settings, declare: Declare) -> None:
     apply(settings, declare())
     cloud.fail(METHOD + "pause", lost_response())

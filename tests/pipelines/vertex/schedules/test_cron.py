@@ -31,13 +31,14 @@ def by_the_minute(cron: Cron, after: datetime, end: datetime) -> list[datetime]:
         return day and wall.hour in fields.hours and wall.minute in fields.minutes
 
     found: list[datetime] = []
-    moment, latest = after, after.astimezone(zone).replace(tzinfo=None)
+    moment = after - timedelta(hours=6)  # a repeated hour is told from the first by who saw the first
+    latest = moment.astimezone(zone).replace(tzinfo=None)
     while moment < end:
         moment += MINUTE
         local = moment.astimezone(zone)
         wall = local.replace(tzinfo=None)
         passed = [wall] if starred else [latest + MINUTE * n for n in range(1, (wall - latest) // MINUTE + 1)]
-        if any(map(matches, passed)):
+        if any(map(matches, passed)) and moment > after:
             found.append(moment)
         latest = max(latest, wall)
     return found

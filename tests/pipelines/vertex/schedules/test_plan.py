@@ -68,8 +68,8 @@ def _declaring(settings: Settings, name: str) -> Settings:
 def test_names_narrow_the_plan(cloud: Cloud, settings: Settings) -> None:
     apply(settings, make(settings, "gone"))
     foreign(cloud, settings)
-    assert list(planned(settings, make(settings, "new"), names_=["new"], prune=True)) == ["new"]
-    assert list(planned(settings, make(settings, "new"), names_=["new", "gone"], prune=True)) == ["new", "gone"]
+    assert list(planned(settings, make(settings, "new"), only=["new"], prune=True)) == ["new"]
+    assert list(planned(settings, make(settings, "new"), only=["new", "gone"], prune=True)) == ["new", "gone"]
 
 
 def test_the_pipeline_that_runs_is_compared_with_the_one_compiled_now(cloud: Cloud, settings: Settings) -> None:
