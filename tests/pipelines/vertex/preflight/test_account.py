@@ -85,8 +85,9 @@ def test_a_signed_in_user_is_named_where_the_credentials_tell(world, monkeypatch
     from google.oauth2.credentials import Credentials
 
     world.cloud.tokens.given.add("ya29.user")
-    monkeypatch.setattr(clients, "credentials", lambda: Credentials("ya29.user", account=account))
     world.cloud.policies.missing.add("aiplatform.schedules.create")
-    found = world.only("account.permissions", "error")
+    with monkeypatch.context() as patched:
+        patched.setattr(clients, "credentials", lambda: Credentials("ya29.user", account=account))
+        found = world.only("account.permissions", "error")
     assert found.subject == principal
     assert f"--member {principal if account else 'MEMBER'} --role" in found.hint
