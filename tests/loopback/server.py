@@ -87,6 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         api = self.server.tunnel.api_of(host)
         if self.server.api != "tunnel" or api is None:
             return self.send_error(403, "the loopback cloud reaches nothing but itself")
+        self.server.tunnel.busy.add(self)
         self.send_response_only(200, "Connection established")
         self.end_headers()
         self.wfile.flush()
@@ -101,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
             with contextlib.suppress(OSError, ValueError):  # the client has gone
                 each and each.close()
         self.server.connections.discard(self.connection)
+        self.server.tunnel.busy.discard(self)
 
     def handle_any(self) -> None:
         url = urlsplit(self.path)
@@ -120,6 +122,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
+        self.server.tunnel.busy.discard(self)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = handle_any
 
@@ -148,6 +151,7 @@ class Servers:
     """A server for each API, and one that is a proxy to them all."""
 
     def __init__(self, apis: list[str], handle: Callable[[Request], Answer], tunnel: Tunnel):
+        self.tunnel = tunnel
         self.by_api = {api: Server(api, handle, tunnel) for api in [*apis, "tunnel"]}
         self._wake, self._woken = os.pipe()[::-1]
         self._thread = threading.Thread(target=self._accept, daemon=True)
@@ -168,6 +172,7 @@ class Servers:
         return self.by_api[api].url
 
     def close(self) -> None:
+        self.tunnel.rest()
         os.write(self._wake, b".")
         self._thread.join()
         os.close(self._wake)

@@ -7,6 +7,7 @@ With HTTPS_PROXY on us and our certificate trusted, nothing leaves the machine, 
 import ipaddress
 import re
 import ssl
+import time
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ class Tunnel:
         self.region, self.apis, self.folder = region, apis, Path(folder)
         #: Hosts outside that a client tried to reach.
         self.strays: list[str] = []
+        #: Connections that wait for an answer.
+        self.busy: set[object] = set()
 
     def api_of(self, host: str) -> str | None:
         """The API behind a host name of Google, or None."""
@@ -34,6 +37,12 @@ class Tunnel:
         bundle.write_bytes(certificate()[0])
         trusted = {name: str(bundle) for name in ("REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE")}
         return {**trusted, "HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+    def rest(self, patience_s: float = 1.0) -> None:
+        """Waits until what google-auth asks in the background is answered: cut off, it leaves broken connections."""
+        deadline = time.monotonic() + patience_s
+        while self.busy and time.monotonic() < deadline:
+            time.sleep(0.002)
 
     def secured(self, connection: socket) -> ssl.SSLSocket:
         """The server's side of TLS."""
