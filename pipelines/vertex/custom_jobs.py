@@ -14,8 +14,9 @@ from pipelines.errors import WorkFailed
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names
 from pipelines.vertex.errors import explained
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
 from pipelines.vertex.runs import quoted
+from pipelines.vertex.steps import Step
 
 BILLING = "vertex-ai-pipelines-run-billing-id"
 _MAY_HAVE = ("running", "failed", "cancelling", "cancelled")

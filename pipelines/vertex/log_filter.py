@@ -14,8 +14,9 @@ from pipelines.errors import RequestError, nearest
 from pipelines.settings import Settings
 from pipelines.vertex.clients import project
 from pipelines.vertex.printable import rfc3339
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
 from pipelines.vertex.runs import quoted
+from pipelines.vertex.steps import Step
 
 #: https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
 SEVERITIES = ("DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")

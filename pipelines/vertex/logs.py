@@ -17,8 +17,9 @@ from pipelines.vertex.errors import explained
 from pipelines.vertex.log_filter import chosen, expressions
 from pipelines.vertex.patience import Clock, Patience
 from pipelines.vertex.printable import one_line, printable, rfc3339
-from pipelines.vertex.run_state import Run, Step, read
+from pipelines.vertex.run_state import Run, read
 from pipelines.vertex.runs import since as begin_of
+from pipelines.vertex.steps import Step
 
 _PAGE = 1000
 #: Seconds between two looks; entries arrive late and out of order, so each look overlaps the one before by _LATE_S.

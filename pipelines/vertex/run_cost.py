@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.machines.finding import StepRow
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
+from pipelines.vertex.steps import Step
 
 Rows = Mapping[str, tuple[StepRow, ...]]
 

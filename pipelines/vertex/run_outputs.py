@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from pipelines.vertex import names
-from pipelines.vertex.run_state import Run, Step, whole
+from pipelines.vertex.run_state import Run, whole
+from pipelines.vertex.steps import Step
 
 #: Types whose metadata are metrics; the google.* ones are of Google's own components.
 _METRICS = (

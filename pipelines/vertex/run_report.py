@@ -8,7 +8,8 @@ from pipelines.settings import Settings
 from pipelines.vertex import names, run_cost, run_outputs
 from pipelines.vertex.printable import rfc3339
 from pipelines.vertex.run_cost import Rows
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
+from pipelines.vertex.steps import Step
 
 
 def brief(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:

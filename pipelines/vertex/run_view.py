@@ -15,7 +15,8 @@ from pipelines.vertex.errors import advice
 from pipelines.vertex.log_filter import link
 from pipelines.vertex.printable import one_line, printable, took, usd
 from pipelines.vertex.run_cost import Rows
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
+from pipelines.vertex.steps import Step
 
 MARKS = {"succeeded": "✓", "cached": "↺", "failed": "✗", "cancelled": "✗", "not triggered": "–", "not run": "–"}
 COLOURS = {

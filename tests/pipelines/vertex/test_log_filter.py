@@ -11,7 +11,7 @@ from loopback.logs import LogFilter
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
 from pipelines.vertex.log_filter import chosen, expressions, known, link
-from pipelines.vertex.run_state import Step
+from pipelines.vertex.steps import Step
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

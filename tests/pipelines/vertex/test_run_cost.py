@@ -13,7 +13,8 @@ from loopback.cloud import Cloud
 from pipelines.machines.finding import StepRow
 from pipelines.machines.prices import price
 from pipelines.vertex import run_cost
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
+from pipelines.vertex.steps import Step
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 STATES = ("waiting", "pending", "running", "succeeded", "cached", "failed", "cancelled", "not triggered", "not run")

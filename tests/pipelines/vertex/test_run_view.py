@@ -13,7 +13,8 @@ from rich.console import Console
 from pipelines.machines.finding import StepRow
 from pipelines.settings import Settings
 from pipelines.vertex import run_view
-from pipelines.vertex.run_state import Run, Step
+from pipelines.vertex.run_state import Run
+from pipelines.vertex.steps import Step
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 ROWS = {"a": (StepRow("a", "a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, 16, "SPOT", 50.0),), "b": ()}
