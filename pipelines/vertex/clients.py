@@ -115,6 +115,9 @@ def session(settings: Settings) -> Any:
 
     made = AuthorizedSession(credentials())
     made.headers["User-Agent"] = USER_AGENT
+    if settings.project:
+        # Without it an API counts a user's calls against the project of gcloud, in which it may be disabled.
+        made.headers["x-goog-user-project"] = settings.project
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.errors import WorkFailed
 from pipelines.settings import Settings
-from pipelines.vertex import clients
+from pipelines.vertex import clients, rest
 from pipelines.vertex.build_log import Log
 from pipelines.vertex.errors import explained
 from pipelines.vertex.patience import Clock, Patience, passing
@@ -19,6 +19,7 @@ from pipelines.vertex.printable import one_line
 TIMEOUT_S = 3600
 #: Seconds between two looks.
 LOOK_S = 3.0
+_API = "cloudbuild"
 _RUNNING = ("STATUS_UNKNOWN", "PENDING", "QUEUED", "WORKING")
 
 Build = dict[str, Any]
@@ -66,7 +67,9 @@ def start(settings: Settings, build: Build) -> Build:
         if found := _running(settings, build["tags"][0]):
             return found
         try:
-            operation = _ask(settings, "POST", _parent(settings), body=build)
+            operation = rest.call(
+                settings, _API, _parent(settings), query=_project(settings), body=build, **clients.once()
+            )
         except Exception as error:
             # Cloud Build gives the ids, so a repeated request would build twice: look whether it began instead.
             if passing(error) and (found := _running(settings, build["tags"][0])):
@@ -97,7 +100,7 @@ def _followed(settings: Settings, id_: str, tell: Callable[[str], None], log: Lo
     patient = Patience(tell, clock)
     while True:
         with explained("follow the build", settings):
-            build = patient(lambda: _ask(settings, "GET", f"{_parent(settings)}/{id_}", query={"id": id_}))
+            build = patient(lambda: _read(settings, id_))
         for line in log.new():
             tell(line)
         if build.get("status", "STATUS_UNKNOWN") not in _RUNNING:
@@ -129,7 +132,8 @@ def _why(build: Build) -> str:
 
 
 def _running(settings: Settings, key: str) -> Build | None:
-    found = _ask(settings, "GET", _parent(settings), query={"filter": f'tags="{key}"', "pageSize": 20})
+    query = {**_project(settings), "filter": f'tags="{key}"', "pageSize": 20}
+    found = rest.call(settings, _API, _parent(settings), query=query, **clients.reading())
     return next((each for each in found.get("builds", ()) if each.get("status") in _RUNNING), None)
 
 
@@ -137,21 +141,11 @@ def _parent(settings: Settings) -> str:
     return f"v1/projects/{clients.project(settings)}/locations/{settings.region}/builds"
 
 
-def _ask(settings: Settings, method: str, path: str, *, query: Any = None, body: Any = None) -> dict[str, Any]:
-    """One call. Reads are repeated, as everywhere; a build is asked for once."""
-    from google.api_core import exceptions
+def _read(settings: Settings, id_: str) -> Build:
+    query = {**_project(settings), "id": id_}
+    return rest.call(settings, _API, f"{_parent(settings)}/{id_}", query=query, **clients.reading())
 
-    url = f"{clients.endpoint(settings, 'cloudbuild')}/{path}"
-    # The path says it, too; the API's description wants project and id here nevertheless.
-    query = {"projectId": clients.project(settings), **(query or {})}
-    headers = {"x-goog-user-project": clients.project(settings)}
 
-    def send() -> dict[str, Any]:
-        with clients.session(settings) as session:
-            answer = session.request(method, url, params=query, json=body, headers=headers, timeout=clients.ATTEMPT_S)
-        if not answer.ok:
-            raise exceptions.from_http_response(answer)
-        return dict(answer.json())
-
-    made: dict[str, Any] = (clients.reading()["retry"](send) if body is None else send)()
-    return made
+def _project(settings: Settings) -> dict[str, str]:
+    """The path says it, too; the API's description wants it here nevertheless."""
+    return {"projectId": clients.project(settings)}

@@ -31,12 +31,10 @@ def call(
     from google.api_core import exceptions
 
     url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
-    # Without it an API counts a user's calls against the project of gcloud, in which it may be disabled.
-    headers = {"x-goog-user-project": settings.project} if settings.project else {}
 
     def send() -> dict[str, Any]:
         with clients.session(settings) as session:
-            answer = session.request(method, url, params=query, json=body, headers=headers, timeout=timeout)
+            answer = session.request(method, url, params=query, json=body, timeout=timeout)
         if not answer.ok:
             raise exceptions.from_http_response(answer)
         return dict(answer.json())
