@@ -18,6 +18,10 @@ from typing import Any
 from training import cluster as clusters
 from training.errors import Preempted, ProcessFailed, UserError
 
+#: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
+#: Read when the thread library is loaded, so it must be set before torch is imported.
+THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
+
 
 def launch(
     target: str,
@@ -75,8 +79,7 @@ def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, in
     report, written = os.pipe()
     command = [sys.executable, "-m", "training.launcher", str(written)]
     # torch warns, with a C++ stack, when a peer has gone; who went and why is our report's to say.
-    # Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
-    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_WAIT_POLICY": "PASSIVE", **environment}
+    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **THREADS, **environment}
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=environment
     )

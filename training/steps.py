@@ -16,6 +16,7 @@ from training import config as configs
 from training import tasks
 from training.data import manifest as manifests
 from training.errors import UserError, exits
+from training.launch import THREADS
 
 if TYPE_CHECKING:
     from training.config import TrainConfig
@@ -95,6 +96,8 @@ def train(
 def evaluate(data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "") -> "Evaluation":
     """Scores model, champion and baseline on the test rows into `destination`; returns the measures."""
     _check_champion(champion)
+    for name, value in THREADS.items():
+        os.environ.setdefault(name, value)
     from training.evaluation.evaluate import evaluate as run
 
     return run(data, model, destination, champion=champion)

@@ -1,6 +1,7 @@
 """Where a step's checkpoints go: found by every attempt at a task, and by no other task."""
 
 import json
+import os
 import signal
 
 import pytest
@@ -96,3 +97,12 @@ def test_resume_never_means_never_for_another_job_in_the_same_folder(digits, tmp
     store = DiskStore(tmp_path / "chosen")
     assert recovery.newest_run(store) == 1  # job 100 has run 0
     assert start("300")["resumed_from"] == 0
+
+
+def test_threads_of_an_evaluation_sleep_while_they_wait(digits, tmp_path, monkeypatch):
+    """Set before torch is imported: spinning threads on busy cores took twice as long."""
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    with pytest.raises(SystemExit):
+        steps.evaluate(digits, tmp_path / "no model", tmp_path / "out")
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
