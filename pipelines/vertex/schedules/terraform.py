@@ -18,7 +18,7 @@ from pipelines.vertex.schedules import fields, live
 from pipelines.vertex.schedules.wanted import Wanted
 from pipelines.vertex.submit import MANAGED_BY
 
-_MINIMUM = "# The provider hashicorp/google 7.38 or later has this resource."
+_MINIMUM = "# Needs a provider hashicorp/google that has this resource: 7.38 does."
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
