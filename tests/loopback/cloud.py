@@ -14,6 +14,20 @@
         cloud.fail("aiplatform.*.pipelineJobs.create", status(503), reset(), lost_response(), slow(2))  # one a call
         cloud.on("aiplatform.*.schedules.patch", lambda call: process.kill())  # handled, not yet answered
 
+    What the project has, all of it fine until a test changes it:
+
+        cloud.policies.missing.add("aiplatform.pipelineJobs.create")    # the caller may not: 403
+        cloud.policies.bindings["projects/test-project"] = {"roles/editor": ["serviceAccount:..."]}
+        cloud.services.enabled.discard("compute.googleapis.com")
+        cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, region="us-central1")
+        cloud.accounts.add("runner@test-project.iam.gserviceaccount.com"); cloud.keys.add("projects/..."); cloud.billing
+        cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
+        cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
+        cloud.logs.add("a line", job_id="123", severity="ERROR")
+        cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
+        cloud.pages.longest = 2                # no list answers with more at once
+        cloud.tunnel.strays                    # hosts outside that somebody tried to reach, in vain
+
 It follows the discovery documents that google-api-python-client carries (discovery.py): routes, query parameters,
 fields, enums and required fields are theirs. Vertex AI's bodies are parsed strictly into google.cloud.aiplatform_v1.
 Resource names hold the project's number, as Vertex AI's do; requests may use either.

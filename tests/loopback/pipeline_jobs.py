@@ -151,11 +151,26 @@ class PipelineJobs:
         job, now = self.find(call.name, "aiplatform.pipelineJobs.cancel"), self.cloud.clock.now()
         if job.state(now) in FINAL:
             raise failed_precondition(f"The PipelineJob {job.name} has ended and cannot be cancelled.")
+        self.stop(job)
+        return {}
+
+    def stop(self, job: Job) -> None:
+        now = self.cloud.clock.now()
         job.cancelled = job.cancelled or now
         for task in job.tasks:
-            if task.end > now:
-                self.cache.pop(task.fingerprint, None)
-        return {}
+            if task.end > now and self.cache.get(task.fingerprint) is task:
+                del self.cache[task.fingerprint]
+
+    def batchCancel(self, call: Call) -> dict[str, Any]:
+        """Skips those that have ended; an unknown one ends it before any is cancelled."""
+        now = self.cloud.clock.now()
+        jobs = [self.find(name, "aiplatform.pipelineJobs.cancel") for name in call.body["names"]]
+        for job in jobs:
+            if job.state(now) not in FINAL:
+                self.stop(job)
+        kind = "type.googleapis.com/google.cloud.aiplatform.v1.BatchCancelPipelineJobsResponse"
+        shown = [to_json(message_of(job, now)) for job in jobs]
+        return self.cloud.operations.done(call.parent, {"@type": kind, "pipelineJobs": shown})
 
     def delete(self, call: Call) -> dict[str, Any]:
         job = self.find(call.name, "aiplatform.pipelineJobs.delete")

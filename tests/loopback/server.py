@@ -98,9 +98,9 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = False  # CONNECT comes as HTTP/1.0, what follows does not
 
     def finish(self) -> None:
-        for each in (self.wfile, self.rfile, self.connection if self.api else None):
+        for each in (self.wfile, self.rfile, *([self.connection] if self.api else [])):
             with contextlib.suppress(OSError, ValueError):  # the client has gone
-                each and each.close()
+                each.close()
         self.server.connections.discard(self.connection)
         self.server.tunnel.busy.discard(self)
 

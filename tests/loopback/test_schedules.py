@@ -107,6 +107,8 @@ def test_a_paused_schedule_makes_up_for_missed_runs_if_told_to(cloud, create, sc
     now = schedules.get_schedule(name=made.name)
     assert (now.state.name, now.catch_up, len(cloud.jobs)) == ("ACTIVE", catch_up, count + 1)
     assert now.last_pause_time < now.last_resume_time
+    made_up = [moment for moment in runs(cloud) if moment.strftime("%H:%M") == "03:01"]
+    assert len(made_up) == (2 if catch_up else 0)
 
 
 @pytest.mark.parametrize(("queueing", "gaps"), [(False, [2, 2]), (True, [1.5, 1.5])])
