@@ -68,13 +68,18 @@ def fingerprint(folder: Path) -> dict[str, str]:
     """Checksums of what must not change: weights, card with learning curve, and the last checkpoint's state."""
     from training.checkpoint import recovery
     from training.checkpoint.disk import DiskStore
+    from training.checkpoint.part import as_bytes
+    from training.checkpoint.saved import Saved
 
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
     store = DiskStore(folder / "checkpoints")
     manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
     recovery.verify(store, manifest)
-    state = [[part.crc32c for part in manifest.parts], manifest.scalars, manifest.history]
-    return found | {"state": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
+    state = hashlib.sha256(json.dumps([manifest.scalars, manifest.history], sort_keys=True).encode())
+    for name, tensor in sorted(Saved(store, manifest).tensors().items()):  # however many parts they lie in
+        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        state.update(as_bytes(tensor).tobytes())
+    return found | {"state": state.hexdigest()}
 
 
 def largest_difference(one: Path, other: Path) -> float:
