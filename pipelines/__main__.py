@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pipelines import __version__
-from pipelines.commands import config, image, inspect, local, preflight, runs, schedules, templates
+from pipelines.commands import config, image, local, preflight, runs, schedules, submit, templates
 from pipelines.errors import RequestError, WorkFailed
 
 EXIT_FAILED = 1
@@ -45,7 +45,7 @@ def options(
     pass
 
 
-for group in (config, local, templates, runs, schedules, inspect, preflight, image):
+for group in (config, local, image, preflight, submit, runs, templates, schedules):
     app.add_typer(group.app)
 
 

@@ -15,7 +15,10 @@ from pipelines import commit, image_source
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.image_source import Source
 from pipelines.settings import FILE_NAME, Settings, write_value
-from pipelines.vertex import clients, image_build, image_registry, image_upload
+from pipelines.vertex import clients
+from pipelines.vertex.images import build as image_build
+from pipelines.vertex.images import registry as image_registry
+from pipelines.vertex.images import source as image_upload
 
 #: Where `plan` puts Cloud Build's configuration.
 CONFIGURATION = Path("build/image.json")

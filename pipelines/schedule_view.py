@@ -50,7 +50,16 @@ def plan_json(actions: Sequence[Action], now: datetime) -> dict[str, Any]:
 
 def listing(rows: Sequence[Row], zone: str | None = None) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "last state", "started"):
+    for column in (
+        "schedule",
+        "state",
+        "cron",
+        "time zone",
+        "next run (UTC)",
+        "last run (UTC)",
+        "last state",
+        "started",
+    ):
         table.add_column(column, overflow="fold", justify="right" if column == "started" else "left")
     for row in rows:
         times = [f"{each:%Y-%m-%d %H:%M}" if each else "-" for each in (row.next_run, row.last_run)]

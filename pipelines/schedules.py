@@ -128,7 +128,7 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
     if schedule.template is None:
         made = compiled(schedule.pipeline, settings)
         return _Template(made.spec, None, made.report.steps)
-    from pipelines.vertex.templates import resolve
+    from pipelines.vertex.templates.template import resolve
 
     template = resolve(settings, schedule.template)
     if template.name != schedule.pipeline:

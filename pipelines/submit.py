@@ -79,7 +79,7 @@ def _specification(name: str, settings: Settings, options: Options) -> tuple[dic
 
 def _uploaded(name: str, settings: Settings, options: Options) -> tuple[dict[str, Any], str | None, list[Any]]:
     from pipelines.compile import checked
-    from pipelines.vertex.templates import resolve
+    from pipelines.vertex.templates.template import resolve
 
     template = resolve(settings, f"{name}@{options.template}")
     report = checked(name, template.spec, settings, max_usd=options.max_usd)

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from pipelines import spec
-from pipelines.vertex.templates import Template
+from pipelines.vertex.templates.template import Template
 
 
 def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:

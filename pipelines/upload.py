@@ -5,13 +5,12 @@ from typing import Any
 
 from rich.console import Console
 
-from pipelines import commit
+from pipelines import commit, template_reference
 from pipelines.compile import compiled
 from pipelines.settings import Settings
-from pipelines.vertex import template_reference
-from pipelines.vertex.template_listing import as_time
-from pipelines.vertex.template_reference import LATEST
-from pipelines.vertex.template_upload import Uploaded, upload
+from pipelines.template_reference import LATEST
+from pipelines.vertex.templates.listing import as_time
+from pipelines.vertex.templates.upload import Uploaded, upload
 
 
 def publish(

@@ -16,6 +16,14 @@ SettingsFile = Annotated[
     Path | None, typer.Option("--settings", help="Settings file; default: pipelines.toml.", show_default=False)
 ]
 
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Id, the beginning of one, resource name, console link, latest or latest:PIPELINE.",
+    ),
+]
+
 
 def console(stderr: bool = False) -> Any:
     """The terminal; a log file or a pipe has no width to fold lines to."""

@@ -1,84 +1,135 @@
-"""The verb that starts a run on Vertex AI: submit."""
+"""The verbs that look at runs: runs, show, logs, compare."""
 
 from typing import Annotated
 
 import typer
 
-from pipelines.commands.options import Environment, Json, SettingsFile, console, print_json
-from pipelines.errors import WorkFailed
+from pipelines.commands.options import Environment, Json, Run, SettingsFile, console, print_json
 
 app = typer.Typer()
+_PANEL = "On Vertex AI"
 
 
-@app.command(
-    rich_help_panel="On Vertex AI",
-    epilog="Example: pipelines submit training --env prod --set epochs=5 --wait",
-)
-def submit(
-    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the pipeline; repeatable."),
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines runs --pipeline training --state failed --since 7d")
+def runs(
+    pipeline: Annotated[str, typer.Option(help="Only of this pipeline.")] = "",
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only in this state: running, succeeded, failed ...; repeatable.")
     ] = None,
-    template: Annotated[
-        str | None,
-        typer.Option(metavar="VERSION", help="An uploaded version instead of the local pipeline: a tag or sha256:..."),
+    since: Annotated[str, typer.Option(help="Only created since: 90m, 12h, 7d, 2w, or a date.")] = "",
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only with this label, or KEY for any value.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code tells how it ended.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same request ran before.")] = False,
-    id_: Annotated[
-        str | None, typer.Option("--id", help="The run's id; default: one that follows from the request.")
-    ] = None,
-    caching: Annotated[
-        bool | None,
-        typer.Option("--cache/--no-cache", help="Take or refuse cached results in every step; default: as compiled."),
-    ] = None,
-    failure_policy: Annotated[
-        str | None, typer.Option(help="When a step fails: fast starts no further step, slow runs what still can.")
-    ] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; repeatable.")] = None,
-    service_account: Annotated[str | None, typer.Option(help="The account that the steps run as.")] = None,
-    network: Annotated[str | None, typer.Option(help="projects/NUMBER/global/networks/NAME.")] = None,
-    experiment: Annotated[str | None, typer.Option(help="The experiment that the run belongs to.")] = None,
-    encryption_key: Annotated[str | None, typer.Option(help="Cloud KMS key of everything that the run makes.")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="Start nothing if the run can cost more than this.")] = None,
-    preflight: Annotated[
-        bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
-    ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and show, start nothing; --json shows the job.")
+    schedule: Annotated[str, typer.Option(metavar="NAME", help="Only those that a schedule started.")] = "",
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Only those that this command line or its schedules started.")
     ] = False,
+    limit: Annotated[int, typer.Option(help="The newest so many; 0: all.")] = 20,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Start a run on Vertex AI, once: the same request again finds the run that it started before.
-
-    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings), so a
-    command that lost its connection or was killed can simply be repeated.
-    """
-    from pipelines import submit as verb
+    """List runs, newest first."""
     from pipelines.settings import load
+    from pipelines.vertex.patience import Clock
+    from pipelines.vertex.runs import report as run_report
+    from pipelines.vertex.runs.search import Wanted, listed
 
-    flags = {
-        "failure_policy": failure_policy, "service_account": service_account, "network": network,
-        "experiment": experiment, "encryption_key": encryption_key,
-    }  # fmt: skip
-    overrides = {key: value for key, value in flags.items() if value is not None}
-    loaded = load(settings, environment=environment, overrides=overrides)
-    options = verb.Options(
-        template=template, id=id_, new=new, caching=caching, labels=label or (), max_usd=max_usd,
-        preflight=preflight, dry_run=dry_run,
-    )  # fmt: skip
+    loaded, now = load(settings, environment=environment), Clock().now()
+    wanted = Wanted(pipeline, state or (), since, label or (), schedule, mine)
+    found = listed(loaded, wanted, limit=limit, now=now)
+    if as_json:
+        print_json([run_report.brief(loaded, each, now) for each in found])
+        return
+    from pipelines.vertex.runs.show import listing
+
+    console().print(listing(found, now))
+    if limit and len(found) == limit:
+        console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
+
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines show latest")
+def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
+    """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
+    from pipelines.settings import load
+    from pipelines.vertex.patience import Clock
+    from pipelines.vertex.runs import cost as run_cost
+    from pipelines.vertex.runs import report as run_report
+    from pipelines.vertex.runs import search as vertex
+    from pipelines.vertex.runs.custom_jobs import courteously
+    from pipelines.vertex.runs.state import read
+
+    loaded, now = load(settings, environment=environment), Clock().now()
+    found = courteously(loaded, read(vertex.find(loaded, run)))
+    rows = run_cost.machines(found)
+    if as_json:
+        print_json(run_report.as_json(loaded, found, rows, now))
+        return
+    from pipelines.vertex.runs.show import page
+
+    page(console(), loaded, found, rows, now)
+
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines logs latest train --severity warning --follow")
+def logs(
+    run: Run,
+    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; default: all, by time.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until the run ends.")] = False,
+    since: Annotated[str, typer.Option(help="Only since: 90m, 12h, 7d, or a time. Default: the run's start.")] = "",
+    limit: Annotated[int, typer.Option(help="The newest so many lines; 0: all.")] = 1000,
+    severity: Annotated[str, typer.Option(help="Only this and worse: info, warning, error ...")] = "",
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+) -> None:
+    """Print what the steps of a run wrote, from Cloud Logging: time, step, machine, severity, message."""
+    from pipelines.settings import load
+    from pipelines.vertex.patience import Clock, Patience
+    from pipelines.vertex.runs import log_filter
+    from pipelines.vertex.runs import logs as vertex
+    from pipelines.vertex.runs import search as finder
+    from pipelines.vertex.runs.custom_jobs import courteously
+    from pipelines.vertex.runs.state import read
+    from pipelines.vertex.runs.view import write
+
+    loaded, aside = load(settings, environment=environment), console(stderr=True)
+    wanted = vertex.Wanted(step, since, severity, limit)
+    found = courteously(loaded, read(finder.find(loaded, run)))
+    steps = log_filter.known(found, step) if step else None
+    write(aside, log_filter.link(loaded, found, steps))
+    if follow:
+        patience = Patience(lambda text: write(aside, text), Clock())
+        entries = vertex.following(loaded, found.name, wanted, patience)
+    else:
+        entries = iter(vertex.entries(loaded, found, wanted))
     try:
-        result = verb.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
-    except WorkFailed as failure:
-        if as_json and failure.result:
-            print_json(failure.result)
-        raise
-    if as_json and not wait:
-        print_json(result)
-    if wait and not dry_run:
-        from pipelines.commands.inspect import follow_run
+        for line in vertex.lines(entries, as_json=as_json):
+            print(line, flush=follow)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
-        follow_run(loaded, result["name"], as_json=as_json)
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines compare training-0f5c training-91ab --all")
+def compare(
+    several: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs; see pipelines runs.")],
+    all_rows: Annotated[bool, typer.Option("--all", help="Equal rows too.")] = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Put runs side by side: parameters, metrics, results, template, time and cost."""
+    from pipelines.settings import load
+    from pipelines.vertex import names
+    from pipelines.vertex.patience import Clock
+    from pipelines.vertex.runs import compare as vertex
+    from pipelines.vertex.runs import search as finder
+    from pipelines.vertex.runs.state import read
+
+    loaded = load(settings, environment=environment)
+    found = [read(finder.find(loaded, each)) for each in several]
+    rows = vertex.rows(found, Clock().now())
+    if as_json:
+        links = [{"id": each.id, "url": names.run_link(loaded, each.id)} for each in found]
+        print_json({"runs": links, "rows": [row.as_json() for row in rows]})
+        return
+    console().print(vertex.table(found, rows, all_rows=all_rows))

@@ -73,7 +73,7 @@ def list_(
 ) -> None:
     """List the templates, or all versions of one with their tags, newest first."""
     from pipelines import template_list
-    from pipelines.vertex import template_listing
+    from pipelines.vertex.templates import listing as template_listing
 
     loaded = _loaded(settings, environment)
     if name is None:
@@ -96,8 +96,8 @@ def show_(
 ) -> None:
     """Show one version: digest, tags, and the parameters that a run of it takes."""
     from pipelines import template_list
-    from pipelines.vertex.template_listing import tags_of
-    from pipelines.vertex.templates import resolve
+    from pipelines.vertex.templates.listing import tags_of
+    from pipelines.vertex.templates.template import resolve
 
     loaded = _loaded(settings, environment)
     found = resolve(loaded, template, place=place)
@@ -109,7 +109,7 @@ def pin(
     template: Reference, place: Place = None, environment: Environment = None, settings: SettingsFile = None
 ) -> None:
     """Print the URI, by digest, of what a tag means now: for scripts, and for runs that must not change."""
-    from pipelines.vertex.templates import resolve
+    from pipelines.vertex.templates.template import resolve
 
     print(resolve(_loaded(settings, environment), template, place=place).location)
 
@@ -123,7 +123,7 @@ def download(
     settings: SettingsFile = None,
 ) -> None:
     """Download one version as it was uploaded, verified by its digest."""
-    from pipelines.vertex.templates import resolve
+    from pipelines.vertex.templates.template import resolve
 
     content = resolve(_loaded(settings, environment), template, place=place).content
     if out is None:
@@ -145,8 +145,8 @@ def tag(
     as_json: Json = False,
 ) -> None:
     """Point a tag to a version, wherever it pointed before. Repeating it changes nothing."""
-    from pipelines.vertex.template_reference import parse
-    from pipelines.vertex.template_upload import move_tag
+    from pipelines.template_reference import parse
+    from pipelines.vertex.templates.upload import move_tag
 
     digest, before = move_tag(_loaded(settings, environment), template, tag, place=place)
     name = parse(template).name
@@ -166,8 +166,8 @@ def untag(
     as_json: Json = False,
 ) -> None:
     """Take a tag away. The version stays."""
-    from pipelines.vertex.template_reference import parse
-    from pipelines.vertex.template_upload import remove_tag
+    from pipelines.template_reference import parse
+    from pipelines.vertex.templates.upload import remove_tag
 
     digest = remove_tag(_loaded(settings, environment), template, place=place)
     found = parse(template)

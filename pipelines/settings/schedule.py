@@ -38,7 +38,7 @@ def pipeline(value: str) -> str:
 
 
 def template(value: str) -> str:
-    from pipelines.vertex.template_reference import parse
+    from pipelines.template_reference import parse
 
     parse(value)
     return value

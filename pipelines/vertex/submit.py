@@ -32,7 +32,7 @@ def body(
     spec's. The label `request` is the digest of everything that determines what the run does.
     """
     made = {
-        "pipelineSpec": spec if caching is None else _cached(spec, caching),
+        "pipelineSpec": spec if caching is None else cached(spec, caching),
         "runtimeConfig": {
             "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
             "parameterValues": dict(values),
@@ -124,7 +124,7 @@ def _labels(settings: Settings, spec: Mapping[str, Any], request: str, more: Map
     return names.labels({**settings.labels, **more, **ours})
 
 
-def _cached(spec: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
+def cached(spec: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
     """The spec with caching of every task, in all its DAGs, switched on or off."""
     copied: dict[str, Any] = json.loads(json.dumps(spec))
     for dag in [copied["root"], *copied.get("components", {}).values()]:

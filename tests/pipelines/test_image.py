@@ -16,7 +16,8 @@ from pipelines import image_source
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.image import Options, build, plan
 from pipelines.settings import load
-from pipelines.vertex import clients, image_build
+from pipelines.vertex import clients
+from pipelines.vertex.images import build as image_build
 
 CREATE = "cloudbuild.projects.locations.builds.create"
 BUILDER = "pipelines-builder@test-project.iam.gserviceaccount.com"

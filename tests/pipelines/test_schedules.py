@@ -91,7 +91,7 @@ def test_the_cheap_checks_come_first_and_stop_everything(cloud: Cloud, write: An
 def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -> None:
     from pipelines.compile import compiled
     from pipelines.vertex.schedules import live
-    from pipelines.vertex.template_upload import upload
+    from pipelines.vertex.templates.upload import upload
 
     settings = write(NIGHTLY + 'template = "training:latest"')
     upload(settings, "training", compiled("training", settings).text.encode(), tags=["latest"])

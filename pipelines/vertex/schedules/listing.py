@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from pipelines.settings import Settings
-from pipelines.vertex import names, runs
+from pipelines.vertex import names
 from pipelines.vertex.errors import explained
 from pipelines.vertex.printable import moment, rfc3339
+from pipelines.vertex.runs import search
 from pipelines.vertex.schedules import live
 from pipelines.vertex.schedules.cron import Cron
 from pipelines.vertex.schedules.wanted import marks
@@ -70,9 +71,9 @@ def _row(settings: Settings, schedule: Any) -> Row:
     )
 
 
-def _last_run(settings: Settings, name: str) -> runs.Run | None:
+def _last_run(settings: Settings, name: str) -> search.Run | None:
     labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
-    found = runs.listed(settings, runs.Wanted(labels=labels, ours=True), limit=1)
+    found = search.listed(settings, search.Wanted(labels=labels, ours=True), limit=1)
     return found[0] if found else None
 
 

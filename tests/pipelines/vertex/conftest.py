@@ -12,7 +12,7 @@ from loopback.cloud import Cloud
 from pipelines.settings import Settings, load
 from pipelines.vertex import clients, submit
 from pipelines.vertex.patience import Clock
-from pipelines.vertex.run_state import Run, read
+from pipelines.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
 

@@ -94,7 +94,7 @@ def test_only_what_differs_is_in_the_update_mask(cloud: Cloud, settings: Setting
     assert sorted(patch.query["updateMask"].split(",")) == ["allowQueueing", "cron"]
 
 
-@pytest.mark.parametrize("declared", [{"end": LATER}, {"max_runs": 5}, {"start": LATER}], ids=str)
+@pytest.mark.parametrize("declared", [{"end": LATER}, {"max_runs": 5}, {"start": LATER}], ids=["end", "runs", "start"])
 def test_what_vertex_cannot_empty_is_made_anew_once(
     cloud: Cloud, settings: Settings, declare: Declare, declared: dict[str, Any]
 ) -> None:

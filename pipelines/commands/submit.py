@@ -1,0 +1,214 @@
+"""The verbs that start, follow and stop runs: submit, rerun, wait, cancel."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.commands.options import Environment, Json, Run, SettingsFile, console, print_json
+from pipelines.errors import RequestError, WorkFailed
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+app = typer.Typer()
+_PANEL = "On Vertex AI"
+
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Wait no longer; the run goes on.")
+]
+
+
+@app.command(
+    rich_help_panel=_PANEL,
+    epilog="Example: pipelines submit training --env prod --set epochs=5 --wait",
+)
+def submit(
+    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the pipeline; repeatable."),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="An uploaded version instead of the local pipeline: a tag or sha256:..."),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code tells how it ended.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same request ran before.")] = False,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="The run's id; default: one that follows from the request.")
+    ] = None,
+    caching: Annotated[
+        bool | None,
+        typer.Option("--cache/--no-cache", help="Take or refuse cached results in every step; default: as compiled."),
+    ] = None,
+    failure_policy: Annotated[
+        str | None, typer.Option(help="When a step fails: fast starts no further step, slow runs what still can.")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; repeatable.")] = None,
+    service_account: Annotated[str | None, typer.Option(help="The account that the steps run as.")] = None,
+    network: Annotated[str | None, typer.Option(help="projects/NUMBER/global/networks/NAME.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="The experiment that the run belongs to.")] = None,
+    encryption_key: Annotated[str | None, typer.Option(help="Cloud KMS key of everything that the run makes.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Start nothing if the run can cost more than this.")] = None,
+    preflight: Annotated[
+        bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check and show, start nothing; --json shows the job.")
+    ] = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Start a run on Vertex AI, once: the same request again finds the run that it started before.
+
+    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings), so a
+    command that lost its connection or was killed can simply be repeated.
+    """
+    from pipelines import submit as verb
+    from pipelines.settings import load
+
+    flags = {
+        "failure_policy": failure_policy, "service_account": service_account, "network": network,
+        "experiment": experiment, "encryption_key": encryption_key,
+    }  # fmt: skip
+    overrides = {key: value for key, value in flags.items() if value is not None}
+    loaded = load(settings, environment=environment, overrides=overrides)
+    options = verb.Options(
+        template=template, id=id_, new=new, caching=caching, labels=label or (), max_usd=max_usd,
+        preflight=preflight, dry_run=dry_run,
+    )  # fmt: skip
+    try:
+        result = verb.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
+    except WorkFailed as failure:
+        if as_json and failure.result:
+            print_json(failure.result)
+        raise
+    if as_json and not wait:
+        print_json(result)
+    if wait and not dry_run:
+        follow_run(loaded, result["name"], as_json=as_json)
+
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines rerun latest --from-failed --wait")
+def rerun(
+    run: Run,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another value for a parameter; repeatable."),
+    ] = None,
+    from_failed: Annotated[
+        bool, typer.Option("--from-failed", help="Take finished steps from the cache, run the others.")
+    ] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step, even if its result is known.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same rerun was started before.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code tells how it ended.")] = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Run again what a run ran: the same pipeline, parameters, account, network and key, from what Google keeps.
+
+    Default: with the caching that the pipeline asked for. Repeating the command starts nothing twice.
+    """
+    import secrets
+
+    from pipelines.settings import load
+    from pipelines.vertex import names
+    from pipelines.vertex.runs import rerun as vertex
+    from pipelines.vertex.runs import search as finder
+    from pipelines.vertex.runs import state as run_state
+
+    if from_failed and no_cache:
+        raise RequestError("--from-failed and --no-cache exclude each other: the one needs the cache.")
+    loaded, out = load(settings, environment=environment), console(as_json)
+    old = run_state.read(finder.find(loaded, run))
+    caching = True if from_failed else False if no_cache else None
+    body = vertex.body(old, set_ or (), caching=caching, again=secrets.token_hex(8) if new else "")
+    job, started = vertex.rerun(loaded, body)
+    made = run_state.read(job)
+    result = {
+        "id": made.id, "of": old.id, "started": started, "state": made.state, "name": made.name,
+        "url": names.run_link(loaded, made.id),
+    }  # fmt: skip
+    words = f"started {made.id}, a rerun of {old.id}" if started else f"{made.id} exists already ({made.state})"
+    out.print(f"{words}\n{result['url']}", highlight=False, markup=False, soft_wrap=True)
+    ended_badly = not started and made.state in ("failed", "cancelled")
+    if as_json and (ended_badly or not wait):
+        print_json(result)
+    if ended_badly:
+        raise WorkFailed(
+            f"this rerun ended {made.state}; nothing was started.\n"
+            f"  Go on from its failed step: pipelines rerun {made.id} --from-failed\n"
+            "  Another one:                the same command with --new",
+            result=result,
+        )
+    if wait:
+        follow_run(loaded, made.name, as_json=as_json)
+
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines wait latest:training --timeout 7200")
+def wait(
+    run: Run,
+    timeout: Timeout = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Follow a run until it ends: steps, machines, cost so far. Ctrl-C leaves it, and so does losing the network.
+
+    Exit codes: 0 succeeded, 1 failed, 3 cancelled, 124 not over after --timeout, 130 left with Ctrl-C.
+    """
+    from pipelines.settings import load
+    from pipelines.vertex import clients
+    from pipelines.vertex.errors import explained
+    from pipelines.vertex.patience import Clock, Patience
+    from pipelines.vertex.runs import search
+    from pipelines.vertex.runs.view import write
+
+    loaded, out = load(settings, environment=environment), console(as_json)
+    patience = Patience(lambda text: write(out, text), Clock())
+    with explained(f"look for the run {run}", loaded):
+        name = patience(lambda: search.look_for(loaded, run, calls=clients.once)).name
+    follow_run(loaded, name, as_json=as_json, timeout_s=timeout)
+
+
+def follow_run(loaded: "Settings", name: str, *, as_json: bool, timeout_s: float | None = None) -> None:
+    """Shows the run `name` until it ends; the command's exit code tells how it did."""
+    from pipelines.vertex.runs.follow import follow
+
+    outcome = follow(loaded, name, console(as_json), timeout_s=timeout_s)
+    if as_json:
+        print_json(outcome.result)
+    raise typer.Exit(outcome.exit_code)
+
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines cancel training-0f5c --wait")
+def cancel(
+    run: Run,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it has ended.")] = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a run. One that has ended already stays as it is; the exit code is 0 then too."""
+    from pipelines.settings import load
+    from pipelines.vertex import names
+    from pipelines.vertex.runs import cancel as vertex
+
+    loaded, out = load(settings, environment=environment), console(as_json)
+    found, asked = vertex.cancel(loaded, run)
+    if wait and not found.over:
+        from pipelines.vertex.runs.follow import follow
+
+        outcome = follow(loaded, found.name, out)
+        if as_json:
+            print_json({**outcome.result, "asked": asked})
+        # To be cancelled is what was asked for, and to have ended meanwhile is as good.
+        raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
+    if as_json:
+        link = names.run_link(loaded, found.id)
+        print_json({"id": found.id, "name": found.name, "state": found.state, "asked": asked, "url": link})
+        return
+    words = "is being cancelled" if not found.over else f"has ended already: {found.state}"
+    out.print(f"{found.id} {words}", highlight=False, markup=False, soft_wrap=True)

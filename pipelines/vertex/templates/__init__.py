@@ -1,0 +1,1 @@
+"""Pipelines uploaded as templates: to a repository of Artifact Registry, or to a bucket."""
