@@ -17,9 +17,9 @@ from pathlib import Path
 from .cloud import Cloud
 from .example import furnish
 
-#: What the settings file says, and what would cut a terminal off from every other host.
-LEFT_OUT = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELINES_TEMPLATE_REPOSITORY",
-            "HTTPS_PROXY", "REQUESTS_CA_BUNDLE")  # fmt: skip
+#: What the settings file says instead, and the proxy that would cut a terminal off from every other host.
+SETTINGS = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELINES_TEMPLATE_REPOSITORY")
+PROXY = ("HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE")
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
         furnish(cloud)
         cloud.clock.run(given.speed)
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        variables = {name: value for name, value in cloud.environment.items() if name not in LEFT_OUT}
+        variables = {name: value for name, value in cloud.environment.items() if name.upper() not in SETTINGS + PROXY}
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
         given.out.write_text("".join(lines))
         print(f"Google Cloud is on loopback, {given.speed:g} times as fast as time. In another terminal:", flush=True)
