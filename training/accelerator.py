@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 #: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
-#: Where NVIDIA gives figures "with sparsity", these are half of them. Looked up again on 2026-11-21; a GPU that is
-#: missing, such as the RTX PRO 6000, has no figure that could be confirmed, and gets no MFU.
+#: Where NVIDIA gives figures "with sparsity", these are half of them. The addresses are NVIDIA's own; on 2026-11-21
+#: the figures were compared with what others quote of those pages, not with the pages. Of the L40 and the B300 only
+#: bare figures were found. A GPU that is missing, such as the RTX PRO 6000, gets no MFU.
 PEAKS_TFLOPS = (
     ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/: 360 PFLOP/s sparse of 72
     ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/: 360 PFLOP/s sparse of 72
