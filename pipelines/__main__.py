@@ -13,6 +13,7 @@ import typer
 from pipelines import __version__
 from pipelines.commands import config, image, local, preflight, runs, schedules, submit, templates
 from pipelines.errors import RequestError, WorkFailed
+from pipelines.vertex.printable import printable
 
 EXIT_FAILED = 1
 EXIT_WRONG_REQUEST = 2
@@ -54,20 +55,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     try:
+        _refuse_broken(given)
         app([word for word in given if word != "--debug"])
     except (RequestError, WorkFailed) as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         raise SystemExit(getattr(error, "exit_code", EXIT_WRONG_REQUEST)) from None
     except Exception as error:
         if debug:
             raise
         print(
-            f"error: {type(error).__name__}: {error}\nThis is a fault of ours: --debug shows the traceback.",
+            f"error: {type(error).__name__}: {printable(error)}\nThis is a fault of ours: --debug shows the traceback.",
             file=sys.stderr,
         )
         raise SystemExit(EXIT_FAILED) from None
+
+
+def _refuse_broken(given: Sequence[str]) -> None:
+    """Raises RequestError: an argument is no text, and could be sent nowhere."""
+    for word in given:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise RequestError(f"the argument {word!r} is not valid UTF-8.") from None
 
 
 if __name__ == "__main__":

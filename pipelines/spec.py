@@ -18,11 +18,16 @@ from pipelines.target import Target
 NAMES = ("training",)
 
 _STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P<exponent>e[+-]\d+)')
+_HALF = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r"(?P<pair>\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\.")
+
+#: Vertex AI keeps numbers as doubles, which hold no larger integer exactly. Protobuf reads 100 messages inside each
+#: other, and a JSON value is up to four of them a level.
+_LARGEST, _DEEPEST = 2**53, 20
 
 _KINDS = {
     "STRING": "text",
-    "NUMBER_INTEGER": "an integer",
+    "NUMBER_INTEGER": "an integer, at most 2^53",
     "NUMBER_DOUBLE": "a number",
     "BOOLEAN": "true or false",
     "LIST": "a JSON list",
@@ -139,10 +144,24 @@ def values(spec: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fits(value: Any, kind: str) -> bool:
     if kind == "NUMBER_DOUBLE":
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and _kept(float(value))
     if kind == "NUMBER_INTEGER":
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, {"STRING": str, "BOOLEAN": bool, "LIST": list, "STRUCT": dict}.get(kind, object))
+        return isinstance(value, int) and not isinstance(value, bool) and _kept(value)
+    return isinstance(value, {"STRING": str, "BOOLEAN": bool, "LIST": list, "STRUCT": dict}.get(kind, object)) and (
+        _kept(value)
+    )
+
+
+def _kept(value: Any, level: int = 0) -> bool:
+    """Whether Vertex AI gives the value back as it is."""
+    if isinstance(value, dict | list):
+        inner = [*value, *value.values()] if isinstance(value, dict) else value
+        return level < _DEEPEST and all(_kept(each, level + 1) for each in inner)
+    if isinstance(value, str):
+        return value.isascii() or not _HALF.search(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or (isinstance(value, int) and abs(value) <= _LARGEST)
 
 
 def _refuse_missing(declared: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -159,26 +178,18 @@ def _near(name: str, declared: Mapping[str, Any]) -> str:
 def _typed(name: str, text: str, kind: str) -> Any:
     try:
         value = _read(text, kind)
-    except ValueError:
-        raise RequestError(f"--set {name}={text}: {name} takes {_KINDS.get(kind, kind)}.") from None
+    except (ValueError, RecursionError):
+        value = None
+    if value is None or not _fits(value, kind):
+        raise RequestError(f"--set {name}={text}: {name} takes {_KINDS.get(kind, kind)}.")
     return value
 
 
 def _read(text: str, kind: str) -> Any:
-    if kind == "NUMBER_INTEGER":
-        return int(text)
-    if kind == "NUMBER_DOUBLE":
-        value = float(text)
-        if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError("not finite")
-        return value
+    if kind in ("NUMBER_INTEGER", "NUMBER_DOUBLE"):
+        if "_" in text or not text.isascii():
+            raise ValueError("Python's own ways to write a number")
+        return int(text) if kind == "NUMBER_INTEGER" else float(text)
     if kind == "BOOLEAN":
-        return {"true": True, "false": False}[text.lower()] if text.lower() in ("true", "false") else _refuse()
-    if kind in ("LIST", "STRUCT"):
-        value = json.loads(text)
-        return value if isinstance(value, list if kind == "LIST" else dict) else _refuse()
-    return text
-
-
-def _refuse() -> Any:
-    raise ValueError("wrong type")
+        return {"true": True, "false": False}.get(text.lower())
+    return json.loads(text) if kind in ("LIST", "STRUCT") else text

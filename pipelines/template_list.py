@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from pipelines import spec
+from pipelines.vertex.printable import one_line
 from pipelines.vertex.templates.template import Template
 
 
 def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("template", "updated (UTC)")
     for row in rows:
-        table.add_row(row["name"], _day(row["updated"]))
+        table.add_row(*map(_plain, (row["name"], _day(row["updated"]))))
     return table
 
 
@@ -21,7 +23,8 @@ def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("version", "created (UTC)", "bytes", "tags")
     for row in rows:
         size = "" if row["size"] is None else f"{row['size']:,}"
-        table.add_row(row["version"][:19], _day(row["created"]), size, ", ".join(_short(row["tags"])))
+        cells = (row["version"][:19], _day(row["created"]), size, ", ".join(_short(row["tags"])))
+        table.add_row(*map(_plain, cells))
     return table
 
 
@@ -50,13 +53,18 @@ def card(found: Mapping[str, Any]) -> Table:
     table = _table("", "")
     table.show_header = False
     for label in ("name", "version", "uri", "description"):
-        table.add_row(f"[bold]{label}[/]", found[label])
-    table.add_row("[bold]tags[/]", ", ".join(found["tags"]))
+        table.add_row(f"[bold]{label}[/]", _plain(found[label]))
+    table.add_row("[bold]tags[/]", _plain(", ".join(found["tags"])))
     table.add_row("[bold]bytes[/]", f"{found['size']:,}")
     for each in found["parameters"]:
         default = "" if each["default"] is None else f" = {each['default']!r}"
-        table.add_row(f"  {each['name']}", f"{each['type']}{default}  {each['description']}".rstrip())
+        table.add_row(_plain(f"  {each['name']}"), _plain(f"{each['type']}{default}  {each['description']}"))
     return table
+
+
+def _plain(text: str) -> Text:
+    """What somebody uploaded, as it is written: no markup, no control characters."""
+    return Text("  " * text.startswith("  ") + one_line(text))
 
 
 def _table(*columns: str) -> Table:

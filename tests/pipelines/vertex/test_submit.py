@@ -162,3 +162,23 @@ def test_the_same_request_after_a_failure_says_how_to_go_on(cloud: Cloud) -> Non
     assert code == 1
     assert "ended failed" in err and "--from-failed" in err and "--new" in err
     assert len(started(cloud)) == 1
+
+
+def test_googles_sdk_reads_back_what_was_started(cloud: Cloud, settings: Settings) -> None:
+    from google.cloud import aiplatform
+    from google.cloud.aiplatform import initializer
+
+    before = dict(vars(initializer.global_config))
+    api = {"api_endpoint": cloud.endpoint("aiplatform"), "api_transport": "rest"}
+    aiplatform.init(project=settings.project, location=settings.region, **api)
+    try:
+        started, _ = submit.create(settings, submit.body(settings, SPEC, {"epochs": 5.0}, labels={"team": "x"}), "mine")
+        job = aiplatform.PipelineJob.get(started.name)
+        assert (job.name, job.labels["team"], job.display_name) == ("mine", "x", "mine")
+        assert job.gca_resource.runtime_config.parameter_values["epochs"] == 5.0
+        cloud.clock.advance(100_000)
+        job.wait()
+        assert job.state.name == "PIPELINE_STATE_SUCCEEDED"
+        assert [task.task_name for task in job.task_details if task.task_name in ("train", "decide")]
+    finally:
+        vars(initializer.global_config).update(before)
