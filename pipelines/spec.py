@@ -144,12 +144,11 @@ def values(spec: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fits(value: Any, kind: str) -> bool:
     if kind == "NUMBER_DOUBLE":
-        return isinstance(value, int | float) and not isinstance(value, bool) and _kept(float(value))
+        return isinstance(value, int | float) and not isinstance(value, bool) and _kept(value)
     if kind == "NUMBER_INTEGER":
         return isinstance(value, int) and not isinstance(value, bool) and _kept(value)
-    return isinstance(value, {"STRING": str, "BOOLEAN": bool, "LIST": list, "STRUCT": dict}.get(kind, object)) and (
-        _kept(value)
-    )
+    wanted = {"STRING": str, "BOOLEAN": bool, "LIST": list, "STRUCT": dict}.get(kind, object)
+    return isinstance(value, wanted) and _kept(value)
 
 
 def _kept(value: Any, level: int = 0) -> bool:

@@ -58,13 +58,15 @@ def card(found: Mapping[str, Any]) -> Table:
     table.add_row("[bold]bytes[/]", f"{found['size']:,}")
     for each in found["parameters"]:
         default = "" if each["default"] is None else f" = {each['default']!r}"
-        table.add_row(_plain(f"  {each['name']}"), _plain(f"{each['type']}{default}  {each['description']}"))
+        table.add_row(
+            Text.assemble("  ", _plain(each["name"])), _plain(f"{each['type']}{default}  {each['description']}")
+        )
     return table
 
 
 def _plain(text: str) -> Text:
     """What somebody uploaded, as it is written: no markup, no control characters."""
-    return Text("  " * text.startswith("  ") + one_line(text))
+    return Text(one_line(text))
 
 
 def _table(*columns: str) -> Table:

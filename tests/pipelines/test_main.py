@@ -80,6 +80,17 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert "Traceback" in done.stderr
 
 
+def test_no_control_character_of_a_request_reaches_the_terminal(tmp_path: Path) -> None:
+    done = pipelines("run", "training", "--set", "epochs=\x1b]0;title\x07\u202e", cwd=tmp_path)
+    assert done.stderr.startswith("error: --set epochs=\\x1b]0;title\\x07\\u202e: epochs takes a number")
+
+
+def test_an_argument_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    done = pipelines("run", "training", "--set", os.fsdecode(b"data=\xff"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is not valid UTF-8" in done.stderr
+
+
 def test_usage_errors_are_exit_code_2() -> None:
     assert pipelines("run").returncode == 2
     assert pipelines("--no-such-option").returncode == 2

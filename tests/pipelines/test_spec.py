@@ -57,6 +57,14 @@ def test_the_value_is_everything_after_the_first_equals_sign() -> None:
         ("dry=yes", "dry takes true or false"),
         ("options=[1]", "options takes a JSON object"),
         ("columns={", "columns takes a JSON list"),
+        ("seed=1_000", "seed takes an integer"),
+        ("seed=٣", "seed takes an integer"),
+        ("seed=9007199254740993", "seed takes an integer, at most 2^53"),
+        ("columns=[9007199254740993]", "columns takes a JSON list"),
+        ("columns=[NaN]", "columns takes a JSON list"),
+        ("columns=" + "[" * 30 + "]" * 30, "columns takes a JSON list"),
+        ("columns=" + "[" * 5000, "columns takes a JSON list"),
+        ('options={"a": "\\ud800"}', "options takes a JSON object"),
     ],
 )
 def test_wrong_parameters_are_refused_with_the_rule(text: str, message: str) -> None:
