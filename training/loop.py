@@ -17,13 +17,12 @@ import torch
 import torch._dynamo  # every optimizer imports it at its first use: here once, before the ranks fork
 from torch import Tensor
 
-from training import bundle, storage, tasks
+from training import bundle, resume, storage, tasks
 from training.accelerator import throughput
-from training.batches import held_out, microbatches, tensors
-from training.checkpoint import recovery, state
+from training.batches import microbatches, tensors
+from training.checkpoint import state
 from training.checkpoint.manifest import Manifest as Checkpoint
-from training.checkpoint.saved import Saved
-from training.checkpoint.store import Store, store_at
+from training.checkpoint.store import store_at
 from training.checkpoint.writer import Writer
 from training.config import TrainConfig
 from training.data import manifest as manifests
@@ -34,9 +33,9 @@ from training.learner import Learner, gather
 from training.order import Plan, deal
 from training.progress import Progress
 from training.rank import Rank
+from training.validation import Validation
 
 _PULSE_S = 0.5
-_VALIDATION_BATCHES = 64
 
 
 def run(argument: Mapping[str, Any], rank: Rank) -> dict[str, Any]:
@@ -60,7 +59,7 @@ class Trainer:
         self.task = tasks.load(self.data.task, self.data.options, train_months=self.data.train_months,
                                test_month=self.data.test_month)  # fmt: skip
         self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
-        self.validation = self._validation_batches()
+        self.validation = Validation(argument, self.data, self.plan, rank, shared_model=self.config.strategy == "fsdp")
         self.store = store_at(argument["checkpoints"])
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
@@ -85,7 +84,8 @@ class Trainer:
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
             self.learner.take_weights(self.config.warm_start)
-        found = self._found()
+        patience_s = self.config.checkpoint_patience_s
+        found = resume.newest(self.argument, self.rank, self.learner, patience_s)
         self.step = found.step if found else 0
         self.resumed_from = self.step
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
@@ -101,45 +101,6 @@ class Trainer:
         self.next_pulse = self._boundary(self.step + 1)
         if self.rank.leads:
             self._lead(found)
-
-    def _found(self) -> Checkpoint | None:
-        try:
-            return self._newest()
-        except ConnectionError as error:
-            limit = f"checkpoint_patience_s={self.config.checkpoint_patience_s:g}"
-            raise ProcessFailed(f"{error} ({limit})") from None
-
-    def _newest(self) -> Checkpoint | None:
-        """The newest checkpoint that verifies, restored; each rank looks at some of its parts."""
-        number, patience_s = self.argument["resume_run"], self.config.checkpoint_patience_s
-        source = store_at(self.argument["resume_from"], deadline_s=patience_s)
-        for name in self.rank.agree(recovery.committed(source, number) if self.rank.leads and number >= 0 else []):
-            found, damage = self._verified(source, name)
-            damaged = gather([float(bool(damage))], 1).flatten().tolist()
-            if not any(damaged):
-                assert found
-                self._restore(Saved(source, found))
-                return found
-            damage = self.rank.agree(damage, by=damaged.index(1.0))
-            if self.rank.leads:
-                self._say(f"checkpoint passed over: {damage}")
-        return None
-
-    def _verified(self, source: Store, name: str) -> tuple[Checkpoint | None, str]:
-        """The manifest, and what is wrong with it or with this rank's every n-th of its parts."""
-        try:
-            found = recovery.read_manifest(source, name)
-            for part in found.parts[self.rank.rank :: self.rank.world_size]:
-                recovery.verify_part(source, part)
-            return found, ""
-        except recovery.Damaged as damage:
-            return None, str(damage)
-
-    def _restore(self, saved: Saved) -> None:
-        try:
-            self.learner.restore(saved)
-        except recovery.Damaged as damage:
-            raise ProcessFailed(f"{damage}: it was whole a moment ago. Start again.") from None
 
     def _accept(self, found: Checkpoint) -> None:
         """Takes its learning curve. Raises UserError if the step or the curve make no sense."""
@@ -251,33 +212,10 @@ class Trainer:
             + "A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps."
         )
 
-    # ---- validation
-
-    def _validation_batches(self) -> list[dict[str, Tensor]]:
-        """This rank's every n-th of a fixed set of batches.
-
-        Ranks that share one model (FSDP2) can only compute together: one with fewer than rank 0 gets a filler.
-        """
-        if not self.data.rows("validation"):
-            self.validation_sizes: list[int] = []
-            return []
-        rows = open_rows(self.argument["data"], "validation")
-        size = max(1, self.plan.global_batch_size // self.plan.microbatches)
-        chosen = held_out(rows, size, _VALIDATION_BATCHES)
-        self.validation_sizes = [len(index) for index in chosen]
-        own = chosen[self.rank.rank :: self.rank.world_size]
-        if self.config.strategy == "fsdp" and len(own) < len(chosen[:: self.rank.world_size]):
-            own.append(chosen[0])
-        return [tensors(rows.take(index), self.rank.device) for index in own]
-
     def _validate(self) -> None:
-        if not self.validation_sizes:
+        if not self.validation.sizes:
             return
-        own = [loss.item() for loss in self.learner.losses(self.validation)]
-        count, world_size = len(self.validation_sizes), self.rank.world_size
-        everyone = gather(own, -(-count // world_size))
-        weighted = [float(everyone[i % world_size, i // world_size]) * n for i, n in enumerate(self.validation_sizes)]
-        loss = math.fsum(weighted) / sum(self.validation_sizes)
+        loss = self.validation.loss(self.learner)
         self.history.validated(loss)
         if self.rank.leads:
             self.tensorboard.add_scalar("loss/validation", loss, self.step)
