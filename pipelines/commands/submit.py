@@ -160,24 +160,15 @@ def wait(
     Exit codes: 0 succeeded, 1 failed, 3 cancelled, 124 not over after --timeout, 130 left with Ctrl-C.
     """
     from pipelines.settings import load
-    from pipelines.vertex import clients
-    from pipelines.vertex.errors import explained
-    from pipelines.vertex.patience import Clock, Patience
-    from pipelines.vertex.runs import search
-    from pipelines.vertex.runs.view import write
 
-    loaded, out = load(settings, environment=environment), console(as_json)
-    patience = Patience(lambda text: write(out, text), Clock())
-    with explained(f"look for the run {run}", loaded):
-        name = patience(lambda: search.look_for(loaded, run, calls=clients.once)).name
-    follow_run(loaded, name, as_json=as_json, timeout_s=timeout)
+    follow_run(load(settings, environment=environment), run, as_json=as_json, timeout_s=timeout)
 
 
-def follow_run(loaded: "Settings", name: str, *, as_json: bool, timeout_s: float | None = None) -> None:
-    """Shows the run `name` until it ends; the command's exit code tells how it did."""
+def follow_run(loaded: "Settings", given: str, *, as_json: bool, timeout_s: float | None = None) -> None:
+    """Shows the run until it ends; the command's exit code tells how it did."""
     from pipelines.vertex.runs.follow import follow
 
-    outcome = follow(loaded, name, console(as_json), timeout_s=timeout_s)
+    outcome = follow(loaded, given, console(as_json), timeout_s=timeout_s)
     if as_json:
         print_json(outcome.result)
     raise typer.Exit(outcome.exit_code)

@@ -68,8 +68,10 @@ def passing(error: BaseException | None) -> bool:
         return passing(error.cause)
     if isinstance(error, GoogleAuthError):
         return isinstance(error, TransportError) or bool(getattr(error, "retryable", False))
-    # ParseError: a page instead of an answer, as the log-in page of a hotel's network.
-    lost = (requests.RequestException, ConnectionError, TimeoutError, ParseError)
+    if isinstance(error, ParseError):
+        # No JSON: a page instead of an answer, as the log-in page of a hotel's network. Other JSON stays as it is.
+        return "Failed to load JSON" in str(error)
+    lost = (requests.RequestException, ConnectionError, TimeoutError)
     return isinstance(error, (*lost, exceptions.TooManyRequests, exceptions.ServerError))
 
 

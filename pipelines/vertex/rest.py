@@ -28,6 +28,7 @@ def call(
         google.api_core.exceptions.GoogleAPICallError: the API refused.
         requests.RequestException: there was no answer.
     """
+    import requests
     from google.api_core import exceptions
 
     url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
@@ -37,7 +38,10 @@ def call(
             answer = session.request(method, url, params=query, json=body, timeout=timeout)
         if not answer.ok:
             raise exceptions.from_http_response(answer)
-        return dict(answer.json())
+        made = answer.json()
+        if not isinstance(made, dict):
+            raise requests.JSONDecodeError("no JSON object", answer.text[:80], 0)
+        return made
 
     made: dict[str, Any] = retry(send)() if retry else send()
     return made

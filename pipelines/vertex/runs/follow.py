@@ -18,6 +18,7 @@ from pipelines.settings import Settings
 from pipelines.vertex import clients, names
 from pipelines.vertex.runs import cost as run_cost
 from pipelines.vertex.runs import report as run_report
+from pipelines.vertex.runs import search
 from pipelines.vertex.runs import view as run_view
 from pipelines.vertex.runs.custom_jobs import courteously
 from pipelines.vertex.errors import explained
@@ -48,16 +49,17 @@ class _Late(Exception):
 
 def follow(
     settings: Settings,
-    job_name: str,
+    given: str,
     console: Console,
     *,
     timeout_s: float | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
     """Shows the run until it ends, and says how: 0 succeeded, 1 failed, 3 cancelled, 124 still running after
-    `timeout_s`, 130 Ctrl-C. The run itself is never touched.
+    `timeout_s`, 130 Ctrl-C. The run itself is never touched. `given` is whatever search.find takes.
 
     Raises:
+        RequestError: there is no such run.
         WorkFailed: Google refuses to tell (not found, not allowed); a lost connection is waited for.
     """
     clock = clock or Clock()
@@ -69,23 +71,23 @@ def follow(
 
     view = View(console, clock, until)
     try:
-        with explained(f"follow {names.short(job_name)}", settings), view:
-            _watch(settings, job_name, view, until)
+        with explained(f"follow {names.short(given)}", settings), view:
+            _watch(settings, given, view, until)
         code = EXIT_CODES[view.run.state] if view.run else 1
     except (KeyboardInterrupt, _Late) as reason:
         code = TIMED_OUT if isinstance(reason, _Late) else DETACHED
-        run_view.write(console, _left(names.short(job_name), code, timeout_s))
+        run_view.write(console, _left(view.run.id if view.run else given, code, timeout_s))
     else:
         _conclude(settings, view, console)
-    result = run_report.as_json(settings, view.run, view.rows, clock.now()) if view.run else {"name": job_name}
+    result = run_report.as_json(settings, view.run, view.rows, clock.now()) if view.run else {"name": given}
     return Outcome(code, {**result, "exit_code": code})
 
 
-def _watch(settings: Settings, job_name: str, view: "View", until: Callable[[], None]) -> None:
+def _watch(settings: Settings, given: str, view: "View", until: Callable[[], None]) -> None:
     client = clients.pipeline_service(settings)
-    wait = FIRST_S
+    job = view.patience(lambda: search.look_for(settings, given, calls=clients.once))
+    name, wait = job.name, FIRST_S
     while True:
-        job = view.patience(lambda: client.get_pipeline_job(name=job_name, **clients.once()))
         changed = view.update(read(job))
         if view.run and view.run.over:
             return
@@ -93,6 +95,7 @@ def _watch(settings: Settings, job_name: str, view: "View", until: Callable[[], 
         until()
         view.clock.pause(wait)
         until()
+        job = view.patience(lambda: client.get_pipeline_job(name=name, **clients.once()))
 
 
 class View:
@@ -164,7 +167,7 @@ def _conclude(settings: Settings, view: View, console: Console) -> None:
     console.print(run_view.table(run, view.rows, now, width=console.width))
     run_view.write(console, run_view.headline(run, view.rows, now))
     if run.state != "succeeded":
-        run_view.write(console, run_view.failures(courteously(settings, run), settings))
+        run_view.write(console, run_view.failures(courteously(settings, run), settings, view.rows))
     run_view.write(console, names.run_link(settings, run.id))
 
 

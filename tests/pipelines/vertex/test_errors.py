@@ -3,6 +3,8 @@
 import pytest
 import requests
 from google.api_core import exceptions
+from google.cloud.aiplatform_v1.types import PipelineJob
+from google.protobuf import json_format
 from loopback.cloud import Cloud, reset, status
 
 from pipelines.errors import RequestError, WorkFailed
@@ -79,6 +81,17 @@ def test_what_google_says_stands_alone_without_the_url_of_the_call(cloud: Cloud,
 def test_other_errors_pass_as_they_are(settings: Settings, error: Exception) -> None:
     with pytest.raises(type(error)), explained("x", settings):
         raise error
+
+
+def test_an_answer_that_is_none_of_googles_is_told_as_such(settings: Settings) -> None:
+    for page in ("", "<html>log in</html>", "[]"):
+        with pytest.raises(WorkFailed, match="the answer is none of Google's"), explained("x", settings):
+            json_format.Parse(page, PipelineJob.pb()())
+
+
+def test_a_page_instead_of_an_error_is_cut_and_shown_as_text(cloud: Cloud, settings: Settings) -> None:
+    message = answer(cloud, settings, status(502, "<html>\x1b[2J\u202e" + "x" * 9000))
+    assert len(message) < 1500 and "\\x1b[2J\\u202exxx" in message
 
 
 def test_no_message_is_empty(settings: Settings) -> None:

@@ -116,6 +116,13 @@ def test_the_timeout_counts_without_network_too(cloud: Cloud, settings: Settings
     assert outcome.exit_code == 124 and outcome.result == {"name": name, "exit_code": 124}
 
 
+def test_the_timeout_counts_while_the_run_is_looked_for(cloud: Cloud, settings: Settings, clock: Any) -> None:
+    cloud.fail("aiplatform.*", reset(), forever=True)
+    console = plain()
+    outcome = follow(settings, "latest", console, timeout_s=300, clock=clock)
+    assert outcome.exit_code == 124 and "pipelines wait latest" in text(console)
+
+
 @pytest.mark.parametrize("fault", [reset(), status(503), status(429), status(500)], ids=["reset", "503", "429", "500"])
 def test_a_long_outage_is_told_and_waited_for(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any, fault: Any
