@@ -5,8 +5,8 @@ from typing import Any
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
 from pipelines.vertex import clients
-from pipelines.vertex.runs import search
 from pipelines.vertex.errors import explained
+from pipelines.vertex.runs import search
 from pipelines.vertex.runs.state import read
 
 

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.errors import RequestError
+from pipelines.vertex.printable import one_line, took
 from pipelines.vertex.runs import cost as run_cost
 from pipelines.vertex.runs import outputs as run_outputs
 from pipelines.vertex.runs import report as run_report
-from pipelines.vertex.printable import one_line, took
 from pipelines.vertex.runs.state import Run, whole
 from pipelines.vertex.runs.view import state
 

@@ -14,8 +14,8 @@ from pipelines.errors import WorkFailed
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names
 from pipelines.vertex.errors import explained
-from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.search import quoted
+from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.steps import Step
 
 BILLING = "vertex-ai-pipelines-run-billing-id"

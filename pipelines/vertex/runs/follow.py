@@ -16,15 +16,15 @@ from rich.text import Text
 
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names
+from pipelines.vertex.errors import explained
+from pipelines.vertex.patience import Clock, Patience
+from pipelines.vertex.printable import took
 from pipelines.vertex.runs import cost as run_cost
 from pipelines.vertex.runs import report as run_report
 from pipelines.vertex.runs import search
 from pipelines.vertex.runs import view as run_view
-from pipelines.vertex.runs.custom_jobs import courteously
-from pipelines.vertex.errors import explained
-from pipelines.vertex.patience import Clock, Patience
-from pipelines.vertex.printable import took
 from pipelines.vertex.runs.cost import Rows
+from pipelines.vertex.runs.custom_jobs import courteously
 from pipelines.vertex.runs.state import Run, read
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}

@@ -14,8 +14,8 @@ from pipelines.errors import RequestError, nearest
 from pipelines.settings import Settings
 from pipelines.vertex.clients import project
 from pipelines.vertex.printable import rfc3339
-from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.search import quoted
+from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.steps import Step
 
 #: https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity

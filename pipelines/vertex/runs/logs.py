@@ -12,13 +12,13 @@ from typing import Any
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
 from pipelines.vertex import clients
-from pipelines.vertex.runs.custom_jobs import with_started
 from pipelines.vertex.errors import explained
-from pipelines.vertex.runs.log_filter import chosen, expressions
 from pipelines.vertex.patience import Clock, Patience
 from pipelines.vertex.printable import one_line, printable, rfc3339
-from pipelines.vertex.runs.state import Run, read
+from pipelines.vertex.runs.custom_jobs import with_started
+from pipelines.vertex.runs.log_filter import chosen, expressions
 from pipelines.vertex.runs.search import since as begin_of
+from pipelines.vertex.runs.state import Run, read
 from pipelines.vertex.runs.steps import Step
 
 _PAGE = 1000

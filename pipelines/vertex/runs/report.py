@@ -6,9 +6,9 @@ from typing import Any
 
 from pipelines.settings import Settings
 from pipelines.vertex import names
+from pipelines.vertex.printable import rfc3339
 from pipelines.vertex.runs import cost as run_cost
 from pipelines.vertex.runs import outputs as run_outputs
-from pipelines.vertex.printable import rfc3339
 from pipelines.vertex.runs.cost import Rows
 from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.steps import Step

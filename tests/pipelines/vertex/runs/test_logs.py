@@ -11,8 +11,8 @@ from loopback.cloud import Cloud, reset, status
 
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.settings import Settings
-from pipelines.vertex.runs.logs import Wanted, entries, following, lines
 from pipelines.vertex.patience import Patience
+from pipelines.vertex.runs.logs import Wanted, entries, following, lines
 from pipelines.vertex.runs.state import Run
 
 LIST = "logging.entries.list"

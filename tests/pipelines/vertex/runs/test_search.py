@@ -13,8 +13,8 @@ from loopback.cloud import Cloud, lost_response, status
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.settings import Settings
 from pipelines.vertex import clients
-from pipelines.vertex.runs.state import read
 from pipelines.vertex.runs.search import Wanted, expression, find, listed, quoted, since
+from pipelines.vertex.runs.state import read
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

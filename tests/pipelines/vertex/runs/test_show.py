@@ -11,8 +11,8 @@ from rich.console import Console
 
 from pipelines.settings import Settings
 from pipelines.vertex.runs.cost import machines
-from pipelines.vertex.runs.state import Run, read
 from pipelines.vertex.runs.show import listing, page
+from pipelines.vertex.runs.state import Run, read
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVIL = "[red]x\x1b[2J\x07\r\ny"

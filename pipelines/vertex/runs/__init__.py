@@ -1,0 +1,1 @@
+"""Runs found, followed, inspected, repeated, compared."""
