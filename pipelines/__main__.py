@@ -24,7 +24,7 @@ app = typer.Typer(
     "\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

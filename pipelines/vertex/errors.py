@@ -3,11 +3,17 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 from pipelines.errors import WorkFailed
+from pipelines.machines.alternatives import alternatives
+from pipelines.machines.finding import StepRow
 from pipelines.settings import Settings
+from pipelines.vertex.printable import one_line
 
+#: Characters of a message: a proxy answers with a page.
+_LONGEST = 1000
 #: The narrowest predefined role for a permission, by the longest matching prefix.
 #: https://cloud.google.com/iam/docs/roles-permissions
 _ROLES = {
@@ -48,6 +54,7 @@ def explained(doing: str, settings: Settings) -> Iterator[None]:
     import google.auth.exceptions
     import requests
     from google.api_core import exceptions
+    from google.protobuf.json_format import ParseError
 
     try:
         yield
@@ -58,30 +65,41 @@ def explained(doing: str, settings: Settings) -> Iterator[None]:
     except google.auth.exceptions.GoogleAuthError as error:
         hint = "Sign in again: gcloud auth application-default login."
         raise WorkFailed(f"{doing}: the credentials were not accepted: {_first_line(error)}\n  {hint}") from None
+    except (ParseError, requests.JSONDecodeError) as error:
+        hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: pipelines config."
+        raise WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}") from None
     except requests.RequestException as error:
         raise _failed(doing, error, settings) from None
 
 
-def advice(message: str, settings: Settings, *, code: int | None = None, details: Any = ()) -> str:
+def advice(
+    message: str, settings: Settings, *, code: int | None = None, details: Any = (), machines: StepRow | None = None
+) -> str:
     """What to do about an error message of Google's; empty where only the message can tell.
 
-    Also for the messages with which a step of a run ended, which come without a code.
+    Also for the messages with which a step of a run ended, which come without a code, but with the step's `machines`.
     """
     project = settings.project or "PROJECT"
     service = _disabled_service(message, details)
     if service:
         return f"Enable the API: gcloud services enable {service} --project {project}"
     if _STOCKOUT.search(message):
-        return (
-            f"Every zone of {settings.region} was tried. Wait with flex_start, or take another region or machine: "
-            "`pipelines machines --accelerator ...` lists where the GPU is offered."
-        )
+        return _stockout(settings, machines)
     if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
         link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
         return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"
     if code == 403 or "permission" in message.lower():
         return _permission(message, details, settings)
     return ""
+
+
+def _stockout(settings: Settings, machines: StepRow | None) -> str:
+    region = (machines and machines.region) or settings.region
+    known = alternatives(machines, date.today()) if machines else []
+    if not known:
+        look = "`pipelines machines --accelerator ...` lists where a GPU is offered"
+        known = [f'Take another region or machine, or wait: strategy = "flex_start". {look}.']
+    return "\n".join([f"Every zone of {region} was tried.", *known])
 
 
 def _failed(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
@@ -156,4 +174,4 @@ def _code(error: Exception) -> int | None:
 def _first_line(error: Any) -> str:
     """What Google says, without the URL that its clients put before it."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return re.sub(r"^(?:\d{3} )?(?:[A-Z]+ https?://\S+: )?", "", line)
+    return one_line(re.sub(r"^(?:\d{3} )?(?:[A-Z]+ https?://\S+: )?", "", line), _LONGEST)

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from pipelines.settings import Settings
 from pipelines.vertex import names
+from pipelines.vertex.printable import local, one_line, took
 from pipelines.vertex.runs import outputs as run_outputs
 from pipelines.vertex.runs import report as run_report
 from pipelines.vertex.runs import view as run_view
-from pipelines.vertex.printable import local, one_line, took
 from pipelines.vertex.runs.cost import Rows
 from pipelines.vertex.runs.state import Run
 
@@ -32,7 +32,7 @@ def page(console: Console, settings: Settings, run: Run, rows: Rows, now: dateti
     console.print(run_view.table(run, rows, now, width=console.width))
     if run.state == "failed" or run.error:
         console.print()
-        run_view.write(console, run_view.failures(run, settings))
+        run_view.write(console, run_view.failures(run, settings, rows))
     for title, found in (
         ("parameters", _parameters(run)),
         ("metrics", _values(run_outputs.metrics(run))),

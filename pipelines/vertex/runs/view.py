@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.settings import Settings
-from pipelines.vertex.runs import cost as run_cost
 from pipelines.vertex.errors import advice
-from pipelines.vertex.runs.log_filter import link
 from pipelines.vertex.printable import one_line, printable, took, usd
+from pipelines.vertex.runs import cost as run_cost
 from pipelines.vertex.runs.cost import Rows
+from pipelines.vertex.runs.log_filter import link
 from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.steps import Step
 
@@ -70,10 +70,10 @@ def table(run: Run, rows: Rows, now: datetime, *, width: int, room: int = 0) -> 
     return Group(drawn, _cut(Text(f"and {counted}", "dim"), width, tail=False))
 
 
-def failures(run: Run, settings: Settings) -> RenderableType:
+def failures(run: Run, settings: Settings, rows: Rows) -> RenderableType:
     """Every failed step with its error, what to do, and where its log is; else the error of the run."""
     failed = run.failed()
-    parts = [_failure(run, step, settings) for step in failed[:_TOLD]]
+    parts = [_failure(run, step, settings, rows) for step in failed[:_TOLD]]
     if len(failed) > _TOLD:
         parts.append(Text(f"and {len(failed) - _TOLD} more failed steps"))
     if not parts and run.error:
@@ -149,11 +149,13 @@ def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
     }
 
 
-def _failure(run: Run, step: Step, settings: Settings) -> Text:
+def _failure(run: Run, step: Step, settings: Settings, rows: Rows) -> Text:
     text = Text.assemble(
         (f"{one_line(step.name)} failed: ", "bold red"), _error(step.error or "Google gives no reason")
     )
-    for line in filter(None, [advice(step.error, settings), f"pipelines logs {run.id} {one_line(step.name)}"]):
+    machines = next(iter(run_cost.of(step, rows)), None)
+    lines = advice(step.error, settings, machines=machines).splitlines()
+    for line in [*lines, f"pipelines logs {run.id} {one_line(step.name)}"]:
         text.append(f"\n  {line}")
     return text.append(f"\n  {link(settings, run, [step])}", "dim")
 

@@ -77,7 +77,7 @@ def test_names_and_errors_of_others_are_shown_and_not_obeyed() -> None:
     assert "[red]x\\x1b[2J" in shown and "\x1b" not in shown
     console = Console(file=io.StringIO(), width=80, force_terminal=True)
     whole: Any = run([step], created=BEGIN)
-    run_view.write(console, run_view.failures(whole, Settings(project="my-project")))
+    run_view.write(console, run_view.failures(whole, Settings(project="my-project"), {}))
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "[link=evil]\\x1b]8;;http://e\\x07click\n  next" in said and "\x1b]" not in said and "\x07" not in said
 
@@ -85,6 +85,16 @@ def test_names_and_errors_of_others_are_shown_and_not_obeyed() -> None:
 def test_a_long_error_and_many_failures_are_cut() -> None:
     steps = [Step(f"s{number}", "failed", "b", "b", error="line\n" * 100) for number in range(9)]
     console = Console(file=io.StringIO(), width=80)
-    run_view.write(console, run_view.failures(run(steps, created=BEGIN), Settings(project="my-project")))
+    run_view.write(console, run_view.failures(run(steps, created=BEGIN), Settings(project="my-project"), {}))
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert said.count("… 80 more lines") == 5 and "and 4 more failed steps" in said
+
+
+def test_a_step_without_capacity_is_told_what_the_catalog_knows() -> None:
+    error = "Resources are insufficient in region: us-central1. Please try a different region or accelerator."
+    row = StepRow("train", "g2-standard-24", "NVIDIA_L4", 2, 1, "STANDARD", 2.3, "us-central1")
+    step = Step("train", "failed", "train", "train", BEGIN, error=error)
+    console = Console(file=io.StringIO(), width=200)
+    run_view.write(console, run_view.failures(run([step], created=BEGIN), Settings(project="p"), {"train": (row,)}))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "g2-standard-24 elsewhere: " in said and "Other GPUs in us-central1: " in said and "flex_start" in said
