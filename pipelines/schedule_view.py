@@ -29,6 +29,9 @@ _WORDS = {"undeclared": "not declared", "other": "other", "nothing": "no change"
 #: Follow from other changes, and would only repeat them.
 _DERIVED = ("labels.request",)
 _WIDE = 100
+_NOTHING_DECLARED = (
+    "Nothing to do: this environment declares no schedule. Write [schedules.NAME] into pipelines.toml, or choose --env."
+)
 
 
 def plan(actions: Sequence[Action], now: datetime, *, full: bool = False) -> Group:
@@ -40,7 +43,8 @@ def summary(actions: Sequence[Action]) -> str:
     """`1 to create, 2 to update`, or that there is nothing to do."""
     words = {"create": "to create", "update": "to update", "replace": "to replace", "prune": "to delete"}
     counts = [(sum(each.kind == kind for each in actions), word) for kind, word in words.items()]
-    return ", ".join(f"{count} {word}" for count, word in counts if count) or "Nothing to do: all is as declared."
+    todo = ", ".join(f"{count} {word}" for count, word in counts if count)
+    return todo or ("Nothing to do: all is as declared." if any(each.wanted for each in actions) else _NOTHING_DECLARED)
 
 
 def plan_json(actions: Sequence[Action], now: datetime) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def submit(
     job_id = vertex.job_id(body, given=options.id, new=options.new)
     console.print(cost.table(steps))
     if options.dry_run:
+        console.print(f"dry run: {job_id} was not started", highlight=False, markup=False, soft_wrap=True)
         return {"id": job_id, "started": False, "max_usd": cost.most_usd(steps), "job": body}
     if options.preflight:
         from pipelines.vertex.preflight import refuse_cheaply

@@ -1,5 +1,6 @@
 """`pipelines templates`: tables of what is in a place for templates."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,12 @@ from rich.text import Text
 from pipelines import spec
 from pipelines.vertex.printable import one_line
 from pipelines.vertex.templates.template import Template
+
+#: Types of parameters, as the form of the console asks for them.
+_TYPES = {
+    "STRING": "text", "NUMBER_DOUBLE": "number", "NUMBER_INTEGER": "whole number", "BOOLEAN": "true or false",
+    "LIST": "JSON list", "STRUCT": "JSON object",
+}  # fmt: skip
 
 
 def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -57,11 +64,16 @@ def card(found: Mapping[str, Any]) -> Table:
     table.add_row("[bold]tags[/]", _plain(", ".join(found["tags"])))
     table.add_row("[bold]bytes[/]", f"{found['size']:,}")
     for each in found["parameters"]:
-        default = "" if each["default"] is None else f" = {each['default']!r}"
-        table.add_row(
-            Text.assemble("  ", _plain(each["name"])), _plain(f"{each['type']}{default}  {each['description']}")
-        )
+        kind, default = _TYPES.get(each["type"], each["type"]), _default(each["default"])
+        table.add_row(Text.assemble("  ", _plain(each["name"])), _plain(f"{kind}{default}  {each['description']}"))
     return table
+
+
+def _default(value: Any) -> str:
+    """` = 1024`: a spec keeps every number as a double."""
+    if value is None:
+        return ""
+    return f" = {value:.15g}" if isinstance(value, float) else f" = {json.dumps(value, ensure_ascii=False)}"
 
 
 def _plain(text: str) -> Text:

@@ -84,7 +84,7 @@ def submit(
         if as_json and failure.result:
             print_json(failure.result)
         raise
-    if as_json and not wait:
+    if as_json and (dry_run or not wait):
         print_json(result)
     if wait and not dry_run:
         follow_run(loaded, result["name"], as_json=as_json)

@@ -95,6 +95,8 @@ def test_a_step_without_capacity_is_told_what_the_catalog_knows() -> None:
     row = StepRow("train", "g2-standard-24", "NVIDIA_L4", 2, 1, "STANDARD", 2.3, "us-central1")
     step = Step("train", "failed", "train", "train", BEGIN, error=error)
     console = Console(file=io.StringIO(), width=200)
-    run_view.write(console, run_view.failures(run([step], created=BEGIN), Settings(), {"train": (row,)}))
+    run_view.write(
+        console, run_view.failures(run([step], created=BEGIN), Settings(project="my-project"), {"train": (row,)})
+    )
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "g2-standard-24 elsewhere: " in said and "Other GPUs in us-central1: " in said and "flex_start" in said
