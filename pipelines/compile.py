@@ -104,7 +104,7 @@ def checked(
 def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
     _write(path, made.text)
     console.print(f"[bold]{path}[/]  sha256:{made.sha256[:12]}", highlight=False)
-    console.print(cost.table(made.report.steps))
+    console.print(cost.table(made.report.steps, width=console.width))
     for finding in made.report.findings:
         if finding.severity == "warning":
             console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)

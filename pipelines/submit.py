@@ -50,7 +50,7 @@ def submit(
     spec.check(name, made, values, remote=True)
     body = vertex.body(settings, made, values, caching=options.caching, labels=labels, template_uri=uri)
     job_id = vertex.job_id(body, given=options.id, new=options.new)
-    console.print(cost.table(steps))
+    console.print(cost.table(steps, width=console.width))
     if options.dry_run:
         console.print(f"dry run: {job_id} was not started", highlight=False, markup=False, soft_wrap=True)
         return {"id": job_id, "started": False, "max_usd": cost.most_usd(steps), "job": body}

@@ -43,7 +43,7 @@ def runs(
         return
     from pipelines.vertex.runs.show import listing
 
-    console().print(listing(found, now))
+    console().print(listing(found, now) if found else f"There are no such runs in {loaded.region} of {loaded.project}.")
     if limit and len(found) == limit:
         console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
 

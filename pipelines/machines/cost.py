@@ -14,6 +14,9 @@ _COLUMNS = (
     ("provisioning", "left"), ("$/hour", "right"), ("at most", "right"),
 )  # fmt: skip
 
+#: Columns of a terminal on which every step's line fits.
+_WIDE = 100
+
 
 def most_usd(rows: Sequence[StepRow]) -> float:
     """The sum of what the priced steps can cost at most."""
@@ -44,18 +47,32 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         )
 
 
-def table(rows: Sequence[StepRow]) -> "Table":
-    """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost."""
+def table(rows: Sequence[StepRow], *, width: int = _WIDE) -> "Table":
+    """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
+
+    On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
+    """
     from rich.table import Table
 
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for title, justify in _COLUMNS:
+    cells = [_cells(row) for row in rows]
+    shared = _shared(cells) if cells and width < _WIDE else {}
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2 if width < _WIDE else 3, 0, 0))
+    shown = [place for place, (title, _) in enumerate(_COLUMNS) if title not in shared]
+    for title, justify in (_COLUMNS[place] for place in shown):
         drawn.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        drawn.add_row(*_cells(row))
+    for row in cells:
+        drawn.add_row(*(row[place] for place in shown))
     if len(rows) > 1:
-        drawn.add_row("[bold]total[/]", "", "", "", "", "", "", f"[bold]{_usd(most_usd(rows))}[/]")
+        drawn.add_row("[bold]total[/]", *[""] * (len(shown) - 2), f"[bold]{_usd(most_usd(rows))}[/]")
+    if shared:
+        drawn.caption, drawn.caption_justify = "every step: " + ", ".join(shared.values()), "left"
     return drawn
+
+
+def _shared(cells: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Region and provisioning, where all steps have the same."""
+    columns = zip((title for title, _ in _COLUMNS), zip(*cells, strict=True), strict=True)
+    return {title: of[0] for title, of in columns if title in ("region", "provisioning") and len(set(of)) == 1}
 
 
 def _cells(row: StepRow) -> list[str]:

@@ -88,7 +88,12 @@ def test_the_signs_of_all_kinds_and_what_they_come_to() -> None:
     text = shown(*actions)  # type: ignore[arg-type]
     assert [line[0] for line in text.splitlines() if line.strip()][:-1] == list("+~±=-?·")
     assert text.rstrip().endswith("1 to create, 1 to update, 1 to replace, 1 to delete")
-    assert schedule_view.summary([Action("other", "x")]) == "Nothing to do: all is as declared."
+    assert schedule_view.summary([Action("nothing", "x", wanted=wanted())]) == "Nothing to do: all is as declared."
+
+
+def test_where_nothing_is_declared_it_says_so_and_what_to_write() -> None:
+    text = shown(Action("other", "x"))
+    assert "declares no schedule. Write [schedules.NAME] into pipelines.toml, or choose --env." in text
 
 
 def test_no_name_or_value_of_others_is_taken_for_markup_or_reaches_the_terminal_raw() -> None:
