@@ -45,6 +45,11 @@ _ROLES = {
 }
 _PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
 _METRIC = re.compile(r"\b(?:[a-z]+\.googleapis\.com)/([a-z0-9_]+)\b")
+#: HTTPSConnectionPool(host='...', port=443): Max retries exceeded with url: /v1/... (Caused by ...Error("...: why"))
+_LOST = re.compile(
+    r"host='(?P<host>[^']+)'.*Max retries exceeded.*"
+    r"\(Caused by \w+\([\"']?(?:HTTPS?Connection\([^)]*\): )?(?P<why>.*?)[\"']?\)\)$"
+)
 _STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
 
 
@@ -62,14 +67,20 @@ def explained(doing: str, settings: Settings) -> Iterator[None]:
         raise _failed(doing, error.cause or error, settings, "It was tried several times.") from None
     except exceptions.GoogleAPICallError as error:
         raise _failed(doing, error, settings) from None
+    except google.auth.exceptions.TransportError as error:
+        raise _failed(doing, error, settings, "No token could be fetched.") from None
     except google.auth.exceptions.GoogleAuthError as error:
         hint = "Sign in again: gcloud auth application-default login."
         raise WorkFailed(f"{doing}: the credentials were not accepted: {_first_line(error)}\n  {hint}") from None
     except (ParseError, requests.JSONDecodeError) as error:
-        hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: pipelines config."
-        raise WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}") from None
+        raise _strange(doing, error) from None
     except requests.RequestException as error:
         raise _failed(doing, error, settings) from None
+    except (AttributeError, UnicodeDecodeError) as error:
+        # {"error": "denied"}, as some proxies answer: Google's clients stumble over it themselves.
+        if not _in_google(error):
+            raise
+        raise _strange(doing, error) from None
 
 
 def advice(
@@ -106,6 +117,19 @@ def _failed(doing: str, error: Exception, settings: Settings, more: str = "") ->
     message = _first_line(getattr(error, "message", None) or error)
     hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _usual(error)
     return WorkFailed("\n  ".join(filter(None, [f"{doing}: {_words(error)}: {message}", more, hint])))
+
+
+def _strange(doing: str, error: Exception) -> WorkFailed:
+    hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: pipelines config."
+    return WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}")
+
+
+def _in_google(error: Exception) -> bool:
+    """Whether a library of Google's raised the error, and not a caller of it."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("google.")
 
 
 def _words(error: Exception) -> str:
@@ -172,6 +196,8 @@ def _code(error: Exception) -> int | None:
 
 
 def _first_line(error: Any) -> str:
-    """What Google says, without the URL that its clients put before it."""
+    """What Google says, without the URL that its clients put before it; of a lost connection, to whom and why."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if lost := _LOST.search(line):
+        return one_line(f"{lost['host']} cannot be reached: {lost['why']}", _LONGEST)
     return one_line(re.sub(r"^(?:\d{3} )?(?:[A-Z]+ https?://\S+: )?", "", line), _LONGEST)

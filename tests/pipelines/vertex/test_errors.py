@@ -3,6 +3,7 @@
 import pytest
 import requests
 from google.api_core import exceptions
+from google.auth.exceptions import TransportError
 from google.cloud.aiplatform_v1.types import PipelineJob
 from google.protobuf import json_format
 from loopback.cloud import Cloud, reset, status
@@ -89,6 +90,19 @@ def test_an_answer_that_is_none_of_googles_is_told_as_such(settings: Settings) -
             json_format.Parse(page, PipelineJob.pb()())
 
 
+@pytest.mark.parametrize("body", [b'{"error": "denied"}', b'["denied"]', b"\xff"])
+def test_a_refusal_in_a_form_of_its_own_is_no_fault_of_ours(settings: Settings, body: bytes) -> None:
+    refusal = requests.Response()
+    refusal.status_code, refusal._content, refusal.request = 403, body, requests.Request("GET", "https://x").prepare()
+    with pytest.raises(WorkFailed, match="^x: "), explained("x", settings):
+        raise exceptions.from_http_response(refusal)
+
+
+def test_a_mistake_in_our_own_code_is_not_laid_on_google(settings: Settings) -> None:
+    with pytest.raises(AttributeError), explained("x", settings):
+        settings.nothing  # noqa: B018
+
+
 def test_a_page_instead_of_an_error_is_cut_and_shown_as_text(cloud: Cloud, settings: Settings) -> None:
     message = answer(cloud, settings, status(502, "<html>\x1b[2J\u202e" + "x" * 9000))
     assert len(message) < 1500 and "\\x1b[2J\\u202exxx" in message
@@ -98,3 +112,18 @@ def test_no_message_is_empty(settings: Settings) -> None:
     for error in (requests.ConnectionError(), exceptions.InternalServerError("")):
         with pytest.raises(WorkFailed, match="x: .+"), explained("x", settings):
             raise error
+
+
+def test_a_host_that_is_not_there_is_named_with_the_reason_and_without_the_call(settings: Settings) -> None:
+    with pytest.raises(WorkFailed) as failed, explained("list the runs", settings):
+        requests.get("http://127.0.0.1:9/v1/runs?pageSize=20", timeout=5)
+    message = str(failed.value)
+    assert "no connection: 127.0.0.1 cannot be reached: Failed to establish" in message
+    assert "Connection refused" in message and "pageSize" not in message and "Pool" not in message
+
+
+def test_a_token_that_cannot_be_fetched_without_network_is_no_reason_to_sign_in_again(settings: Settings) -> None:
+    with pytest.raises(WorkFailed) as failed, explained("list the runs", settings):
+        raise TransportError("HTTPSConnectionPool(host='oauth2.googleapis.com', port=443): Read timed out.")
+    message = str(failed.value)
+    assert "no connection" in message and "No token could be fetched" in message and "gcloud auth" not in message
