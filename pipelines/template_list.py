@@ -65,7 +65,7 @@ def card(found: Mapping[str, Any]) -> Table:
     table.add_row("[bold]bytes[/]", f"{found['size']:,}")
     for each in found["parameters"]:
         kind, default = _TYPES.get(each["type"], each["type"]), _default(each["default"])
-        table.add_row(Text.assemble("  ", _plain(each["name"])), _plain(f"{kind}{default}  {each['description']}"))
+        table.add_row(Text.assemble("  ", _plain(each["name"])), _plain(f"{kind}{default}: {each['description']}"))
     return table
 
 

@@ -2,8 +2,8 @@
 
     python -m tests.loopback                     # a minute passes in a second; Ctrl-C ends it
     source build/loopback.env                    # in another terminal
-    pipelines init --project test-project --yes
-    pipelines image build
+    pipelines init --project test-project --yes --force
+    pipelines image build --allow-dirty
     pipelines submit training --wait
 
 Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes.

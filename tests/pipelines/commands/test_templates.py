@@ -132,7 +132,8 @@ def test_templates_lists_shows_pins_and_downloads(
     assert {"name": "epochs", "type": "NUMBER_DOUBLE", "default": 3.0}.items() <= {
         key: value for each in shown["parameters"] if each["name"] == "epochs" for key, value in each.items()
     }.items()
-    assert "epochs" in run(capsys, "templates", "show", "training:v3")[1]
+    card = run(capsys, "templates", "show", "training:v3")[1]
+    assert "number = 3: Passes" in card and "whole number = 1024: Rows" in card and 'text = "auto": auto' in card
     assert run(capsys, "templates", "pin", "training:v3")[1] == f"{REPOSITORY}/training/{version}\n"
     assert run(capsys, "templates", "download", "training")[1].encode() == content
     out = tmp_path / "training.json"
