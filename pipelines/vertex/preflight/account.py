@@ -62,7 +62,7 @@ def project(settings: Settings, known: Project) -> Iterator[Finding]:
     try:
         found = clients.projects(settings).get_project(name=f"projects/{known.id}", **patience())
     except exceptions.NotFound:
-        yield finding("error", "there is no such project", "Your projects: gcloud projects list")
+        yield finding("error", "is not there", "Your projects: gcloud projects list")
         return
     known.number = found.name.rsplit("/", 1)[-1]
     if found.state.name == "ACTIVE":

@@ -40,7 +40,7 @@ def _state(settings: Settings, project: Project) -> Iterator[Finding]:
     try:
         found = clients.storage(settings).get_bucket(_name(settings), **patience())
     except exceptions.NotFound:
-        yield Finding("bucket.exists", uri, "error", "there is no such bucket", _create(settings, project))
+        yield Finding("bucket.exists", uri, "error", "is not there", _create(settings, project))
         return
     yield Finding("bucket.exists", uri, "ok", "is there")
     yield _owner(uri, found, project)

@@ -111,7 +111,7 @@ def _missing(email: str) -> Finding:
     name, _, domain = email.partition("@")
     home = domain.removesuffix(".iam.gserviceaccount.com")
     hint = f"gcloud iam service-accounts create {name} --project {home}" if home != domain else ""
-    return Finding("identity.account", email, "error", "there is no such service account", hint)
+    return Finding("identity.account", email, "error", "is not there", hint)
 
 
 def _home(email: str, project: Project) -> str:

@@ -69,7 +69,7 @@ def _exists(settings: Settings, image: Image) -> Iterator[Finding]:
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
         )
     except exceptions.NotFound:
-        yield Finding("image.exists", name, "error", "there is no such image", "Build it: pipelines image build")
+        yield Finding("image.exists", name, "error", "is not there", "Build it: pipelines image build")
         return
     yield Finding("image.exists", name, "ok", _size(found))
     if image.digest:

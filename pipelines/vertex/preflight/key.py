@@ -31,7 +31,7 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
     try:
         key = clients.keys(settings).get_crypto_key(name=name, **patience())
     except exceptions.NotFound:
-        yield _finding(name, "error", "there is no such key", f"{_gcloud('create', name)} --purpose encryption")
+        yield _finding(name, "error", "is not there", f"{_gcloud('create', name)} --purpose encryption")
         return
     if key.purpose.name != "ENCRYPT_DECRYPT":
         seen = f"is for {key.purpose.name}, Vertex AI takes symmetric encryption"

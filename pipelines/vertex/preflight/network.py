@@ -30,7 +30,7 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
         found = rest.call(settings, "compute", f"compute/v1/{name}", **patience())
     except exceptions.NotFound:
         hint = f"The networks there: gcloud compute networks list --project {name.split('/')[1]}"
-        yield Finding("network.exists", name, "error", "there is no such network", hint)
+        yield Finding("network.exists", name, "error", "is not there", hint)
         return
     yield Finding("network.exists", name, "ok", "is there")
     states = [each.get("state") for each in found.get("peerings", ()) if each.get("name") == _PEERING]

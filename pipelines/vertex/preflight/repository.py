@@ -33,7 +33,7 @@ def _exists(settings: Settings, url: str) -> Iterator[Finding]:
     try:
         repository = clients.artifact_registry(settings).get_repository(name=name, **patience())
     except exceptions.NotFound:
-        yield Finding("repository.exists", url, "error", "there is no such repository", create)
+        yield Finding("repository.exists", url, "error", "is not there", create)
         return
     if repository.format_.name != "KFP":
         seen = f"holds {repository.format_.name}, not pipelines (KFP)"
