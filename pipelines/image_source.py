@@ -34,7 +34,7 @@ def find(root: Path = ROOT) -> Source:
     """The source as it lies here.
 
     Raises:
-        RequestError: `root` is no git repository, or its .dockerignore lets nothing in.
+        RequestError: `root` is no git repository, its .dockerignore lets nothing in, or a link leads out of it.
     """
     ignore = root / ".dockerignore"
     lines = ignore.read_text(encoding="utf-8").splitlines() if ignore.is_file() else []
@@ -45,9 +45,17 @@ def find(root: Path = ROOT) -> Source:
     files = tuple(sorted({name for name in listed if name and (root / name).is_file()}))
     if DOCKERFILE not in files:
         raise RequestError(f"{root} has no {DOCKERFILE}, from which the image is built.")
+    _refuse_foreign(root, files)
     status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *wanted)
     changed = tuple(line[3:] for line in status.split("\0") if line)
     return Source(root, files, _digest(root, files), changed)
+
+
+def _refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
+    """Raises RequestError: a file is a link to what is not of this repository, which would be copied."""
+    for name in files:
+        if not (root / name).resolve().is_relative_to(root.resolve()):
+            raise RequestError(f"{name} is a link out of the repository. Copy the file, or take the link away.")
 
 
 def archive(source: Source) -> bytes:

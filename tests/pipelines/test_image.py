@@ -272,6 +272,21 @@ def test_the_archive_is_the_same_bytes_for_the_same_files(root: Path) -> None:
     assert image_source.find(root).digest != first.digest
 
 
+def test_a_link_out_of_the_repository_is_not_followed(root: Path) -> None:
+    (root / "training/link_out").symlink_to("/etc/passwd")
+    with pytest.raises(RequestError, match="training/link_out is a link out of the repository"):
+        image_source.find(root)
+
+
+@pytest.mark.parametrize("name", [".env", "key.pem", "credentials.json", "my-key.json", ".aws/credentials"])
+def test_no_credential_that_lies_among_the_sources_goes_into_the_image(root: Path, name: str) -> None:
+    (root / ".gitignore").write_text((image_source.ROOT / ".gitignore").read_text())
+    path = root / "training" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("secret")
+    assert f"training/{name}" not in image_source.find(root).files
+
+
 def test_the_source_of_this_repository_is_what_the_dockerfile_copies() -> None:
     source = image_source.find()
     dockerfile = (source.root / image_source.DOCKERFILE).read_text()
