@@ -56,6 +56,6 @@ def _run_context(settings: Settings, job_name: str, patience_s: float) -> str:
         if job.state.name in _SETTLED or time.monotonic() > deadline:
             raise WorkFailed(
                 "the run was started, but has no context in ML Metadata: it is in no experiment.\n"
-                "  The same command again adds it."
+                f"  The same command adds it later, with --id {names.short(job_name)} instead of --new or another id."
             )
         time.sleep(1)

@@ -43,11 +43,11 @@ def failure(name: str, failed: list[Task]) -> str:
 def fill(message: Any, job: "Job", now: datetime) -> None:
     store = f"{job.name.rpartition('/pipelineJobs/')[0]}/metadataStores/default"
     detail = message.job_detail
-    detail.pipeline_context.name = f"{store}/contexts/{job.spec['pipelineInfo']['name']}"
-    detail.pipeline_context.schema_title = "system.Pipeline"
-    detail.pipeline_run_context.name = f"{store}/contexts/{job.name.rpartition('/')[2]}"
-    detail.pipeline_run_context.schema_title = "system.PipelineRun"
-    if now >= job.started:
+    if now >= job.started:  # ML Metadata hears of a job some seconds after its creation
+        detail.pipeline_context.name = f"{store}/contexts/{job.spec['pipelineInfo']['name']}"
+        detail.pipeline_context.schema_title = "system.Pipeline"
+        detail.pipeline_run_context.name = f"{store}/contexts/{job.name.rpartition('/')[2]}"
+        detail.pipeline_run_context.schema_title = "system.PipelineRun"
         for task in job.tasks:
             fill_task(detail.task_details.add(), task, job, store, now)
 

@@ -17,6 +17,7 @@ SPEC = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text
 @pytest.fixture
 def run(cloud: Cloud, settings: Settings) -> str:
     job, _ = submit.create(settings, submit.body(settings, SPEC, {}), "run")
+    cloud.clock.advance(60)
     return str(job.name)
 
 
@@ -54,3 +55,12 @@ def test_a_refusal_of_google_is_told(cloud: Cloud, settings: Settings, run: str)
     )
     with pytest.raises(WorkFailed, match="add the run to the experiment delays: not allowed"):
         associate(settings, run, "delays")
+
+
+def test_a_run_without_a_context_can_be_added_later_by_its_id(cloud: Cloud, settings: Settings) -> None:
+    job, _ = submit.create(settings, submit.body(settings, SPEC, {}), "early")
+    with pytest.raises(WorkFailed, match="--id early"):
+        associate(settings, job.name, "delays", patience_s=0.0)
+    cloud.clock.advance(60)
+    associate(settings, job.name, "delays")
+    assert members(cloud, "delays") == ["early"]
