@@ -76,7 +76,7 @@ def init(
     from pipelines.settings.document import write_text
 
     path = settings or Path(FILE_NAME)
-    if path.exists() and not force:
+    if path.exists() and not force and not first_file.is_bare(path):
         raise RequestError(f"{path} is there already. Change it, or replace it with --force: its steps stay.")
     flags = {
         "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,

@@ -1,6 +1,7 @@
 """The first pipelines.toml: what `pipelines init` has to know, and the text that it writes."""
 
 import json
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,14 @@ def text(answers: Mapping[str, str], steps: str) -> str:
         key=json.dumps(f"projects/{prod_project}/locations/{answers['region']}/keyRings/RING/cryptoKeys/KEY"),
         steps=steps.strip() or '#[steps.train]\n#machine = "g2-standard-24"',
     )
+
+
+def is_bare(path: Path) -> bool:
+    """Whether the file, like the shipped one, says nothing that a first file would lose: no project, no environment."""
+    try:
+        return set(tomllib.loads(path.read_text(encoding="utf-8"))) <= {"image", "region", "steps"}
+    except (OSError, ValueError):
+        return False
 
 
 def steps_of(paths: list[Path]) -> str:

@@ -4,6 +4,7 @@ Credentials are Application Default Credentials: https://cloud.google.com/docs/a
 """
 
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -17,6 +18,8 @@ USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Seconds that one attempt of a call may take, and that a call with its retries may take.
 ATTEMPT_S, CALL_S = 30.0, 120.0
+#: Failures after which a person is told.
+TOLD_AFTER = 4
 
 
 def pipeline_service(settings: Settings) -> Any:
@@ -207,8 +210,23 @@ def reading() -> dict[str, Any]:
         exceptions.TooManyRequests, exceptions.InternalServerError, exceptions.BadGateway,
         exceptions.ServiceUnavailable, exceptions.GatewayTimeout, ConnectionError, Timeout, ChunkedEncodingError,
     )  # fmt: skip
-    policy = retry.Retry(retry.if_exception_type(*again), initial=0.5, maximum=15.0, multiplier=2.0, timeout=CALL_S)
+    policy = retry.Retry(
+        retry.if_exception_type(*again), initial=0.5, maximum=15.0, multiplier=2.0, timeout=CALL_S, on_error=_note()
+    )
     return {"retry": policy, "timeout": ATTEMPT_S}
+
+
+def _note() -> Callable[[Exception], None]:
+    """Tells a person once, after some seconds, why nothing happens."""
+    failures = 0
+
+    def note(_: Exception) -> None:
+        nonlocal failures
+        failures += 1
+        if failures == TOLD_AFTER:
+            print(f"no answer from Google yet; trying again for up to {CALL_S:g} s", file=sys.stderr, flush=True)
+
+    return note
 
 
 def once() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     python -m tests.loopback                     # a minute passes in a second; Ctrl-C ends it
     source build/loopback.env                    # in another terminal
-    pipelines init --project test-project --yes --force
+    pipelines init --project test-project --yes
     pipelines image build --allow-dirty
     pipelines submit training --wait
 
@@ -27,6 +27,8 @@ def main() -> None:
     parser.add_argument("--speed", type=float, default=60, help="seconds that pass in a second (default: 60)")
     parser.add_argument("--out", type=Path, default=Path("build/loopback.env"), help="where the variables are written")
     given = parser.parse_args()
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, one of which would get them
     with Cloud() as cloud:
         furnish(cloud)
         cloud.clock.run(given.speed)
@@ -36,7 +38,7 @@ def main() -> None:
         given.out.write_text("".join(lines))
         print(f"Google Cloud is on loopback, {given.speed:g} times as fast as time. In another terminal:", flush=True)
         print(f"  source {given.out}\nCtrl-C ends it.", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.sigwait(ends)
     given.out.unlink(missing_ok=True)
 
 

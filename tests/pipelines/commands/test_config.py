@@ -249,3 +249,10 @@ def test_init_that_is_stopped_writes_nothing(folder: Path) -> None:
     code, shown = typed(folder, "my-project", "\x04")  # Ctrl-D
     assert code == 1 and "Aborted" in shown
     assert list(folder.iterdir()) == []
+
+
+def test_init_replaces_a_file_that_says_nothing_of_a_project_and_keeps_its_steps(folder: Path) -> None:
+    Path("pipelines.toml").write_text('region = "us-central1"\n\n[steps.train]\nmachine = "a3-highgpu-8g"\n')
+    output("init", "--yes", "--project", "my-project")
+    written = Path("pipelines.toml").read_text()
+    assert "a3-highgpu-8g" in written and "my-project" in written

@@ -80,3 +80,15 @@ def test_gclouds_own_variable_gives_the_token(monkeypatch: pytest.MonkeyPatch) -
 def test_a_setting_that_is_needed_and_missing_is_named(what: str) -> None:
     with pytest.raises(RequestError, match=f"PIPELINES_{what.upper()}"):
         getattr(clients, what)(Settings())
+
+
+def test_whoever_waits_is_told_why(
+    cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(clients, "TOLD_AFTER", 2)
+    cloud.fail(LIST, status(503))
+    runs(settings)
+    assert capsys.readouterr().err == ""
+    cloud.fail(LIST, status(503), status(503))
+    runs(settings)
+    assert "no answer from Google yet; trying again for up to 120 s" in capsys.readouterr().err
