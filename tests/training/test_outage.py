@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 def hurried(monkeypatch):
     monkeypatch.setattr(Folder, "first_pause_s", 0.1)
     monkeypatch.setattr(storage, "NOTICE_S", 0.5)
-    monkeypatch.setattr(storage, "READ_DEADLINE_S", 2.0)
+    monkeypatch.setattr(storage, "READ_DEADLINE_S", 6.0)
 
 
 def train(digits, folder, place, **changes):
