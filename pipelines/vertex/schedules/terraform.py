@@ -1,6 +1,6 @@
 """The declared schedules as Terraform resources, formatted as `terraform fmt` does.
 
-https://registry.terraform.io/providers/hashicorp/google/latest/docs/resources/vertex_ai_schedule
+https://github.com/hashicorp/terraform-provider-google/blob/main/website/docs/r/vertex_ai_schedule.html.markdown
 
 Two things differ from what `apply` sends. The label managed-by says terraform, so that `apply` leaves them alone.
 And the provider knows parameters as texts only, so the values of other parameters become defaults of the pipeline.
