@@ -172,24 +172,3 @@ def _updated(settings: Settings, wanted: Wanted, name: str, changes: Sequence[Ch
 def _completed_meanwhile(client: Any, before: Any) -> bool:
     now = client.get_schedule(name=before.name, **clients.reading())
     return live.state(now) == "completed" and live.state(before) != "completed"
-
-
-def _changed(settings: Settings, wanted: Wanted, schedule: Any, changes: Sequence[Change], outcome: Outcome) -> bool:
-    """Pauses before, and resumes after the fields are changed: no run starts from the old ones."""
-    target = next((each.after for each in changes if each.field == "state"), None)
-    own = [each for each in changes if each.field != "state"]
-    if target == "paused":
-        control.pause(settings, schedule.name)
-        outcome.did.append("paused")
-    if own:
-        updated = _updated(settings, wanted, schedule.name, own)
-        outcome.did.append("updated")
-        if fields.changes(wanted.message, updated):
-            control.remove(settings, schedule.name)
-            outcome.did.append(f"deleted {names.short(schedule.name)}, which did not take the change")
-            return False
-    if target == "active":
-        control.resume(settings, schedule.name, catch_up=wanted.declared.catch_up)
-        outcome.did.append("resumed")
-    outcome.resource = schedule.name
-    return True
