@@ -1,4 +1,4 @@
-"""How fast specs are checked: a compiled pipeline, and a spec of 10 MB, against the least that each must take.
+"""How fast specs are checked: a compiled pipeline, and one of 2,000 steps, against the least that each must take.
 
 python -m benchmarks.checking
 """
@@ -13,20 +13,19 @@ from rich.console import Console
 
 from benchmarks import turns
 
-LARGE_BYTES = 10_000_000
+COPIES = 500
 
 
-def enlarged(spec: dict) -> dict:
-    """The pipeline with one of its steps repeated until its JSON has LARGE_BYTES."""
+def enlarged(spec: dict, copies: int) -> dict:
+    """The pipeline with every step, plain ones and custom jobs alike, there `copies` times more."""
     tasks, components, executors = spec["root"]["dag"]["tasks"], spec["components"], spec["deploymentSpec"]["executors"]
-    name, task = next(iter(tasks.items()))
-    component = components[task["componentRef"]["name"]]
-    executor = executors[component["executorLabel"]]
-    each = sum(len(json.dumps(part)) for part in (task, component, executor))
-    for number in range(LARGE_BYTES // each):
-        tasks[f"{name}-x{number}"] = {**task, "componentRef": {"name": f"comp-x{number}"}}
-        components[f"comp-x{number}"] = {**component, "executorLabel": f"exec-x{number}"}
-        executors[f"exec-x{number}"] = executor
+    for name, task in list(tasks.items()):
+        component = components[task["componentRef"]["name"]]
+        executor = executors[component["executorLabel"]]
+        for number in range(copies):
+            tasks[f"{name}-x{number}"] = {**task, "componentRef": {"name": f"comp-{name}-x{number}"}}
+            components[f"comp-{name}-x{number}"] = {**component, "executorLabel": f"exec-{name}-x{number}"}
+            executors[f"exec-{name}-x{number}"] = executor
     return spec
 
 
@@ -35,13 +34,17 @@ def main() -> None:
         python = [sys.executable, "-W", "ignore"]
         subprocess.run([*python, "-m", "pipelines", "compile", "--out", folder], check=True, capture_output=True)
         small, large = Path(folder) / "training.json", Path(folder) / "large.json"
-        large.write_text(json.dumps(enlarged(json.loads(small.read_text())), indent=1))
+        spec = enlarged(json.loads(small.read_text()), COPIES)
+        large.write_text(json.dumps(spec, indent=1))
+        size = (
+            f"{len(json.loads(large.read_text())['root']['dag']['tasks']):,} steps, {large.stat().st_size / 1e6:.0f} MB"
+        )
         commands = {
             "python -c pass": [*python, "-c", "pass"],
             "import kfp": [*python, "-c", "import kfp"],
             "pipelines check, compiled pipeline": [*python, "-m", "pipelines", "check", str(small)],
-            "json.load, 10 MB": [*python, "-c", "import json, sys; json.load(open(sys.argv[1]))", str(large)],
-            "pipelines check, 10 MB": [*python, "-m", "pipelines", "check", str(large)],
+            f"json.load, {size}": [*python, "-c", "import json, sys; json.load(open(sys.argv[1]))", str(large)],
+            f"pipelines check, {size}": [*python, "-m", "pipelines", "check", str(large)],
         }
         times = turns.seconds(commands)
     console = Console()

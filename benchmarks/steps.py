@@ -69,7 +69,10 @@ class Bare:
     def prepare(self, module: Any, optimizer: Any) -> Any:
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(module, gradient_as_bucket_view=True) if self.distributed else module, optimizer
+        if not self.distributed:
+            return module, optimizer
+        # The model's buffers are constants of the data: who knows that does not broadcast them with every step.
+        return DistributedDataParallel(module, gradient_as_bucket_view=True, forward_sync_buffers=False), optimizer
 
     def microbatch(self, model: Any, last: bool) -> Any:
         return nullcontext() if last or not self.distributed else model.no_sync()
@@ -90,7 +93,8 @@ def fabric(rank: Any) -> Any:
     from lightning_fabric.strategies import DDPStrategy
 
     one = {"strategy": "auto", "devices": 1}
-    many = {"strategy": DDPStrategy(cluster_environment=TorchElasticEnvironment(), gradient_as_bucket_view=True),
+    many = {"strategy": DDPStrategy(cluster_environment=TorchElasticEnvironment(), gradient_as_bucket_view=True,
+                                    forward_sync_buffers=False),
             "devices": rank.world_size}  # fmt: skip
     outer = Fabric(accelerator="cpu", **(many if rank.world_size > 1 else one))
     outer.launch()
@@ -115,7 +119,9 @@ def accelerate(config: Any, rank: Any) -> Any:
     """The same through Accelerate, in the process group that is there already."""
     from accelerate import Accelerator, DistributedDataParallelKwargs
 
-    outer = Accelerator(cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)])
+    outer = Accelerator(
+        cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True, broadcast_buffers=False)]
+    )
 
     class Wrapped(Bare):
         def prepare(self, module: Any, optimizer: Any) -> Any:
