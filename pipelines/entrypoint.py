@@ -12,9 +12,9 @@ from typing import Any
 
 from pipelines.errors import RequestError
 
-_EXECUTOR = "kfp.dsl.executor_main"
+EXECUTOR = "kfp.dsl.executor_main"
 _INSTALLS = re.compile(r'(?<=&& )"\$0" "\$@"\s*\Z')
-_STARTS = re.compile(rf'^((?:\w+=\w+ )?python3 -m {re.escape(_EXECUTOR)} [^\n;&|]*"\$@")\s*\Z', re.MULTILINE)
+_STARTS = re.compile(rf'^((?:\w+=\w+ )?python3 -m {re.escape(EXECUTOR)} [^\n;&|]*"\$@")\s*\Z', re.MULTILINE)
 #: A signal ends `wait` early, with a code of its own: it waits until the process is gone.
 _AND_WAITS = """ &
 trap "kill -TERM $! 2>/dev/null || :" TERM
@@ -30,7 +30,7 @@ def passing_signals(command: Sequence[Any]) -> list[Any]:
         RequestError: this kfp starts Python steps by a command that is not known here.
     """
     made = list(command)
-    if not any(_EXECUTOR in str(word) for word in command):
+    if not any(EXECUTOR in str(word) for word in command):
         return made
     for number in range(2, len(command)):
         if command[number - 2 : number] == ["sh", "-c"]:
