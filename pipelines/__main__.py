@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in given
     try:
         _refuse_broken(given)
-        app([word for word in given if word != "--debug"])
+        app([word for word in given if word != "--debug"], prog_name="pipelines")
     except Exception as error:
         if debug:
             print(printable(traceback.format_exc()), file=sys.stderr)

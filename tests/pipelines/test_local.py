@@ -136,7 +136,7 @@ def test_a_hang_up_that_nohup_has_ignored_stays_ignored() -> None:
     assert subprocess.run([sys.executable, "-c", HUNG_UP]).returncode == 0
 
 
-ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [/]"
+ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [bold]"
 HERE = """
 import json, sys
 from pathlib import Path
