@@ -152,7 +152,9 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd") / ODD
     venv.create(folder / ".venv", symlinks=True)
     (library,) = (folder / ".venv" / "lib").glob("python3*")
-    (library / "site-packages" / "all.pth").write_text("\n".join(site.getsitepackages()))
+    (library / "site-packages" / "all.pth").write_text(
+        "\n".join([str(Path(__file__).parents[2]), *site.getsitepackages()])
+    )
     return folder
 
 
