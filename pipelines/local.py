@@ -113,7 +113,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
     command += [str(run.folder / "steps"), str(run.folder / "steps" / "reuse")]
     earlier = _folders(run.folder)
     with (
-        _python3() as path,
+        _python3(run.folder) as path,
         (run.folder / "log.txt").open("a", encoding="utf-8") as log,
         process.group(command, {**environment, "PATH": path}) as child,
     ):
@@ -131,9 +131,10 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
 
 
 @contextmanager
-def _python3() -> Iterator[str]:
+def _python3(scratch: Path) -> Iterator[str]:
     """PATH with a `python3` that is this Python, which may be called otherwise and lie in a folder of any name."""
-    with tempfile.TemporaryDirectory() as folder:
+    # Where nothing may be executed in /tmp, things may be where people work; a colon would part the path.
+    with tempfile.TemporaryDirectory(prefix=".", dir=None if os.pathsep in str(scratch) else scratch) as folder:
         program = Path(folder, "python3")
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
         program.chmod(0o700)

@@ -55,11 +55,13 @@ def test_no_control_character_of_a_step_reaches_the_terminal_and_its_log_has_the
 
 @pytest.mark.parametrize("word", ["--help", "config"])
 def test_a_verb_succeeds_on_a_latin_1_terminal(word: str, tmp_path: Path) -> None:
-    (tmp_path / "pipelines.toml").write_text('steps.train.env.NAME = "\u00e9 \u2713 \u2026"\n', encoding="utf-8")
+    (tmp_path / "pipelines.toml").write_text(
+        'steps.train.env.NAME = "\u00e9 \u2713 \u2026 \\u001b[2J"\n', encoding="utf-8"
+    )
     command = [sys.executable, "-m", "pipelines", word]
     done = subprocess.run(command, capture_output=True, env=environment(PYTHONIOENCODING="latin-1"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert word == "--help" or "\u00e9 + ~" in done.stdout.decode("latin-1")
+    assert word == "--help" or "\u00e9 + ~ \\x1b[2J" in done.stdout.decode("latin-1")
 
 
 @pytest.mark.parametrize("closed", ["| true", ">&-", "2>&-", "<&- >&- 2>&-"])
