@@ -87,7 +87,7 @@ def start(
     container: dict[str, Any], request: dict[str, Any], folder: Path, shell: str = "dash", **variables: str
 ) -> "subprocess.Popen[bytes]":
     """Starts the container's command as the first process of a namespace; the first `sh` on its path is `shell`."""
-    if subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode:
+    if not shutil.which("unshare") or subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode:
         pytest.skip("no right to make PID namespaces")
     (folder / "bin").mkdir()
     (folder / "bin" / "sh").symlink_to(str(shutil.which(shell)))

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 HERE = Path(__file__).parent
@@ -94,4 +95,5 @@ def test_a_terminal_that_hangs_up_ends_the_run_and_its_log_says_how_to_resume(tm
     assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 128 + signal.SIGHUP
     (log,) = tmp_path.glob("small-*/log.txt")
     assert f"resume: pipelines run small --resume {os.path.relpath(log.parent)}" in log.read_text()
-    assert not subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True).stdout
+    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not [words for words in commands if str(tmp_path) in " ".join(words)]
