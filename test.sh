@@ -5,6 +5,6 @@ cd "$(dirname "$0")"
 scripts/setup.sh vertex training dev
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
-.venv/bin/mypy
+.venv/bin/python -m mypy
 # One worker a core; a file stays on one worker, so that what its tests share is made once.
 .venv/bin/python -m pytest -n auto --dist loadfile "$@"

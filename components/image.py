@@ -8,7 +8,7 @@ from functools import partial
 
 from kfp import dsl
 
-#: Stands in the components until `pipelines.target` puts the configured image in its place.
-IMAGE = "python"
+#: Stands in the components until `pipelines.placing` puts the configured image in its place: no image can be called so.
+IMAGE = "<image of pipelines.toml>"
 
 step = partial(dsl.component, base_image=IMAGE, install_kfp_package=False)

@@ -5,18 +5,18 @@ python -m pipelines --help
 """
 
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from pipelines import __version__
+from pipelines import __version__, terminal
 from pipelines.commands import config, image, local, preflight, runs, schedules, submit, templates
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.vertex.printable import printable
 
 EXIT_FAILED = 1
-EXIT_WRONG_REQUEST = 2
 
 app = typer.Typer(
     help="Train PyTorch models on many GPUs with Vertex AI Pipelines: checked at the desk, run on a laptop first.",
@@ -52,19 +52,19 @@ for group in (config, local, image, preflight, submit, runs, templates, schedule
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line; expected errors become one message and an exit code."""
+    if sys.stdout is sys.__stdout__:  # a process of our own, not somebody's who looks at what is printed
+        terminal.prepare()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     try:
         _refuse_broken(given)
-        app([word for word in given if word != "--debug"])
-    except (RequestError, WorkFailed) as error:
-        if debug:
-            raise
-        print(f"error: {printable(error)}", file=sys.stderr)
-        raise SystemExit(getattr(error, "exit_code", EXIT_WRONG_REQUEST)) from None
+        app([word for word in given if word != "--debug"], prog_name="pipelines")
     except Exception as error:
         if debug:
-            raise
+            print(printable(traceback.format_exc()), file=sys.stderr)
+        if isinstance(error, RequestError | WorkFailed):
+            print(f"error: {printable(error)}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
         print(
             f"error: {type(error).__name__}: {printable(error)}\nThis is a fault of ours: --debug shows the traceback.",
             file=sys.stderr,

@@ -39,6 +39,11 @@ def holds(condition: str, values: Mapping[str, Any]) -> bool:
     return bool(_value(tree.body, values, condition))
 
 
+def names(condition: str) -> list[str]:
+    """The task's input parameters that `condition` looks at."""
+    return re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition)
+
+
 def _value(node: ast.expr, values: Mapping[str, Any], condition: str) -> Any:
     match node:
         case ast.Constant(value=value):

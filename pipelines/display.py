@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pipelines.local import Event, Run
 from pipelines.proof import Step
+from pipelines.vertex.printable import printable
 
 _MARKS = {
     "waiting": "[dim]·[/]",
@@ -35,17 +36,18 @@ class Progress:
         self.since: dict[str, float] = {}
         self.seconds: dict[str, float] = {}
         self.lines: dict[str, str] = {}
+        self.is_live = console.is_terminal and not console.is_dumb_terminal
         self.live = Live(get_renderable=self.table, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> "Progress":
-        if self.console.is_terminal:
+        if self.is_live:
             self.live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.console.is_terminal:
+        if self.is_live:
             self.live.stop()
 
     def __call__(self, event: Event) -> None:
@@ -59,7 +61,7 @@ class Progress:
             if event.kind == "started":
                 self.since[event.step] = now
             self.seconds[event.step] = now - self.since.get(event.step, now)
-        if not self.console.is_terminal:
+        if not self.is_live:
             self._print(event)
 
     def _print(self, event: Event) -> None:
@@ -94,7 +96,9 @@ def result_table(run: Run, steps: Iterable[Step]) -> Table:
         outputs = [f"{name} = {value}" for name, value in row["parameters"].items()]
         outputs += [f"{step.name}/{name}" for name in row["artifacts"]]
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        table.add_row(step.name, f"{_MARKS[row['state']]} {row['state']}", seconds, escape("\n".join(outputs)))
+        table.add_row(
+            step.name, f"{_MARKS[row['state']]} {row['state']}", seconds, escape(printable("\n".join(outputs)))
+        )
     return table
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from pipelines import spec
@@ -32,9 +33,9 @@ def table(rows: list[dict[str, Any]]) -> Table:
     for column in ("pipeline", "parameter", "default", "what it is"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(f"[bold]{row['name']}[/]", "", "", row["description"])
+        table.add_row(f"[bold]{row['name']}[/]", "", "", escape(row["description"]))
         for parameter in row["parameters"]:
             default = parameter["default"]
             shown = '""' if default == "" else str(default)
-            table.add_row("", parameter["name"], shown, parameter["description"])
+            table.add_row("", parameter["name"], escape(shown), escape(parameter["description"]))
     return table

@@ -3,7 +3,7 @@
 <out>/<pipeline>-<date>-<time>/
     pipeline.json  arguments.json     what was run
     run.json                          how it ended: every step with state, seconds and outputs
-    log.txt                           everything that the steps printed
+    log.txt                           everything that the steps printed, as they printed it
     checkpoints/                      survive a second start
     prepare/ train/ ...               what each step wrote
     report.html                       the page to look at
@@ -12,22 +12,27 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import process, proof
+from pipelines import process, proof, spec
 from pipelines.errors import RequestError
+from pipelines.vertex.printable import printable
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_STARTED = re.compile(r"INFO - Executing task '(?P<step>[^']+)'$")
-_ENDED = re.compile(r"(?:INFO|ERROR) - Task '(?P<step>[^']+)' finished with status (?P<status>\w+)$")
+#: kfp's own lines; what a step prints it indents.
+_STARTED = re.compile(r"\d\d:\d\d:\d\d\.\d+ - INFO - Executing task '(?P<step>[^']+)'$")
+_ENDED = re.compile(
+    r"\d\d:\d\d:\d\d\.\d+ - (?:INFO|ERROR) - Task '(?P<step>[^']+)' finished with status (?P<status>\w+)$"
+)
 #: Lines of kfp itself, which tell a user nothing about their run.
 _NOISE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ - INFO - |\[KFP Executor |^-{20,}$|^Task .* outputs:$")
 
@@ -50,7 +55,7 @@ class Run:
 
     def resume_command(self) -> str:
         nproc = f" --nproc {self.nproc}" if self.nproc else ""
-        return f"pipelines run {self.pipeline}{nproc} --resume {os.path.relpath(self.folder)}"
+        return f"pipelines run {self.pipeline}{nproc} --resume {shlex.quote(os.path.relpath(self.folder))}"
 
 
 @dataclass(frozen=True)
@@ -89,27 +94,51 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
     """Runs the compiled pipeline in `run.folder` and returns every task of the DAG with its proven state.
 
     Raises:
-        process.Interrupted: SIGINT or SIGTERM arrived; every process was ended.
+        RequestError: an argument is none that the pipeline can take.
+        process.Interrupted: a signal of `process.STOPS` arrived; every process was ended.
     """
-    environment = {"TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"), "PYTHONUNBUFFERED": "1"}
+    compiled = json.loads(run.spec.read_text(encoding="utf-8"))
+    spec.values(compiled, run.arguments)
+    environment = {
+        "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
+        "PYTHONUNBUFFERED": "1",
+        # What is read and printed does not depend on the terminal's language.
+        "PYTHONUTF8": "1",
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+    }
     if run.nproc:
         environment["TRAINING_NPROC"] = str(run.nproc)
     (run.folder / "arguments.json").write_text(json.dumps(dict(run.arguments), indent=1, sort_keys=True) + "\n")
     command = [sys.executable, "-m", "pipelines.worker", str(run.spec), str(run.folder / "arguments.json")]
     command += [str(run.folder / "steps"), str(run.folder / "steps" / "reuse")]
     earlier = _folders(run.folder)
-    with process.group(command, environment) as child, (run.folder / "log.txt").open("a") as log:
+    with (
+        _python3(run.folder) as path,
+        (run.folder / "log.txt").open("a", encoding="utf-8") as log,
+        process.group(command, {**environment, "PATH": path}) as child,
+    ):
         assert child.stdout
         for event in _events(child.stdout, log.write):
             _note(run, event)
             tell(event)
         failed = child.wait() != 0
     now = [folder for folder in _folders(run.folder) if folder not in earlier]
-    steps = proof.prove(json.loads(run.spec.read_text()), run.arguments, now, earlier)
+    steps = proof.prove(compiled, run.arguments, now, earlier)
     _link(run.folder, steps)
     if failed and not run.failed:  # kfp.local itself gave up, before or between the steps
         run.failed = "the run"
     return steps
+
+
+@contextmanager
+def _python3(scratch: Path) -> Iterator[str]:
+    """PATH with a `python3` that is this Python, which may be called otherwise and lie in a folder of any name."""
+    # Where nothing may be executed in /tmp, things may be where people work; a colon would part the path.
+    with tempfile.TemporaryDirectory(prefix=".", dir=None if os.pathsep in str(scratch) else scratch) as folder:
+        program = Path(folder, "python3")
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+        program.chmod(0o700)
+        yield os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
 
 
 def _note(run: Run, event: Event) -> None:
@@ -130,11 +159,11 @@ def _events(lines: Iterator[str], keep: Callable[[str], Any]) -> Iterator[Event]
     step, dump_end = "", ""
     for raw in lines:
         keep(raw)
-        text = _COLOUR.sub("", raw).rstrip()
-        if found := _STARTED.search(text):
+        text = printable(raw).rstrip()
+        if found := _STARTED.match(text):
             step = found["step"]
             yield Event("started", step)
-        elif found := _ENDED.search(text):
+        elif found := _ENDED.match(text):
             yield Event("succeeded" if found["status"] == "SUCCESS" else "failed", found["step"])
             step = ""  # what follows until the next step is kfp's listing of the outputs
         elif text.endswith("Got executor_input:"):

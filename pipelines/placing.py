@@ -4,6 +4,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from components.image import IMAGE
+
+from pipelines.entrypoint import passing_signals
 from pipelines.machines.placement import Placement, place
 from pipelines.settings import Settings
 
@@ -27,7 +30,7 @@ class Vertex:
 
     def step(self, component: Any) -> Callable[..., Any]:
         placement = self._place(component.name, kind="step")
-        ready = self._with_image(component)
+        ready = self._ready(component)
 
         def call(**inputs: Any) -> Any:
             return _request(ready(**inputs), placement)
@@ -36,16 +39,21 @@ class Vertex:
 
     def job(self, component: Any) -> Callable[..., Any]:
         placement = self._place(component.name, kind="custom_job")
-        return _custom_job(self._with_image(component), placement, self.settings.region)
+        return _custom_job(self._ready(component), placement, self.settings.region)
 
     def _place(self, step: str, kind: Any) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
         self.placements[step] = placement
         return placement
 
-    def _with_image(self, component: Any) -> Any:
+    def _ready(self, component: Any) -> Any:
+        """The component in the configured image unless it has one of its own, with a command that SIGTERM reaches."""
         copied = copy.deepcopy(component)
-        copied.component_spec.implementation.container.image = self.settings.image
+        container = copied.component_spec.implementation.container
+        if container.image == IMAGE:
+            container.image = self.settings.image
+        if container.command:
+            container.command = passing_signals(container.command)
         return copied
 
 

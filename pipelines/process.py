@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+#: What ends a run: Ctrl-C, kill, a terminal that is closed, Ctrl-\\.
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: How long processes may take to save their work after SIGTERM before SIGKILL.
 GRACE_S = 20.0
 
 
 class Interrupted(Exception):
-    """SIGINT or SIGTERM arrived; `signal_number` says which."""
+    """One of `STOPS` arrived; `signal_number` says which."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)
@@ -27,7 +29,7 @@ def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
     The child's stdin is a pipe that nothing is written to: it closes when this process dies, however it dies.
 
     Raises:
-        Interrupted: SIGINT or SIGTERM arrived inside the block; the group was ended.
+        Interrupted: one of `STOPS` arrived inside the block; the group was ended.
     """
     with _signals_raise():
         process = subprocess.Popen(
@@ -36,8 +38,8 @@ def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment},
-            text=True,
-            errors="replace",
+            encoding="utf-8",
+            errors="backslashreplace",
             bufsize=1,
             start_new_session=True,
         )
@@ -50,11 +52,12 @@ def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
 @contextmanager
 def _signals_raise() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        for caught in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C must not interrupt the cleaning up
+        for caught in STOPS:  # a second Ctrl-C must not interrupt the cleaning up
             signal.signal(caught, signal.SIG_IGN)
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    caught = [number for number in STOPS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in caught}  # nohup has SIGHUP ignored
     try:
         yield
     finally:

@@ -120,7 +120,7 @@ class _Walk:
     def _ran(self, name: str, why: str) -> Step:
         for state, folder in self.places:
             with suppress(OSError, ValueError):
-                written = json.loads((folder / name / "executor_output.json").read_text())
+                written = json.loads((folder / name / "executor_output.json").read_text(encoding="utf-8"))
                 return _finished(name, state, why, folder / name, written)
         return Step(name, "missing", why)
 

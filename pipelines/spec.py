@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines import placeholders
 from pipelines.errors import RequestError, nearest
 from pipelines.target import Target
+from pipelines.vertex.printable import PASSWORD
 
 #: The pipelines of this repository, by the names of their files: add yours here.
 NAMES = ("training",)
@@ -106,6 +108,7 @@ def arguments(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
             raise RequestError(f"--set {name} is given twice.")
         found[name] = _typed(name, value, declared[name]["parameterType"])
     _refuse_missing(declared, found)
+    _refuse_texts(found)
     return found
 
 
@@ -139,6 +142,7 @@ def values(spec: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         if not _fits(value, kind):
             raise RequestError(f"{name} = {json.dumps(value, default=str)}: {name} takes {_KINDS.get(kind, kind)}.")
     _refuse_missing(declared, given)
+    _refuse_texts(given)
     return dict(given)
 
 
@@ -167,6 +171,18 @@ def _refuse_missing(declared: Mapping[str, Any], given: Mapping[str, Any]) -> No
     missing = [n for n, p in declared.items() if n not in given and "defaultValue" not in p and not p.get("isOptional")]
     if missing:
         raise RequestError(f"the pipeline needs a value for {', '.join(missing)}: --set {missing[0]}=...")
+
+
+def _refuse_texts(given: Mapping[str, Any]) -> None:
+    """What would not arrive as it is, or would be kept and shown where no password belongs."""
+    for name, value in given.items():
+        if placeholders.within(value):
+            raise RequestError(f"{name} {placeholders.RULE}")
+        if any(map(PASSWORD.search, placeholders.texts(value))):
+            raise RequestError(
+                f"{name} holds an address with a password, and parameters are shown in specs, logs and the console. "
+                "Leave it out of the address."
+            )
 
 
 def _near(name: str, declared: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from pipelines.errors import RequestError
+from pipelines.vertex.printable import PASSWORD
 
 LATEST = "latest"
 PREFIX = "sha256:"
@@ -46,6 +47,8 @@ def parse(given: str) -> Reference:
     Raises:
         RequestError: it names no template, or breaks a rule of names.
     """
+    if PASSWORD.search(given):
+        raise RequestError("a template's address must not hold a user or password: who asks is who is signed in.")
     name, sign, version = given.partition("@")
     if there := _located(given):
         return there

@@ -47,6 +47,11 @@ if ! .venv/bin/python -m pip install --disable-pip-version-check -q -c constrain
   echo "error: installing the dependencies failed; the log is above and in $log." >&2
   exit 1
 fi
+# pip writes the folder's name into its own form of this command, where a shell reads it: a quote or $(...) in it counts.
+cat >.venv/bin/pipelines <<'end'
+#!/bin/sh
+exec "$(dirname "$(readlink -f "$0")")/python" -P -m pipelines "$@"
+end
 # pip does this for what it installs; an editable install leaves it to the first start of each command.
 .venv/bin/python -m compileall -q pipelines components training
 { echo "$wanted"; printf '%s\n' base "$@" $already | sort -u; } >"$stamp"

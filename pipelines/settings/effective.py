@@ -10,6 +10,7 @@ from rich.text import Text
 
 from pipelines.errors import RequestError, nearest
 from pipelines.settings.model import Settings
+from pipelines.vertex.printable import printable
 
 
 def overview(settings: Settings) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         style = "dim" if row["source"] == "default" else ""
         value = "-" if row["value"] is None else shown(row["value"])
-        drawn.add_row(Text(row["key"]), Text(value), Text(row["place"]), style=style)
+        drawn.add_row(*(Text(printable(cell)) for cell in (row["key"], value, row["place"])), style=style)
     return drawn
 
 

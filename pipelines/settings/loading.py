@@ -11,7 +11,7 @@ from pipelines.errors import RequestError, nearest
 from pipelines.settings import rules, variables
 from pipelines.settings.document import Document, Keys, read
 from pipelines.settings.layers import Layer, merge
-from pipelines.settings.messages import explain, line, refuse_secrets
+from pipelines.settings.messages import explain, line, refuse_texts
 from pipelines.settings.model import Settings
 from pipelines.settings.schedule import NAME
 
@@ -132,7 +132,7 @@ def _flags(overrides: Mapping[str, Any]) -> Layer:
 def _checked(layers: Sequence[Layer]) -> tuple[Settings | None, list[str]]:
     """The settings of the layers, or what is wrong with them."""
     merged = merge(layers)
-    wrong = refuse_secrets(merged)
+    wrong = refuse_texts(merged)
     if wrong:
         return None, wrong
     try:

@@ -1,10 +1,11 @@
 """What is wrong with a value, as one line: where it stands, what was given, the rule and the fix."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from pipelines import placeholders
 from pipelines.errors import nearest
 from pipelines.machines.names import listed
 from pipelines.machines.request import ReductionServer, Request
@@ -36,22 +37,25 @@ def explain(error: ValidationError, merged: Merged) -> list[str]:
     return [line(merged.nearest(keys), keys, _message(keys, details)) for keys, details in found.items()]
 
 
-def refuse_secrets(merged: Merged) -> list[str]:
-    """One line for each text that looks like a credential; the text itself is not told."""
-    message = (
+def refuse_texts(merged: Merged) -> list[str]:
+    """One line for each text that no setting may hold: a credential, which is not told, or a placeholder."""
+    secret = (
         "looks like a credential, and settings end up in specs and logs. Keep it in Secret Manager; revoke this one."
     )
-    return [line(merged.nearest(keys), keys, message) for keys in dict.fromkeys(_secrets(merged.values))]
+    wrong = [(keys, secret) for keys in _holding(merged.values, rules.is_secret)]
+    wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
+    return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
 
 
-def _secrets(value: Any, at: Keys = ()) -> Iterator[Keys]:
+def _holding(value: Any, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
+    """The keys of each text that matches; of a key that does, the keys of its table."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from [at] if rules.is_secret(key) else _secrets(inner, (*at, str(key)))
+            yield from [at] if matches(key) else _holding(inner, matches, (*at, str(key)))
     elif isinstance(value, list):
-        if any(True for inner in value for _ in _secrets(inner, at)):
+        if any(True for inner in value for _ in _holding(inner, matches, at)):
             yield at
-    elif rules.is_secret(value):
+    elif matches(value):
         yield at
 
 

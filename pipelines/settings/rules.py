@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from pipelines.errors import nearest
+from pipelines.vertex.printable import PASSWORD
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
 APIS = (
@@ -201,7 +202,7 @@ def _is_loopback(host: str) -> bool:
 
 def is_secret(value: object) -> bool:
     """Whether a text looks like a credential. Such a text is neither taken nor printed."""
-    return isinstance(value, str) and bool(_SECRET.search(value))
+    return isinstance(value, str) and bool(_SECRET.search(value) or PASSWORD.search(value))
 
 
 def _empty_is_none(value: object) -> object:

@@ -1,4 +1,5 @@
-"""Text from elsewhere (names, messages, parameters) made safe to print: no control character reaches the terminal."""
+"""Text from elsewhere (names, messages, parameters) made safe to print: no control character and no password of an
+address reaches the terminal."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,11 +8,16 @@ from typing import Any
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: C0 and C1 controls but for line feed and tab, marks that turn the direction of text, halves of surrogate pairs.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+#: User and password of an address, https://USER:TOKEN@HOST; of http also a user alone, which may be a token.
+PASSWORD = re.compile(
+    r"(?<=://)[^/?#\s:@]{0,200}:(?!\d*(?:[/?#\s]|$))\S{0,1000}@|(?<=http://|ttps://)[^/?#\s]{1,1000}@", re.IGNORECASE
+)
 
 
 def printable(text: object) -> str:
-    """`text` with its lines; colours are dropped, other controls are shown as `\\x1b`."""
+    """`text` with its lines; colours are dropped, other controls are shown as `\\x1b`, passwords of URLs as ***."""
     plain = _COLOUR.sub("", str(text)).replace("\r\n", "\n").rstrip("\r\n").replace("\r", "\n").expandtabs(4)
+    plain = PASSWORD.sub("***@", plain)
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), plain)
 
 

@@ -1,6 +1,7 @@
 """Small pipelines that exercise kfp's control flow, compiled once for the session."""
 
 import json
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,17 @@ def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         sleeper(pids=pids)
 
     return compiled(sleeping)
+
+
+@pytest.fixture(scope="session")
+def small(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """The pipeline of small.py as it runs here."""
+    from pipelines.target import Local
+
+    sys.path.insert(0, str(Path(__file__).parent))
+    import small
+
+    return compiled(small.build(Local()))
 
 
 def write_run(folder: Path, spec: dict[str, Any]) -> None:

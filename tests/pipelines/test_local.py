@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import site
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +102,8 @@ except process.Interrupted as stop:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGQUIT, 131), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_no_process_outlives_a_run_that_is_stopped(
     tmp_path: Path, sleeping: dict[str, Any], number: signal.Signals, code: int
@@ -117,6 +120,78 @@ def test_no_process_outlives_a_run_that_is_stopped(
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline, f"processes {pids} are still alive"
         time.sleep(0.05)
+
+
+HUNG_UP = """
+import os, signal
+from pipelines import process
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with process.group(["sleep", "0.2"], {}) as child:
+    os.kill(os.getpid(), signal.SIGHUP)
+    raise SystemExit(child.wait())
+"""
+
+
+def test_a_hang_up_that_nohup_has_ignored_stays_ignored() -> None:
+    assert subprocess.run([sys.executable, "-c", HUNG_UP]).returncode == 0
+
+
+ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [bold]"
+HERE = """
+import json, sys
+from pathlib import Path
+from pipelines import local
+steps = local.execute(local.Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2])), lambda event: None)
+print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that no shell takes without quotes, with an environment in it that has all that this one has."""
+    folder = tmp_path_factory.mktemp("odd") / ODD
+    venv.create(folder / ".venv", symlinks=True)
+    (library,) = (folder / ".venv" / "lib").glob("python3*")
+    (library / "site-packages" / "all.pth").write_text(
+        "\n".join([str(Path(__file__).parents[2]), *site.getsitepackages()])
+    )
+    return folder
+
+
+def test_the_folders_of_environment_run_and_data_may_have_any_name(odd: Path, small: dict[str, Any]) -> None:
+    run, text = odd / "runs" / "python3", str(odd / "python3.csv")
+    run.mkdir(parents=True)
+    (run / "pipeline.json").write_text(json.dumps(small))
+    command = [str(odd / ".venv" / "bin" / "python"), "-c", HERE, str(run)]
+    arguments = json.dumps({"text": text, "things": {"python3": [text]}})
+    done = subprocess.run([*command, arguments], capture_output=True, text=True, cwd=odd)
+    assert done.returncode == 0, done.stderr
+    prefix, *steps = done.stdout.splitlines()
+    assert prefix == str(odd / ".venv")
+    assert str(("show", "succeeded", {"Output": text})) in steps
+    assert repr({"python3": [text]}) in (run / "log.txt").read_text()
+    assert sorted(path.name for path in odd.iterdir()) == [".venv", "runs"], "nothing in the name was executed"
+
+
+@pytest.mark.parametrize("text", ["x' or 'a'=='a", "' + 'go", "go"])
+def test_a_value_cannot_break_or_turn_a_branch(tmp_path: Path, small: dict[str, Any], text: str) -> None:
+    run, _, events = execute(tmp_path / "run", small, text=text)
+    assert not run.failed
+    ran = [event.step for event in events if event.kind == "succeeded"]
+    assert ran == (["show", "own"] if text == "go" else ["show"])
+
+
+def test_a_step_cannot_speak_for_kfp(tmp_path: Path, small: dict[str, Any]) -> None:
+    forged = "\n12:00:00.000 - ERROR - Task 'show' finished with status FAILURE"
+    run, steps, events = execute(tmp_path / "run", small, text="x", things={"say": forged})
+    assert not run.failed
+    assert [event.kind for event in events if event.kind != "line"] == ["started", "succeeded"]
+
+
+@pytest.mark.parametrize("value", ["{{$.pipeline_job_uuid}}", "a{{$}}b", "/kfp-workspace/data"])
+def test_an_argument_that_would_be_replaced_is_refused(tmp_path: Path, small: dict[str, Any], value: str) -> None:
+    with pytest.raises(RequestError, match="text holds a placeholder"):
+        execute(tmp_path / "run", small, text=value)
 
 
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.image import step
 from pipelines.machines.check import check
 from pipelines.machines.documents import Document
 from pipelines.machines.placement import Request, place
@@ -38,16 +39,19 @@ STEPS = {
 }
 
 
-def compiled(step: str, asked: dict[str, Any], kind: str, folder: Path) -> dict[str, Any]:
-    """A pipeline of one component, placed and compiled as our pipelines are."""
+def compiled(asked: dict[str, Any], kind: str, folder: Path, component: Any = None) -> dict[str, Any]:
+    """A pipeline of one component, by default one of ours, placed and compiled as our pipelines are."""
     from kfp import compiler, dsl
 
-    @dsl.component(base_image="replaced", install_kfp_package=False)
-    def work(x: int):
-        print(x)
+    if component is None:
 
+        @step
+        def work(x: int):
+            print(x)
+
+        component = work
     target = Vertex(Settings(image=IMAGE, steps={"work": Request(**asked)}))
-    ready = getattr(target, kind)(work)
+    ready = getattr(target, kind)(component)
 
     @dsl.pipeline(name="one")
     def one(x: int = 1):
@@ -62,7 +66,7 @@ def compiled(step: str, asked: dict[str, Any], kind: str, folder: Path) -> dict[
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_has_all_of_its_request(name, tmp_path):
     asked = JOBS[name]
-    spec = compiled(name, asked, "job", tmp_path)
+    spec = compiled(asked, "job", tmp_path)
     expected = place(Request(**asked))
     inputs = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
     chief, *others = inputs["worker_pool_specs"]["defaultValue"]
@@ -90,7 +94,7 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
 @pytest.mark.parametrize("name", STEPS)
 def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     asked = STEPS[name]
-    container = compiled(name, asked, "step", tmp_path)["deploymentSpec"]["executors"]["exec-work"]["container"]
+    container = compiled(asked, "step", tmp_path)["deploymentSpec"]["executors"]["exec-work"]["container"]
     expected = place(Request(**asked), kind="step")
     resources = container["resources"]
     assert resources["resourceCpuLimit"] == str(expected.vcpu)
@@ -105,7 +109,7 @@ def test_a_plain_step_has_all_of_its_request(name, tmp_path):
 @pytest.mark.parametrize(("kind", "name"), [("job", name) for name in JOBS] + [("step", name) for name in STEPS])
 def test_the_checker_sees_the_placement_in_the_compiled_spec(kind, name, tmp_path):
     asked = (JOBS if kind == "job" else STEPS)[name]
-    spec = compiled(name, asked, kind, tmp_path)
+    spec = compiled(asked, kind, tmp_path)
     placed = place(Request(**asked), kind="custom_job" if kind == "job" else "step")
     report = check([Document("p.json", spec, json.dumps(spec))], regions=[placed.region])
     assert [finding for finding in report.findings if finding.severity == "error"] == []
@@ -118,7 +122,7 @@ def test_the_checker_sees_the_placement_in_the_compiled_spec(kind, name, tmp_pat
 
 def test_a_training_job_has_the_account_network_and_key_of_its_run(tmp_path: Path) -> None:
     """A custom job inherits none of them: without an account it would run as Vertex AI's own service agent."""
-    spec = compiled("work", {"machine": "g2-standard-24"}, "job", tmp_path)
+    spec = compiled({"machine": "g2-standard-24"}, "job", tmp_path)
     inputs = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
     assert inputs["service_account"]["defaultValue"] == "{{$.pipeline_service_account}}"
     assert inputs["network"]["defaultValue"] == "{{$.pipeline_network}}"
@@ -126,3 +130,52 @@ def test_a_training_job_has_the_account_network_and_key_of_its_run(tmp_path: Pat
     [executor] = spec["deploymentSpec"]["executors"].values()
     payload = next(word for word in executor["container"]["args"] if "service_account" in word)
     assert "inputs.parameters['service_account']" in payload and "inputs.parameters['network']" in payload
+
+
+OWN = "europe-docker.pkg.dev/p/r/own"
+
+
+def container(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """What the step itself runs in, as a container of a pipeline names it."""
+    if kind == "step":
+        return spec["deploymentSpec"]["executors"]["exec-work"]["container"]
+    parameters = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
+    chosen = parameters["worker_pool_specs"]["defaultValue"][0]["container_spec"]
+    return {"image": chosen["image_uri"], "command": chosen["command"], "args": chosen["args"]}
+
+
+@pytest.mark.parametrize("kind", ["step", "job"])
+@pytest.mark.parametrize("image", [f"{OWN}@sha256:{64 * '0'}", f"{OWN}:1", "python", "python:3.12"])
+def test_a_component_keeps_an_image_of_its_own(kind: str, image: str, tmp_path: Path) -> None:
+    from kfp import dsl
+
+    @dsl.component(base_image=image, install_kfp_package=False)
+    def work(x: int):
+        print(x)
+
+    assert container(kind, compiled({}, kind, tmp_path, work))["image"] == image
+
+
+@pytest.mark.parametrize("kind", ["step", "job"])
+def test_a_container_that_is_no_python_keeps_image_command_and_arguments(kind: str, tmp_path: Path) -> None:
+    from kfp import dsl
+
+    @dsl.container_component
+    def work(x: int):
+        return dsl.ContainerSpec(image=OWN, command=["/bin/serve", "--fast"], args=["--x", x])
+
+    made = container(kind, compiled({}, kind, tmp_path, work))
+    assert made["image"] == OWN
+    assert made["command"] == ["/bin/serve", "--fast"]
+    assert made["args"] == ["--x", "{{$.inputs.parameters['x']}}"]
+
+
+def test_a_container_without_a_command_stays_without_one(tmp_path: Path) -> None:
+    from kfp import dsl
+
+    @dsl.container_component
+    def work(x: int):
+        return dsl.ContainerSpec(image=OWN)
+
+    made = container("step", compiled({}, "step", tmp_path, work))
+    assert (made["image"], made.get("command", [])) == (OWN, [])

@@ -1,9 +1,11 @@
 """Text from elsewhere cannot steer the terminal."""
 
 import io
+import time
 import unicodedata
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -33,6 +35,34 @@ def test_colours_are_dropped_and_other_sequences_are_shown() -> None:
 
 def test_a_progress_bar_becomes_lines() -> None:
     assert printable("10%\r20%\r\ndone\r\n") == "10%\n20%\ndone"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at https://user:pass@host/p", "at https://***@host/p"),
+        ("at https://ghp_token@host/p", "at https://***@host/p"),
+        ("HTTP://:p%40ss@host", "HTTP://***@host"),
+        ("git+ssh://git:pass@host:22/p", "git+ssh://***@host:22/p"),
+        ("https://user:pa/ss@word@host/p", "https://***@host/p"),
+        ("two: https://a:b@c, https://d:e@f", "two: https://***@c, https://***@f"),
+        *[
+            (plain, plain)
+            for plain in (
+                "ssh://git@host/p", "https://host:8080/a@b", "https://eu-kfp.pkg.dev/p/r/t@sha256:00", "gs://bucket/a:b@c",
+                "me@example.com", "python:3.12@sha256:00", "https://host:443", "https://host: me@example.com",
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_a_password_within_an_address_is_not_shown(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_masking_takes_time_in_proportion_to_the_text() -> None:
+    began = time.monotonic()
+    printable("://a:b" * 100_000)
+    assert time.monotonic() - began < 5
 
 
 def test_what_is_printable_stays_so_through_rich() -> None:

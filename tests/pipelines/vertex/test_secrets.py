@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from loopback.cloud import Cloud, status
 
+from pipelines.__main__ import main
+
 CANARY = "canary-7f3a9c51"
 VARIABLES = {"WANDB_API_KEY": CANARY, "HF_TOKEN": CANARY, "AWS_SECRET_ACCESS_KEY": CANARY, "PGPASSWORD": CANARY}
 SCHEDULE = """
@@ -72,6 +74,54 @@ def test_a_setting_that_looks_like_a_secret_is_refused_and_not_shown(
     assert code == 2
     assert secret not in printed
     assert "pipelines.toml:" in printed
+
+
+#: A canary as the password of a repository's address; the verbs that read the settings.
+ADDRESS = f"https://user:{CANARY}@us-central1-kfp.pkg.dev/test-project/templates"
+READING = (
+    ["config", "--json"], ["compile"], ["submit", "training", "--dry-run"], ["upload", "training"], ["templates"],
+    ["preflight", "training"], ["schedule", "plan"], ["runs"],
+    ["image", "build", "--dry-run"], ["convert", "--step", "train"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_password_in_a_repositorys_address_is_refused_and_not_shown(
+    words: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipelines.toml").write_text(f'template_repository = "{ADDRESS}"\n')
+    with pytest.raises(SystemExit) as ended:
+        main(["--debug", *words])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2
+    assert CANARY not in out + err
+    assert "pipelines.toml:1: template_repository: looks like a credential" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["submit", "training", "--template", f"{ADDRESS}/training/v1"],
+        ["submit", "training", "--set", f"data={ADDRESS}"],
+        ["submit", "training", "--set", f'task_options={{"a": ["{ADDRESS}"]}}'],
+        ["run", "training", "--set", f"data={ADDRESS}"],
+        ["image", "build", "--dry-run", "--allow-dirty", "--base", ADDRESS],
+        ["init", "--template-repository", ADDRESS, "--yes", "--project", "my-project", "--settings", "new.toml"],
+        ["show", ADDRESS],
+    ],
+    ids=lambda words: " ".join(words[:3]),
+)
+def test_a_password_in_an_address_on_the_command_line_is_refused_and_not_shown(
+    words: list[str], cloud: Cloud, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["--debug", *words])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2, err
+    assert CANARY not in out + err
+    assert not cloud.jobs and not list(tmp_path.iterdir())
 
 
 def test_no_secret_is_an_argument_of_a_process(cloud: Cloud, tmp_path: Path) -> None:

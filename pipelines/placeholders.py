@@ -1,0 +1,30 @@
+"""Texts that Kubeflow Pipelines puts others in place of wherever it finds them, within a parameter's value too.
+
+{{$.pipeline_job_uuid}} becomes a number, {{$.inputs.parameters["task"]}} another parameter, /kfp-workspace a folder.
+An author writes them in a pipeline's code. A value that comes from outside is taken as it is, or refused.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+_REPLACED = re.compile(r"\{\{\$|/kfp-workspace")
+RULE = (
+    "holds a placeholder, {{$...}} or /kfp-workspace: Kubeflow Pipelines would put another text in its place. "
+    "Write the text itself; placeholders belong into the pipeline's code."
+)
+
+
+def within(value: Any) -> bool:
+    """Whether a text in `value` would be replaced."""
+    return any(_REPLACED.search(text) for text in texts(value))
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text of a JSON value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        inner: Iterable[Any] = [*value, *value.values()] if isinstance(value, Mapping) else value
+        for each in inner:
+            yield from texts(each)
