@@ -1,6 +1,7 @@
 """Judges a CustomJobSpec: its worker pools, their machines, disks and images, and the scheduling around them."""
 
 from pipelines.machines import job_fields, provisioning
+from pipelines.machines.budget import spend
 from pipelines.machines.fields import Reader
 from pipelines.machines.finding import Judgement, StepRow
 from pipelines.machines.machine_spec import Asked, judge, judge_region, price_of
@@ -93,6 +94,7 @@ class Job:
             self.judgement.say(self.step, pools[0], "GPU007", text, "Describe the chief in pool 0.")
 
     def _pool(self, index: int, pool: Node) -> None:
+        spend("steps")
         if self.reader.object(pool, f"workerPoolSpecs[{index}]") is None:
             return
         self.reader.keys(pool, "workerPoolSpec")
