@@ -106,7 +106,7 @@ def check(
 ) -> None:
     """Check any spec against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
-    Exit codes: 0 no error, 1 errors, 2 a file cannot be read. The rules: docs/rules.
+    Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """
     from pipelines.check import check as verb
 

@@ -51,18 +51,47 @@ class StepRow:
     usd_per_hour: float | None
     region: str | None = None
     timeout_s: float | None = None
+    #: How often the timeout may begin anew: retries, and rounds of trials. None: not known.
+    tries: int | None = 1
+    #: How often the loops around the step turn. None: only the run knows.
+    turns: int | None = 1
 
     @property
     def max_usd(self) -> float | None:
-        """The most it can cost: timeout x machines x price; None where one of them is not known."""
-        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None:
+        """The most that all turns can cost; None where part of it is not known."""
+        return None if self.turns is None or self.max_usd_a_turn is None else self.max_usd_a_turn * self.turns
+
+    @property
+    def max_usd_a_turn(self) -> float | None:
+        """Timeout x tries x machines x price."""
+        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None or self.tries is None:
             return None
-        return self.usd_per_hour * self.replicas * self.timeout_s / 3600
+        return self.usd_per_hour * self.replicas * self.timeout_s * self.tries / 3600
+
+    @property
+    def not_known(self) -> str:
+        """Why there is no `max_usd`; empty where there is one."""
+        if self.machine_type is None:
+            return "its machine is not known"
+        if self.usd_per_hour is None:
+            way = self.strategy.lower().replace("_", "-")
+            gpus = f"{self.accelerator_count} x {self.accelerator_type} on " if self.accelerator_type else ""
+            return f"no price of {gpus}{self.machine_type} in {self.region or 'any region'}, {way}"
+        parts = {
+            "how many machines it takes": self.replicas, "when it ends": self.timeout_s,
+            "how many tries it has": self.tries, "how often its loop turns": self.turns,
+        }  # fmt: skip
+        return next((f"{what} is not known" for what, value in parts.items() if value is None), "")
 
     def as_json(self) -> dict[str, object]:
         names = ("step", "machine_type", "accelerator_type", "accelerator_count", "replicas", "strategy")
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price}
+
+
+def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:
+    """The row of a step of which only the run knows the machines: it counts for nothing, and is named."""
+    return StepRow(step, None, None, 0, None, strategy, None, regions[0] if regions else None)
 
 
 @dataclass

@@ -14,8 +14,8 @@ from typing import Any
 from pipelines.machines import api_object, images, plain_step, remote_runner
 from pipelines.machines.budget import spend
 from pipelines.machines.documents import Path_, Unreadable
-from pipelines.machines.finding import Judgement
-from pipelines.machines.node import Node
+from pipelines.machines.finding import Judgement, unknown_machine
+from pipelines.machines.node import Node, whole_number
 
 MAX_NESTING = 50
 _PLACEHOLDER = re.compile(r"\{\{\$[^{}]*+\}\}")
@@ -150,6 +150,8 @@ class _Pipeline:
         self.names: set[str] = set()
         #: Components that stand around the one that is judged, outermost first.
         self.around: list[str] = []
+        #: How often the loops around it turn; None where only the run knows.
+        self.turns: int | None = 1
 
     def mapping(self, parent: dict[str, Any], key: str, at: Path_) -> dict[str, Any]:
         value = parent.get(key, {})
@@ -182,12 +184,21 @@ class _Pipeline:
             _declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
             given, (*at, "inputs", "parameters"), _loop_items(task), parent,
         )  # fmt: skip
+        turns = _product(self.turns, _turns(task, inputs))
         if isinstance(component.get("dag"), dict):
+            around, self.turns = self.turns, turns
             self._inside(step, str(reference), component, at, inputs, f"{prefix}{key}/")
+            self.turns = around
             return
         self.names.add(step)
+        rows = self.judgement.steps
+        before = len(rows)
         with self.judgement.guarded(step, Node(None, at)):
             self.executor(step, component, inputs)
+        tries = 1 + _retries(task)
+        rows[before:] = [
+            replace(row, turns=turns, tries=None if row.tries is None else row.tries * tries) for row in rows[before:]
+        ]
 
     def _inside(self, step: str, name: str, component: dict[str, Any], at: Path_, inputs: Inputs, prefix: str) -> None:
         """The tasks of a component that is a DAG itself."""
@@ -225,20 +236,24 @@ class _Pipeline:
             self.judgement.malformed(step, container, "container", "an object")
             return
         found = payload(container) or remote_runner.job(container)
+        if found is None and self._unread_payload(step, container):
+            self.judgement.steps.append(unknown_machine(step, "STANDARD", self.judgement.regions))
+            return
         if found is None:
-            self._unread_payload(step, container)
             plain_step.judge(self.judgement, step, container)
             return
         location = _option(container, "--location")
         api_object.judge(self.judgement, step, found, location=location, strict=True)
         self._on_launcher(step, container)
 
-    def _unread_payload(self, step: str, container: Node) -> None:
+    def _unread_payload(self, step: str, container: Node) -> bool:
         """A launcher whose job is no JSON: the machine that it would ask for is not the one of the step."""
         for node in _arguments(container):
             if _names_a_job(node.value) and images.is_launcher(container.get("image").text() or ""):
                 text = "The job that the launcher starts is not checkable: its text is no JSON."
                 self.judgement.say(step, node, "GPU024", text, severity="warning")
+                return True
+        return False
 
     def _on_launcher(self, step: str, container: Node) -> None:
         """Requests on the task of a wrapped job stay with the launcher."""
@@ -259,6 +274,30 @@ def _loop_items(task: dict[str, Any]) -> frozenset[str]:
     iterator = task.get("parameterIterator")
     item = iterator.get("itemInput") if isinstance(iterator, dict) else None
     return frozenset([item]) if isinstance(item, str) else frozenset()
+
+
+def _retries(task: dict[str, Any]) -> int:
+    policy = task.get("retryPolicy")
+    return (whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
+
+
+def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:
+    """How often the loop of the task turns: as often as its list is long. 1 without a loop, None if it is not known."""
+    if task.get("artifactIterator"):
+        return None
+    iterator = task.get("parameterIterator")
+    if not isinstance(iterator, dict):
+        return 1
+    items = iterator.get("items")
+    items = items if isinstance(items, dict) else {}
+    name = items.get("inputParameter")
+    node = inputs.lookup(name, 0) if isinstance(name, str) else Node(items.get("raw"))
+    value = node.decoded().value if node.known else None
+    return len(value) if isinstance(value, list) else None
+
+
+def _product(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first * second
 
 
 def payload(container: Node) -> Node | None:
