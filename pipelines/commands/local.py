@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -132,14 +132,21 @@ def machines(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Read prices and machine types from Google's APIs; show what changed.")
     ] = False,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="What is retired on this day is left out; default: today.")
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
     project: Annotated[
         str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for."""
+    """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for.
+
+    Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
+    """
     from pipelines import machine_list
+    from pipelines.check import day
 
     if refresh:
         from pipelines.refresh import refresh as verb
@@ -150,13 +157,22 @@ def machines(
     if name:
         from pipelines.machine_card import card
 
-        detail = machine_list.detail(name)
+        detail = machine_list.detail(name, as_of=day(as_of))
         show(detail, as_json, card)
         return
-    rows = machine_list.offers(
+    filters: dict[str, Any] = dict(
         accelerator=accelerator, count=count, min_memory_gb=min_memory_gb, min_gpu_memory_gb=min_gpu_memory_gb,
         min_vcpu=min_vcpu, region=region, max_usd_per_hour=max_usd_per_hour, provisioning=provisioning,
+        as_of=day(as_of),
     )  # fmt: skip
+    rows = machine_list.offers(**filters)
+    if not rows:
+        from pipelines.no_offer import explained
+
+        reason = explained(filters)
+        if as_json:
+            print_json(rows)
+        raise WorkFailed(reason)
     show(rows, as_json, machine_list.table)
 
 
