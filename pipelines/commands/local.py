@@ -182,24 +182,25 @@ def machines(
 )
 def convert(
     source: Annotated[
-        str | None, typer.Argument(help="A trainingInput file, - for standard input, or a 'gcloud ...' line in quotes.")
+        str | None, typer.Argument(help="A file of a job, - for standard input, or a 'gcloud ...' line in quotes.")
     ] = None,
     step: Annotated[str | None, typer.Option(help="A step of pipelines.toml instead of a file.")] = None,
     to: Annotated[
-        str, typer.Option(help="config: for gcloud; sdk: worker_pool_specs; vm: a Compute Engine machine.")
+        str, typer.Option(help="config: for gcloud; sdk: a Python program; vm: with --step, a Compute Engine machine.")
     ] = "config",
     args: Annotated[str, typer.Option(help="With --step: arguments of python -m training STEP, in quotes.")] = "",
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a legacy AI Platform job or a gcloud line into a Vertex AI job, or print a step as one.
+    """Turn a legacy AI Platform job, a gcloud line or a Vertex AI job into another form, or print a step as one.
 
-    The result goes to stdout, what became of each field to stderr. Exit code 1: the result would not run.
+    The result goes to stdout, what became of each field, or that it is lost, to stderr. Exit code 1: it would not run.
     """
     from pipelines import convert as verb
 
     if (source is None) == (step is None):
         raise RequestError("give a file or a gcloud line, or --step NAME.")
     if step is not None:
-        raise typer.Exit(verb.print_step(step, form=to, settings=settings, arguments=shlex.split(args)))
+        words = shlex.split(args)
+        raise typer.Exit(verb.print_step(step, form=to, settings=settings, arguments=words, as_json=as_json))
     raise typer.Exit(verb.convert(source or "", form=to, as_json=as_json))

@@ -65,7 +65,12 @@ class Document:
 
 
 def load(path: Path) -> list[Document]:
-    """The documents of a file.
+    """The documents of a file; raises Unreadable."""
+    return parse(str(path), read(path))
+
+
+def read(path: Path) -> str:
+    """The text of a file.
 
     Raises:
         Unreadable: it is no regular file of at most MAX_BYTES, or no text.
@@ -78,13 +83,13 @@ def load(path: Path) -> list[Document]:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise Unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
-    return parse(str(path), _decoded(str(path), content))
+    return _decoded(str(path), content)
 
 
-def standard_input() -> list[Document]:
-    """The documents on standard input; raises Unreadable."""
+def standard_input() -> str:
+    """The text on standard input; raises Unreadable."""
     content = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_BYTES + 1)
-    return parse("<stdin>", content if isinstance(content, str) else _decoded("<stdin>", content))
+    return content if isinstance(content, str) else _decoded("<stdin>", content)
 
 
 def _decoded(file: str, content: bytes) -> str:
