@@ -20,6 +20,8 @@ _NUMBERS = ("accelerator-count", "boot-disk-size")
 #: Keys with which gcloud builds an image of local code first.
 _BUILD = ("local-package-path", "output-image-uri", "script", "requirements", "extra-packages", "extra-dirs")
 _TEXTS = {"service-account": "serviceAccount", "network": "network", "persistent-resource-id": "persistentResourceId"}
+#: What a pool runs, and the lists that it has.
+_FIELDS = {"containerSpec": ("args", "command", "env"), "pythonPackageSpec": ("args", "packageUris", "env")}
 _KNOWN = {
     "config", "worker-pool-spec", "args", "command", "env-vars", "python-package-uris", "region", "display-name",
     "project", "labels", "kms-key", "kms-keyring", "kms-location", "kms-project", "enable-web-access",
@@ -37,8 +39,7 @@ def custom_job(line: Line) -> dict[str, Any]:
     if specs:
         spec["workerPoolSpecs"] = [_pool(text, line) for text in specs]
     pools = spec.get("workerPoolSpecs", [])
-    for pool in [pools] if isinstance(pools, dict) else pools:
-        _arguments(pool, line)
+    _arguments(pools if isinstance(pools, list) else [pools], line)
     for flag, name in _TEXTS.items():
         spec |= {name: line.value(flag)} if line.value(flag) else {}
     for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
@@ -87,22 +88,19 @@ def _built(pool: dict[str, Any], given: dict[str, str], line: Line) -> dict[str,
     return {**pool, "containerSpec": {"imageUri": image}} if package or "containerSpec" not in pool else pool
 
 
-def _arguments(pool: Any, line: Line) -> None:
-    """--args, --command, --env-vars and --python-package-uris go to every pool, where its body has such a field."""
+def _arguments(pools: list[Any], line: Line) -> None:
+    """--args, --command, --env-vars and --python-package-uris go to every pool whose body has such a field."""
+    bodies = [(kind, pool[kind]) for pool in pools if isinstance(pool, dict) for kind in _FIELDS if kind in pool]
+    variables = [pair for value in line.values("env-vars") for pair in pairs(value, "env-vars").items()]
     lists: dict[str, tuple[str, list[Any]]] = {
         "args": ("args", line.items("args")),
         "command": ("command", line.items("command")),
         "packageUris": ("python-package-uris", line.items("python-package-uris")),
-        "env": ("env-vars", [{"name": key, "value": text} for value in line.values("env-vars")
-                             for key, text in pairs(value, "env-vars").items()]),
-    }  # fmt: skip
-    fields = {"containerSpec": ("args", "command", "env"), "pythonPackageSpec": ("args", "packageUris", "env")}
-    bodies = {name: pool[name] for name in fields if isinstance(pool, dict) and isinstance(pool.get(name), dict)}
+        "env": ("env-vars", [{"name": key, "value": text} for key, text in variables]),
+    }
     for name, (flag, values) in lists.items():
-        for kind, body in bodies.items():
-            if values and name in fields[kind]:
-                body[name] = values
-            elif values:
-                line.lose(flag, f"{kind} has no {name}: {' '.join(map(str, values))}")
-        if values and not bodies:
-            line.lose(flag, "the pool runs neither a container nor a package")
+        taking = [body for kind, body in bodies if values and name in _FIELDS[kind] and isinstance(body, dict)]
+        for body in taking:
+            body[name] = values
+        if values and not taking:
+            line.lose(flag, f"no pool runs what has {name}: {' '.join(map(str, values))}")

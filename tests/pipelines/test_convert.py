@@ -306,7 +306,7 @@ def test_a_line_says_to_us_what_it_says_to_gcloud(vertex, tmp_path):
     )
     gcloud(shlex.split(line), url, tmp_path)
     data, lost = parse_flags(line)
-    assert {note.field for note in lost} == {"--command", "--quiet"}
+    assert {note.field for note in lost} == {"--quiet"}
     ours = job_body.conversion(data).body()
     pb = CustomJob.pb()
     assert json_format.ParseDict(ours, pb()) == json_format.ParseDict(bodies[0], pb())
