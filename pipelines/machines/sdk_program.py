@@ -5,6 +5,7 @@ API's v1 does not know is in neither, and lost.
 """
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -145,10 +146,12 @@ def _literal(value: Any, depth: int = 0) -> str:
     """The value as Python: short lists and objects on one line, in plain ASCII."""
     if isinstance(value, _Name):
         return value
-    if isinstance(value, str):
-        return json.dumps(value).replace("\x7f", "\\x7f")
-    if not isinstance(value, dict | list) or not value:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if value in ({}, []) or isinstance(value, bool | int | float | None):
         return repr(value)
+    if not isinstance(value, dict | list):
+        return json.dumps(str(value)).replace("\x7f", "\\x7f")
     opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
     if isinstance(value, dict):
         items = [f"{_literal(str(key))}: {_literal(item, depth + 1)}" for key, item in value.items()]
