@@ -10,7 +10,7 @@ from pipelines.errors import RequestError
 from pipelines.machines import report as rendering
 from pipelines.machines.check import Report
 from pipelines.machines.check import check as judge
-from pipelines.machines.documents import Document, Unreadable, parse
+from pipelines.machines.documents import Document, Unreadable, parse, standard_input
 
 
 def check(
@@ -63,8 +63,8 @@ def day(text: str | None) -> date | None:
 
 def _standard_input(unread: list[str]) -> Sequence[Document]:
     try:
-        return parse("<stdin>", sys.stdin.read())
-    except (Unreadable, UnicodeDecodeError) as error:
+        return parse("<stdin>", standard_input())
+    except Unreadable as error:
         unread.append(str(error))
         return []
 

@@ -108,10 +108,8 @@ def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
     for finding in made.report.findings:
         if finding.severity == "warning":
             console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)
-    most = cost.most_usd(made.report.steps)
-    return {
-        "name": made.name, "path": str(path), "sha256": made.sha256, "max_usd": most, **made.report.as_json()
-    }  # fmt: skip
+    most = cost.as_json(made.report.steps)
+    return {"name": made.name, "path": str(path), "sha256": made.sha256, **most, **made.report.as_json()}
 
 
 def _refuse(name: str, found: Report) -> None:

@@ -35,8 +35,12 @@ def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "memory", f"{row['memory_gb']:g} GB"
     for gpu in row["accelerators"]:
         yield "GPUs", f"{listed(gpu['counts'])} x {gpu['name']}, {gpu['memory_gb']} GB each"
+        if gpu["retired"]:
+            since = f" since {gpu['end_of_support']}" if gpu["end_of_support"] else ""
+            yield "", f"retired{since}: compile refuses it. Instead: {listed(gpu['successors'])}"
+            continue
         if gpu["end_of_support"]:
-            yield "", f"end of support {gpu['end_of_support']}"
+            yield "", f"end of support {gpu['end_of_support']}. Then: {listed(gpu['successors'])}"
         yield "regions", ", ".join(gpu["regions"]) or "none listed by both pages"
         if gpu["regions_listed_by_one_page"]:
             yield "", f"by one page only: {', '.join(gpu['regions_listed_by_one_page'])}"

@@ -8,6 +8,7 @@ from rich.table import Table
 from pipelines.errors import RequestError
 from pipelines.machines import catalog, prices, provisioning
 from pipelines.machines.catalog import Accelerator, Machine
+from pipelines.machines.choice import problems_of
 from pipelines.machines.names import Unknown, listed
 
 
@@ -21,8 +22,9 @@ def offers(
     region: str | None = None,
     max_usd_per_hour: float | None = None,
     provisioning: str | None = None,
+    as_of: date | None = None,
 ) -> list[dict[str, Any]]:
-    """Every machine with its GPUs that meets all filters, cheapest first, those without a price last.
+    """Every machine with its GPUs that meets all filters and that compile accepts, cheapest first, unpriced last.
 
     Args:
         accelerator: Short or long name; `none` lists the machines without GPUs.
@@ -32,11 +34,12 @@ def offers(
         max_usd_per_hour: Leaves out what costs more, and what has no price.
         provisioning: standard, spot, flex_start or reservation; else standard where it is offered, and what there is
             for the others.
+        as_of: Day on which retirements are judged; today by default.
 
     Raises:
         RequestError: an unknown accelerator, region or provisioning.
     """
-    wanted = _way(provisioning) if provisioning else None
+    wanted, day = _way(provisioning) if provisioning else None, as_of or date.today()
     _known_region(region)
     rows = []
     for machine, gpu, gpus in _requests(accelerator):
@@ -44,9 +47,9 @@ def offers(
         if not large or gpus * machine_gpu_memory(gpu) < min_gpu_memory_gb or count not in (None, gpus):
             continue
         way = wanted or ("standard" if "standard" in machine.provisioning else machine.provisioning[0])
-        if way not in machine.provisioning or (region and not _in_region(gpu, region)):
-            continue
-        rows.append(_offer(machine, gpu, gpus, region, way))
+        problems = problems_of(machine, gpu, gpus, way=way, region=region, as_of=day)
+        if way in machine.provisioning and not any(problem.level == "error" for problem in problems):
+            rows.append(_offer(machine, gpu, gpus, region, way))
     if max_usd_per_hour is not None:
         rows = [row for row in rows if row["usd_per_hour"] is not None and row["usd_per_hour"] <= max_usd_per_hour]
     return sorted(rows, key=lambda row: (row["usd_per_hour"] is None, row["usd_per_hour"] or 0, row["machine_type"]))
@@ -75,16 +78,7 @@ def _requests(accelerator: str | None) -> list[tuple[Machine, str | None, int]]:
         wanted = catalog.accelerator(accelerator).name if accelerator else None
     except Unknown as error:
         raise RequestError(str(error)) from None
-    today = date.today()
-    return [
-        (catalog.machine(name), gpu, count)
-        for name, gpu, count in catalog.combinations()
-        if wanted == gpu or (wanted is None and not catalog.accelerator(gpu).is_retired(today))
-    ]
-
-
-def _in_region(gpu: str | None, region: str) -> bool:
-    return gpu is None or bool(catalog.accelerator(gpu).pages_listing(region))
+    return [(catalog.machine(name), gpu, count) for name, gpu, count in catalog.combinations() if wanted in (None, gpu)]
 
 
 def _offer(machine: Machine, gpu: str | None, count: int, region: str | None, way: str) -> dict[str, Any]:
@@ -105,7 +99,12 @@ def _offer(machine: Machine, gpu: str | None, count: int, region: str | None, wa
         "usd_per_hour": round(found.usd_per_hour, 4) if found else None,
         "at_most": found.at_most if found else False,
         "price_date": found.date if found else None,
+        "end_of_support": _end_of_support(catalog.accelerator(gpu)) if gpu else None,
     }
+
+
+def _end_of_support(row: Accelerator) -> str | None:
+    return row.end_of_support.isoformat() if row.end_of_support else None
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
@@ -123,11 +122,15 @@ def table(rows: list[dict[str, Any]]) -> Table:
             row["machine_type"], gpus, str(row["gpu_memory_gb"] or "-"), str(row["vcpu"]), f"{row['memory_gb']:g}",
             row["region"] or "-", row["provisioning"], price,
         )  # fmt: skip
+    ending = {row["accelerator_type"]: row["end_of_support"] for row in rows if row["end_of_support"]}
+    if ending:
+        lines = (f"{gpu} reaches its end of support on {day}: then compile refuses it." for gpu, day in ending.items())
+        drawn.caption, drawn.caption_justify = "\n".join(lines), "left"
     return drawn
 
 
-def detail(name: str) -> dict[str, Any]:
-    """Everything that the catalog knows about one machine, with the sources.
+def detail(name: str, *, as_of: date | None = None) -> dict[str, Any]:
+    """Everything that the catalog knows about one machine, with the sources; prices and quotas of what lives on.
 
     Raises:
         RequestError: there is no such machine; names the nearest.
@@ -137,7 +140,9 @@ def detail(name: str) -> dict[str, Any]:
     except Unknown as error:
         why = catalog.not_for_training(name)
         raise RequestError(f"{why}. {error}" if why else str(error)) from None
-    gpus = {gpu: catalog.accelerator(gpu) for gpu in machine.choices}
+    day = as_of or date.today()
+    gpus = [catalog.accelerator(gpu) for gpu in machine.choices]
+    living = [row for row in gpus if not row.is_retired(day)]
     cpu = catalog.cpu_quota(machine.family) if not machine.accelerator else None
     return {
         "machine_type": machine.name,
@@ -146,29 +151,35 @@ def detail(name: str) -> dict[str, Any]:
         "memory_gb": machine.memory_gb,
         "cpu_platform": machine.cpu_platform,
         "architecture": machine.architecture,
-        "accelerators": [_gpu(row, machine.choices[gpu]) for gpu, row in gpus.items()],
+        "accelerators": [_gpu(row, machine.choices[row.name], row not in living) for row in gpus],
         "local_ssd": {"gib": machine.local_ssd_gib, "how": machine.local_ssd},
         "network": {"gbps": machine.network_gbps, "nics": machine.nics, "gpudirect": machine.gpudirect},
         "nccl": machine.nccl,
         "provisioning": list(machine.provisioning),
         "boot_disks": {"allowed": list(machine.boot_disks), "not_confirmed": list(machine.unconfirmed_boot_disks)},
-        "prices": [
-            price for gpu, counts in (machine.choices or {"": (0,)}).items() for price in _prices(machine, gpu, counts)
-        ],
-        "quotas": [_quota(row) for row in gpus.values()] + ([_cpu_quota(cpu)] if cpu else []),
+        "prices": [price for gpu, counts in _choices(machine, living) for price in _prices(machine, gpu, counts)],
+        "quotas": [_quota(row) for row in living] + ([_cpu_quota(cpu)] if cpu else []),
         "note": machine.note,
         "confidence": machine.confidence,
         "sources": [catalog.source(key) for key in machine.sources],
     }
 
 
-def _gpu(row: Accelerator, counts: tuple[int, ...]) -> dict[str, Any]:
+def _choices(machine: Machine, living: list[Accelerator]) -> list[tuple[str, tuple[int, ...]]]:
+    """Accelerator -> counts for which there are prices; an N1 is sold without GPUs too."""
+    bare = [] if machine.accelerator else [("", (0,))]
+    return bare + [(row.name, machine.choices[row.name]) for row in living]
+
+
+def _gpu(row: Accelerator, counts: tuple[int, ...], retired: bool) -> dict[str, Any]:
     both = [region for region in row.regions if row.pages_listing(region) == 2]
     return {
         "name": row.name,
         "counts": list(counts),
         "memory_gb": row.memory_gb,
-        "end_of_support": row.end_of_support.isoformat() if row.end_of_support else None,
+        "end_of_support": _end_of_support(row),
+        "retired": retired,
+        "successors": list(row.successors),
         "regions": both,
         "regions_listed_by_one_page": [region for region in row.regions if region not in both],
         "note": row.note,
@@ -203,7 +214,7 @@ def _prices(machine: Machine, gpu: str, counts: tuple[int, ...]) -> list[dict[st
     for count in counts:
         for way in machine.provisioning:
             for each in prices.priced_regions(machine.name, gpu or None, count, way):
-                if not gpu or _in_region(gpu, each.region):
+                if not gpu or catalog.accelerator(gpu).pages_listing(each.region):
                     found.append(
                         {
                             "accelerator_type": gpu or None,

@@ -155,6 +155,7 @@ def _runs(wanted: Wanted, now: datetime) -> list[datetime]:
 
 def _expected(wanted: Wanted, now: datetime) -> dict[str, Any]:
     run, month = cost.most_usd(wanted.steps), _per_month(wanted, now)
+    unpriced = cost.unpriced(wanted.steps)
     times = [
         {"local": each.isoformat(), "utc": f"{each.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} for each in _runs(wanted, now)
     ]
@@ -163,8 +164,10 @@ def _expected(wanted: Wanted, now: datetime) -> dict[str, Any]:
         "runs": times,
         "warnings": warnings(wanted, now),
         "runs_per_month": round(month, 1),
-        "max_usd_per_run": round(run, 2),
-        "max_usd_per_month": round(run * month, 2),
+        "max_usd_per_run": None if unpriced else round(run, 2),
+        "max_usd_per_month": None if unpriced else round(run * month, 2),
+        "max_usd_of_priced_steps": round(run, 2),
+        "unpriced": unpriced,
     }  # fmt: skip
 
 
@@ -175,11 +178,14 @@ def _per_month(wanted: Wanted, now: datetime) -> float:
 
 def _cost(wanted: Wanted, now: datetime) -> str:
     run, month = cost.most_usd(wanted.steps), _per_month(wanted, now)
-    unpriced = [row.step for row in wanted.steps if row.max_usd is None]
-    more = f" (and {', '.join(unpriced)}, whose price is not known)" if unpriced else ""
+    left_out = cost.not_in_it(wanted.steps)
+    if left_out and not run:
+        return f"cost       not known: {left_out}"
+    bound = "at least" if left_out else "at most"
     return (
-        f"cost       at most {usd(run)} a run, if every step takes all the time that it may{more}\n"
-        f"               at most {usd(run * month)} a month, in {month:.1f} runs"
+        f"cost       {bound} {usd(run)} a run, if every step takes all the time that it may\n"
+        f"               {bound} {usd(run * month)} a month, in {month:.1f} runs"
+        + (f"\n               not in it: {left_out}" if left_out else "")
     )
 
 

@@ -53,13 +53,13 @@ def submit(
     console.print(cost.table(steps, width=console.width))
     if options.dry_run:
         console.print(f"dry run: {job_id} was not started", highlight=False, markup=False, soft_wrap=True)
-        return {"id": job_id, "started": False, "max_usd": cost.most_usd(steps), "job": body}
+        return {"id": job_id, "started": False, **cost.as_json(steps), "job": body}
     if options.preflight:
         from pipelines.vertex.preflight import refuse_cheaply
 
         refuse_cheaply(settings)
     job, started = vertex.create(settings, body, job_id)
-    result = _result(settings, job_id, job, started, cost.most_usd(steps))
+    result = _result(settings, job_id, job, started) | cost.as_json(steps)
     _say(result, console)
     if settings.experiment:
         from pipelines.vertex.experiment import associate
@@ -95,14 +95,13 @@ def _labels(given: Sequence[str]) -> dict[str, str]:
     return names.labels({key: value for key, _, value in pairs})
 
 
-def _result(settings: Settings, job_id: str, job: Any, started: bool, max_usd: float) -> dict[str, Any]:
+def _result(settings: Settings, job_id: str, job: Any, started: bool) -> dict[str, Any]:
     return {
         "id": job_id,
         "started": started,
         "state": job.state.name,
         "name": job.name,
         "url": names.run_link(settings, job_id),
-        "max_usd": max_usd,
     }
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -106,7 +106,7 @@ def check(
 ) -> None:
     """Check any spec against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
-    Exit codes: 0 no error, 1 errors, 2 a file cannot be read. The rules: docs/rules.
+    Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """
     from pipelines.check import check as verb
 
@@ -132,14 +132,21 @@ def machines(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Read prices and machine types from Google's APIs; show what changed.")
     ] = False,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="What is retired on this day is left out; default: today.")
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
     project: Annotated[
         str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for."""
+    """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for.
+
+    Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
+    """
     from pipelines import machine_list
+    from pipelines.check import day
 
     if refresh:
         from pipelines.refresh import refresh as verb
@@ -150,13 +157,22 @@ def machines(
     if name:
         from pipelines.machine_card import card
 
-        detail = machine_list.detail(name)
+        detail = machine_list.detail(name, as_of=day(as_of))
         show(detail, as_json, card)
         return
-    rows = machine_list.offers(
+    filters: dict[str, Any] = dict(
         accelerator=accelerator, count=count, min_memory_gb=min_memory_gb, min_gpu_memory_gb=min_gpu_memory_gb,
         min_vcpu=min_vcpu, region=region, max_usd_per_hour=max_usd_per_hour, provisioning=provisioning,
+        as_of=day(as_of),
     )  # fmt: skip
+    rows = machine_list.offers(**filters)
+    if not rows:
+        from pipelines.no_offer import explained
+
+        reason = explained(filters)
+        if as_json:
+            print_json(rows)
+        raise WorkFailed(reason)
     show(rows, as_json, machine_list.table)
 
 
@@ -166,24 +182,25 @@ def machines(
 )
 def convert(
     source: Annotated[
-        str | None, typer.Argument(help="A trainingInput file, - for standard input, or a 'gcloud ...' line in quotes.")
+        str | None, typer.Argument(help="A file of a job, - for standard input, or a 'gcloud ...' line in quotes.")
     ] = None,
     step: Annotated[str | None, typer.Option(help="A step of pipelines.toml instead of a file.")] = None,
     to: Annotated[
-        str, typer.Option(help="config: for gcloud; sdk: worker_pool_specs; vm: a Compute Engine machine.")
+        str, typer.Option(help="config: for gcloud; sdk: a Python program; vm: with --step, a Compute Engine machine.")
     ] = "config",
     args: Annotated[str, typer.Option(help="With --step: arguments of python -m training STEP, in quotes.")] = "",
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a legacy AI Platform job or a gcloud line into a Vertex AI job, or print a step as one.
+    """Turn a legacy AI Platform job, a gcloud line or a Vertex AI job into another form, or print a step as one.
 
-    The result goes to stdout, what became of each field to stderr. Exit code 1: the result would not run.
+    The result goes to stdout, what became of each field, or that it is lost, to stderr. Exit code 1: it would not run.
     """
     from pipelines import convert as verb
 
     if (source is None) == (step is None):
         raise RequestError("give a file or a gcloud line, or --step NAME.")
     if step is not None:
-        raise typer.Exit(verb.print_step(step, form=to, settings=settings, arguments=shlex.split(args)))
+        words = shlex.split(args)
+        raise typer.Exit(verb.print_step(step, form=to, settings=settings, arguments=words, as_json=as_json))
     raise typer.Exit(verb.convert(source or "", form=to, as_json=as_json))

@@ -1,5 +1,6 @@
 """Judges an object of the API, whoever wrote it: custom job, tuning job, batch prediction, deployment, pools."""
 
+import math
 from typing import Any
 
 from pipelines.machines.custom_job import Job
@@ -46,7 +47,8 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
             judgement.malformed(step, node.get(kind), kind, "an object")
     elif kind == "trialJobSpec":
         trials = reader.number(node.get("parallelTrialCount"), "parallelTrialCount") or 1
-        Job(judgement, step, inner, location=location, trials=trials, strict_list=strict).judge()
+        rounds = _rounds(reader, node.get("maxTrialCount"), trials)
+        Job(judgement, step, inner, location=location, trials=trials, rounds=rounds, strict_list=strict).judge()
     elif kind == "deployedModel":
         resources = reader.object(inner.get("dedicatedResources"), "dedicatedResources")
         if resources is not None:
@@ -58,6 +60,12 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     else:
         Job(judgement, step, inner, location=location, strict_list=strict or kind != "workerPoolSpecs").judge()
     return True
+
+
+def _rounds(reader: Reader, most: Node, at_a_time: int) -> int | None:
+    """How often the timeout of a trial begins anew."""
+    trials = reader.number(most, "maxTrialCount")
+    return None if trials is None else max(1, math.ceil(trials / at_a_time))
 
 
 def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pipelines.machines.names import Unknown, accelerator_key, closest, nearest
+from pipelines.machines.names import MAX_NAME, Unknown, accelerator_key, closest, nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +189,8 @@ def accelerator(name: str) -> Accelerator:
 
 def did_you_mean_accelerator(name: str) -> str | None:
     """The nearest accelerator name: by its short name first, then by spelling."""
+    if len(name) > MAX_NAME:
+        return None
     found = short_names().get(accelerator_key(name))
     return found or closest(name.upper(), accelerators()) or short_names().get(_near_key(name))
 

@@ -5,13 +5,14 @@ report = check(["build/training.json"], regions=["us-central1"])
 report.errors
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pipelines.machines import api_object, kfp_spec, legacy
+from pipelines.machines import api_object, budget, kfp_spec, legacy
 from pipelines.machines.documents import Document, Unreadable, load
 from pipelines.machines.finding import Finding, Judgement, StepRow
 from pipelines.machines.node import Node
@@ -39,13 +40,15 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 no error, 1 errors, 2 something could not be read."""
-        return 2 if self.unreadable else 1 if self.errors else 0
+        """0 no error, 1 errors, 2 something could not be read, or not judged to its end."""
+        partly = any(finding.rule == "GPU031" and finding.severity == "error" for finding in self.findings)
+        return 2 if self.unreadable or partly else 1 if self.errors else 0
 
     def as_json(self) -> dict[str, Any]:
         return {
             "findings": [finding.as_json() for finding in self.findings],
             "steps": [row.as_json() for row in self.steps],
+            "unreadable": self.unreadable,
             "errors": self.errors,
             "warnings": self.warnings,
         }
@@ -77,12 +80,33 @@ def check(
     for document in _documents(inputs, report):
         judgement = Judgement(document, **options)  # type: ignore[arg-type]
         try:
-            _judge(judgement)
+            _within_budget(judgement)
         except Unreadable as error:
             report.unreadable.append(str(error))
         report.findings += [finding for finding in judgement.findings if finding.rule not in ignored]
         report.steps += judgement.steps
     return report
+
+
+def _within_budget(judgement: Judgement) -> None:
+    """Judges the document as far as its budgets go; what ends the judgement is a finding of this document alone."""
+    document = judgement.document
+    whole, step = Node(None), document.default_step
+    try:
+        with budget.document() as counted, judgement.guarded(step, whole):
+            if document.fault is not None:
+                raise document.fault
+            for path in document.repeated:
+                text = f"The key '{path[-1]}' is given twice: strict readers refuse that, others take the last."
+                judgement.say(step, Node(None, path), "GPU025", text, "Keep one of them.")
+            _judge(judgement)
+    except budget.Exhausted as error:
+        fix = "Split the file, or write it with fewer aliases and less nesting."
+        judgement.say(step, whole, "GPU031", f"{error} What follows is not judged.", fix)
+        return
+    if counted.left["similar names"] < 0:
+        text = f"{budget.spent('similar names')} From there on nothing similar is proposed."
+        judgement.say(step, whole, "GPU031", text, severity="note")
 
 
 def _strategy(name: str | None) -> str | None:
@@ -100,29 +124,35 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Itera
         if isinstance(given, Document):
             yield given
             continue
-        for path in _files(Path(given)):
+        for path in _files(Path(given), report):
             try:
                 documents = load(path)
+                if not documents:
+                    raise Unreadable(str(path), "the file is empty")
             except Unreadable as error:
                 report.unreadable.append(str(error))
                 continue
-            if not documents:
-                report.unreadable.append(f"{path}: the file is empty")
             # A folder may hold other YAML; a file that was named is meant.
-            yield from documents if path == Path(given) else filter(recognised, documents)
+            yield from documents if path == Path(given) else filter(meant, documents)
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
+def _files(path: Path, report: Report) -> list[Path]:
+    """The file itself, or the files of our suffixes in the folder; links to folders are not followed."""
+    if not os.path.isdir(path):
         return [path]
-    return sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+
+    def unread(error: OSError) -> None:
+        report.unreadable.append(str(Unreadable(str(error.filename), error.strerror or str(error))))
+
+    files = [Path(folder, name) for folder, _, names in os.walk(path, onerror=unread) for name in names]
+    return sorted(file for file in files if file.suffix in SUFFIXES and os.path.isfile(file))
 
 
-def recognised(document: Document) -> bool:
-    """Whether the document is of a kind that can be judged."""
+def meant(document: Document) -> bool:
+    """Whether the document is of a kind that can be judged, or may be: nobody knows what it says."""
     data = document.data
     kinds = (kfp_spec.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list)
-    return any(bool(kind(data)) for kind in kinds)
+    return document.fault is not None or any(bool(kind(data)) for kind in kinds)
 
 
 def _judge(judgement: Judgement) -> None:
@@ -141,7 +171,9 @@ def _judge(judgement: Judgement) -> None:
         api_object.judge_pools(judgement, "", node)
     elif isinstance(data, list) and any(api_object.telling_field(item) for item in data):
         for index, item in enumerate(node.items()):
-            api_object.judge(judgement, item.get("displayName").text() or f"job[{index}]", item)
+            step = item.get("displayName").text() or f"job[{index}]"
+            with judgement.guarded(step, item):
+                api_object.judge(judgement, step, item)
     else:
         raise Unreadable(document.file, _why_not(data))
 

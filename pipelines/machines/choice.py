@@ -51,6 +51,18 @@ def refuse(problems: Iterable[Problem], asked: str) -> None:
             raise PlacementError(f"{asked}.  [{each.rule}]\n  {each.message}\n  {each.suggestion}".rstrip())
 
 
+def problems_of(
+    machine: Machine, accelerator: str | None, count: int, *, way: str, region: str | None, as_of: date
+) -> list[Problem]:
+    """What speaks against a machine with its GPUs, in a region or somewhere, got in one of prices.PROVISIONING."""
+    problems = combination.problems(machine.name, accelerator, count, as_of=as_of, region=region)
+    reserved = way == "reservation"
+    problems += provisioning.strategy(machine, accelerator, "STANDARD" if reserved else way.upper(), reserved)
+    if accelerator and region and not problems:
+        problems += provisioning.region(machine, catalog.accelerator(accelerator), region)
+    return problems
+
+
 def _named(
     request: "Request", machine: Machine, accelerator: str | None, region: str, as_of: date, name: str
 ) -> Choice:
@@ -58,10 +70,7 @@ def _named(
     accelerator = accelerator or built_in
     count = request.count or (machine.gpus if built_in else 1 if accelerator else 0)
     asked = f"{count} x {accelerator} on {machine.name}" if accelerator else machine.name
-    problems = combination.problems(machine.name, accelerator, count, as_of=as_of, region=region)
-    problems += provisioning.strategy(machine, accelerator, request.strategy.upper(), bool(request.reservation))
-    if accelerator and not problems:
-        problems += provisioning.region(machine, catalog.accelerator(accelerator), region)
+    problems = problems_of(machine, accelerator, count, way=_way(request), region=region, as_of=as_of)
     problems += _too_small(machine, request)
     refuse(problems, f"{name} asks for {asked} in {region}")
     cost = price(machine.name, accelerator, count, region, _way(request))

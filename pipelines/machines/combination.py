@@ -22,7 +22,7 @@ def problems(
     `machine_type` None means that it is not known: then only what holds for every machine is judged.
     """
     accelerator_type = None if accelerator_type in NO_ACCELERATOR else accelerator_type
-    found = _unknown(machine_type, accelerator_type)
+    found = _unknown(machine_type, accelerator_type, as_of)
     if found:
         return found
     if catalog.is_tpu(machine_type or ""):
@@ -35,12 +35,12 @@ def problems(
     return request.mismatch() or request.retired()
 
 
-def _unknown(machine_type: str | None, accelerator_type: str | None) -> list[Problem]:
+def _unknown(machine_type: str | None, accelerator_type: str | None, as_of: date) -> list[Problem]:
     found = []
     if machine_type is not None and machine_type not in catalog.machines() and not catalog.is_tpu(machine_type):
         found.append(unknown_machine(machine_type, bool(accelerator_type)))
     if accelerator_type and accelerator_type not in catalog.accelerators():
-        found.append(unknown_accelerator(accelerator_type))
+        found.append(unknown_accelerator(accelerator_type, as_of))
     return found
 
 
@@ -53,7 +53,7 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     return Problem("GPU001", MACHINE, message, f"Nearest: {near}." if near else "See `pipelines machines`.")
 
 
-def unknown_accelerator(name: str) -> Problem:
+def unknown_accelerator(name: str, as_of: date) -> Problem:
     near = catalog.did_you_mean_accelerator(name)
     message = f"No accelerator is called '{name}'."
     if name.lower() in ("nvidia.com/gpu", "gpu"):
@@ -61,7 +61,7 @@ def unknown_accelerator(name: str) -> Problem:
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `pipelines machines`.")
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?")
-    living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.retired]
+    living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]
     return Problem("GPU002", TYPE, message, f"The accelerators: {', '.join(living)}.")
 
 
@@ -129,7 +129,7 @@ class _Request:
             return f"{machine.name} takes no accelerator; GPUs attach to N1 only, A2, A3, A4, G2 and G4 have them."
         if row.name in catalog.document("machines.json")["attachable"]["max_vcpu_and_memory_gb"]:
             return f"{machine.name} is too large for any count of {row.name}."
-        takes = ", ".join(machine.choices)
+        takes = ", ".join(name for name in machine.choices if not catalog.accelerator(name).is_retired(self.as_of))
         return f"{machine.name} does not take {row.name}; it takes {takes}."
 
     def _built_in(self) -> str:

@@ -1,8 +1,9 @@
 """Judges a CustomJobSpec: its worker pools, their machines, disks and images, and the scheduling around them."""
 
 from pipelines.machines import job_fields, provisioning
+from pipelines.machines.budget import spend
 from pipelines.machines.fields import Reader
-from pipelines.machines.finding import Judgement, StepRow
+from pipelines.machines.finding import Judgement, StepRow, unknown_machine
 from pipelines.machines.machine_spec import Asked, judge, judge_region, price_of
 from pipelines.machines.node import Node
 from pipelines.machines.pool_body import judge_body
@@ -13,13 +14,13 @@ _ROLES = ("the chief", "the workers", "parameter or reduction servers", "the eva
 
 
 class Job:
-    """One custom job, or one trial of a tuning job (`trials`: how many run at a time)."""
+    """One custom job, or one trial of a tuning job: `trials` run at a time, in `rounds`; None: not known."""
 
     def __init__(
         self, judgement: Judgement, step: str, spec: Node, *, location: Node | None = None, trials: int = 1,
-        strict_list: bool = False,
+        rounds: int | None = 1, strict_list: bool = False,
     ) -> None:  # fmt: skip
-        self.judgement, self.step, self.spec, self.trials = judgement, step, spec, trials
+        self.judgement, self.step, self.spec, self.trials, self.rounds = judgement, step, spec, trials, rounds
         self.reader = Reader(judgement, step)
         self.strict_list = strict_list
         self.location = location
@@ -33,6 +34,7 @@ class Job:
     def judge(self) -> None:
         pools = self._pools()
         if pools is None:
+            self.judgement.steps.append(unknown_machine(self.step, self.strategy, self.regions))
             return
         self._shape(pools)
         for index, pool in enumerate(pools):
@@ -93,6 +95,7 @@ class Job:
             self.judgement.say(self.step, pools[0], "GPU007", text, "Describe the chief in pool 0.")
 
     def _pool(self, index: int, pool: Node) -> None:
+        spend("steps")
         if self.reader.object(pool, f"workerPoolSpecs[{index}]") is None:
             return
         self.reader.keys(pool, "workerPoolSpec")
@@ -253,6 +256,7 @@ class Job:
                     usd,
                     region,
                     timeout_s,
+                    self.rounds,
                 )  # fmt: skip
             )
 

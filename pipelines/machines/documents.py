@@ -1,18 +1,25 @@
 """Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
 
-import json
+import os
 import re
+import stat
+import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-Path_ = tuple[str | int, ...]
+from pipelines.machines import json_text, yaml_lines, yaml_text
+from pipelines.machines.budget import Exhausted
+from pipelines.machines.json_text import Path_, Repeating
+from pipelines.machines.names import clipped
+from pipelines.vertex.printable import one_line
 
-#: Deeper than this is no spec. The C parser of YAML crashes somewhere above 10,000 levels.
-MAX_DEPTH = 500
+#: The largest compiled pipelines have a few MB; these leave room, and keep a check in seconds and 200 MB.
+MAX_BYTES, MAX_DOCUMENTS, MAX_REPEATED = 20_000_000, 2_000, 20
+LIMITS = yaml_text.Limits(values=1_000_000, characters=100_000_000, levels=200)
 
 
 class Unreadable(Exception):
@@ -20,19 +27,25 @@ class Unreadable(Exception):
 
     def __init__(self, file: str, reason: str, path: Path_ = ()) -> None:
         where = f"{file}: {dotted(path)}" if path else file
-        super().__init__(f"{where}: {reason}")
+        super().__init__(one_line(clipped(f"{where}: {reason}")))
 
 
 @dataclass(frozen=True)
 class Document:
-    """One JSON or YAML document. `node` is YAML's own tree, which knows its lines; JSON is searched when asked."""
+    """One JSON or YAML document: what it says, and its text."""
 
     file: str
     data: Any
     text: str
-    node: Any = None
+    is_yaml: bool = False
     #: Which of several documents in its file, from 0; None where it is the only one.
     index: int | None = None
+    #: Lines of the file above the text.
+    above: int = 0
+    #: Why there is no data: the text cannot be read, or is too much.
+    fault: Unreadable | Exhausted | None = None
+    #: Where a key is given more than once.
+    repeated: tuple[Path_, ...] = ()
 
     @property
     def default_step(self) -> str:
@@ -45,46 +58,70 @@ class Document:
 
     def lines(self, paths: Iterable[Path_]) -> dict[Path_, int]:
         """The lines of several paths, for which the text is read once."""
-        if self.node is not None:
-            return {path: _yaml_line(self.node, path) for path in paths}
-        return _json_lines(self.text, set(paths))
+        if self.fault is not None:
+            return dict.fromkeys(paths, self.above + 1)
+        here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
+        return {path: self.above + line for path, line in here.items()}
 
 
 def load(path: Path) -> list[Document]:
     """The documents of a file; raises Unreadable."""
+    return parse(str(path), read(path))
+
+
+def read(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        Unreadable: it is no regular file of at most MAX_BYTES, or no text.
+    """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise Unreadable(str(path), error.strerror or str(error)) from None
+        # Opening a pipe would wait for whoever writes into it.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Unreadable(str(path), "not a regular file; give - and the text on standard input")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise Unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
+    return _decoded(str(path), content)
+
+
+def standard_input() -> str:
+    """The text on standard input; raises Unreadable."""
+    content = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_BYTES + 1)
+    return content if isinstance(content, str) else _decoded("<stdin>", content)
+
+
+def _decoded(file: str, content: bytes) -> str:
+    """The content as text.
+
+    Raises:
+        Unreadable: it is larger than MAX_BYTES, or no text.
+    """
+    if len(content) > MAX_BYTES:
+        raise Unreadable(file, f"larger than {MAX_BYTES // 1_000_000} MB, which no spec is")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable(str(path), f"not a text file (byte {error.start} is no UTF-8)") from None
-    return parse(str(path), text)
+        raise Unreadable(file, f"not a text file (byte {error.start} is no UTF-8)") from None
 
 
 def parse(file: str, text: str) -> list[Document]:
-    """The documents in `text`; empty ones are left out."""
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return [Document(file, json.loads(text), text)]
-        except RecursionError:
-            raise Unreadable(file, "nested too deeply") from None
-        except ValueError as error:
-            if file.endswith(".json"):
-                raise Unreadable(file, f"no JSON: {error}") from None
-    try:
-        _refuse_depth(file, text)
-        found = [(data, node) for data, node in _yaml(text) if data is not None]
-        several = len(found) > 1
-        return [
-            Document(file, data, text, node, index if several else None) for index, (data, node) in enumerate(found)
-        ]
-    except yaml.YAMLError as error:
-        raise Unreadable(file, f"no YAML: {_one_line(error)}") from None
-    except RecursionError:
-        raise Unreadable(file, "nested too deeply") from None
-    except (ValueError, TypeError, AttributeError, OverflowError, KeyError) as error:
-        # What YAML's constructors raise for scalars that look like a date or number and are none.
-        raise Unreadable(file, f"no YAML: {_one_line(error)}") from None
+    """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    document = _json(file, text) if text.lstrip()[:1] in ("{", "[") else None
+    if document is not None:
+        return [document]
+    documents: list[Document] = []
+    for part, above in _parts(text):
+        documents += _yaml(file, part, above)
+        if len(documents) > MAX_DOCUMENTS:
+            fault = Unreadable(file, f"more than {MAX_DOCUMENTS:,} documents; the others are not read")
+            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=fault)]
+            break
+    if len(documents) < 2:
+        return documents
+    return [replace(document, index=index) for index, document in enumerate(documents)]
 
 
 def dotted(path: Path_) -> str:
@@ -95,101 +132,75 @@ def dotted(path: Path_) -> str:
     return text
 
 
-def _yaml(text: str) -> Iterator[tuple[Any, Any]]:
-    """Each document once as data and as tree, from one parse."""
-    loader = yaml.CSafeLoader(text)
+def _json(file: str, text: str) -> Document | None:
+    """None: it is no JSON; unless the file says that it is, it may still be YAML."""
     try:
-        while loader.check_node():
-            node = loader.get_node()
-            yield loader.construct_document(node), node
-    finally:
-        loader.dispose()
+        if json_text.values(text, LIMITS.values) > LIMITS.values:
+            raise Exhausted(f"The document has more than {LIMITS.values:,} values.")
+        data, repeating = json_text.loads(text)
+        if json_text.levels(data) > LIMITS.levels:
+            raise RecursionError
+    except Exhausted as error:
+        return Document(file, None, "", fault=error)
+    except RecursionError:
+        fault = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
+        return Document(file, None, "", fault=fault)
+    except ValueError as error:
+        fault_ = Unreadable(file, f"no JSON: {error}")
+        return Document(file, None, "", fault=fault_) if file.endswith(".json") else None
+    return Document(file, data, text, repeated=_paths(data, repeating))
 
 
-_OPENING = re.compile(r"[\[{]")
-_LEADING = re.compile(r"^[ \t\-?:]{250,}", re.MULTILINE)
+_MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
+_PROLOGUE = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?\n|%[^\n]*+\n)*+")
 
 
-def _refuse_depth(file: str, text: str) -> None:
-    """Counts levels from YAML's events, which need no recursion; only where the text could be deep at all."""
-    if len(_OPENING.findall(text)) < MAX_DEPTH and not _LEADING.search(text) and text.count("- - ") < MAX_DEPTH:
-        return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise Unreadable(file, "nested too deeply")
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """The text of each YAML document, and the lines above it. No document can hold a marker at the start of a line."""
+    start = above = 0
+    for marker in _MARKER.finditer(text):
+        end = marker.start() if marker.group() == "---" else marker.end()
+        # Comments and directives above a first --- belong to the document below it.
+        if not _PROLOGUE.fullmatch(text, start, end):
+            yield text[start:end], above
+            above += text.count("\n", start, end)
+            start = end
+    yield text[start:], above
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+def _yaml(file: str, text: str, above: int) -> list[Document]:
+    documents = []
+    try:
+        for data, repeating in yaml_text.documents(text, LIMITS):
+            if data is not None:
+                repeated = _paths(data, repeating)
+                documents.append(Document(file, data, text, is_yaml=True, above=above, repeated=repeated))
+    except yaml_text.TooMuch as error:
+        documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
+    except yaml.YAMLError as error:
+        fault = Unreadable(file, f"no YAML: {_problem(error, above)}")
+        documents.append(Document(file, None, "", above=above, fault=fault))
+    return documents
 
 
-def _yaml_line(node: Any, path: Path_) -> int:
-    line = int(node.start_mark.line) + 1
-    for part in path:
-        found = _child(node, part)
-        if found is None:
-            break
-        key, node = found
-        line = int(key.start_mark.line) + 1
-    return line
+def _problem(error: yaml.YAMLError, above: int) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())[:300]
+    text = " ".join(part for part in (error.context, error.problem) if part)
+    return f"{text[:300]} (line {above + mark.line + 1}, column {mark.column + 1})"
 
 
-def _child(node: Any, part: str | int) -> tuple[Any, Any] | None:
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if getattr(key, "value", None) == str(part)), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        return node.value[part], node.value[part]
-    return None
-
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-
-
-def _json_lines(text: str, paths: set[Path_]) -> dict[Path_, int]:
-    """Walks the tokens of a valid JSON text once, and notes where the paths and their parents stand."""
-    wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
-    offsets: dict[Path_, int] = {}
-    for found, offset in _places(text, wanted) if wanted else ():
-        offsets.setdefault(found, offset)
-        if len(offsets) == len(wanted):
-            break
-    return {path: text.count("\n", 0, _deepest(offsets, path)) + 1 for path in paths}
-
-
-def _deepest(offsets: dict[Path_, int], path: Path_) -> int:
-    known = (offsets[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in offsets)
-    return next(known, 0)
-
-
-def _places(text: str, wanted: set[Path_]) -> Iterator[tuple[Path_, int]]:
-    """(path, offset) of each key or item that is wanted."""
-    path: list[Any] = []
-    kinds: list[str] = []
-    expects_key = fresh_item = False
-    deepest = max(map(len, wanted))
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in wanted:
-            yield tuple(path), match.start()
-        fresh_item = False
-        if token in ("{", "["):
-            kinds.append(token)
-            path.append(0 if token == "[" else None)
-            expects_key, fresh_item = token == "{", token == "["
-        elif token in ("}", "]"):
-            kinds.pop()
-            path.pop()
-        elif token == ",":
-            expects_key, fresh_item = kinds[-1] == "{", kinds[-1] == "["
-            if fresh_item:
-                path[-1] = int(path[-1] or 0) + 1
-        elif token != ":" and expects_key:
-            path[-1] = token[1:-1] if "\\" not in token else json.loads(token)
-            expects_key = False
-            if len(path) <= deepest and tuple(path) in wanted:
-                yield tuple(path), match.start()
+def _paths(data: Any, repeating: Repeating) -> tuple[Path_, ...]:
+    """Where the mappings stand that give a key more than once, with that key; the first MAX_REPEATED."""
+    keys: dict[int, list[Any]] = {}
+    for mapping, key in repeating:
+        keys.setdefault(id(mapping), []).append(key)
+    paths: list[Path_] = []
+    waiting: list[tuple[Path_, Any]] = [((), data)] if keys else []
+    while waiting and keys and len(paths) < MAX_REPEATED:
+        path, value = waiting.pop()
+        paths += [(*path, key) for key in keys.pop(id(value), ())]
+        children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        waiting += [((*path, key), child) for key, child in children]
+    return tuple(paths[:MAX_REPEATED])

@@ -1,11 +1,15 @@
 """Typed reading of spec fields: the value, or a finding that says why there is none."""
 
+from pipelines.machines.budget import spend
 from pipelines.machines.catalog import accelerators
 from pipelines.machines.documents import dotted
 from pipelines.machines.finding import Judgement
 from pipelines.machines.names import closest
 from pipelines.machines.node import Node, spellings, whole_number
 from pipelines.machines.rules import Problem
+
+#: Unknown fields of one object that are told one by one.
+MAX_UNKNOWN = 20
 
 #: Fields of the API's messages (aiplatform v1 and v1beta1, 1.165.1).
 KNOWN = {
@@ -34,6 +38,7 @@ class Reader:
             self.judgement.unknown(self.step, node, what)
         elif node.value is not None and not isinstance(node.value, str):
             self.judgement.malformed(self.step, node, what, "a text")
+        spend("characters", len(node.text() or ""))
         return node.text()
 
     def number(self, node: Node, what: str) -> int | None:
@@ -75,15 +80,19 @@ class Reader:
             if values.known and values.value is not None and not isinstance(values.value, list):
                 self.judgement.malformed(self.step, values, name, "a list")
             found += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
+            spend("characters", sum(map(len, found)))
         return " ".join(found)
 
     def keys(self, node: Node, message: str) -> None:
         """Reports keys that the API's message does not have: the API refuses them, gcloud sends them."""
         known = KNOWN[message]
         right = {spelled for name in known for spelled in spellings(name)}
-        for key in node.value if isinstance(node.value, dict) else ():
-            if key in right:
-                continue
+        unknown = [key for key in node.value if key not in right] if isinstance(node.value, dict) else []
+        if len(unknown) > MAX_UNKNOWN:
+            text = f"{dotted(node.path) or message} has {len(unknown):,} fields that the API does not know."
+            hint = f"Fields: {', '.join(known)}."
+            self.judgement.report(self.step, node, Problem("GPU025", "", text, hint, severity="warning"))
+        for key in unknown[:MAX_UNKNOWN]:
             near = closest(str(key), sorted(right), cutoff=0.75)
             text = f"{dotted(node.path) or message} has a field '{str(key)[:60]}' that the API does not know."
             hint = f"Did you mean {near}?" if near else f"Fields: {', '.join(known)}."

@@ -1,13 +1,20 @@
 """Findings and step rows: what a check reports, and the collector that the judges write to."""
 
 import dataclasses
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
+from reprlib import Repr
 
-from pipelines.machines.documents import Document, Path_, dotted
+from pipelines.machines.budget import Exhausted, spend
+from pipelines.machines.documents import Document, Path_, Unreadable, dotted
+from pipelines.machines.names import clipped
 from pipelines.machines.node import Node
 from pipelines.machines.rules import Problem
+from pipelines.vertex.printable import one_line
 
 
 @dataclass(frozen=True)
@@ -44,18 +51,47 @@ class StepRow:
     usd_per_hour: float | None
     region: str | None = None
     timeout_s: float | None = None
+    #: How often the timeout may begin anew: retries, and rounds of trials. None: not known.
+    tries: int | None = 1
+    #: How often the loops around the step turn. None: only the run knows.
+    turns: int | None = 1
 
     @property
     def max_usd(self) -> float | None:
-        """The most it can cost: timeout x machines x price; None where one of them is not known."""
-        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None:
+        """The most that all turns can cost; None where part of it is not known."""
+        return None if self.turns is None or self.max_usd_a_turn is None else self.max_usd_a_turn * self.turns
+
+    @property
+    def max_usd_a_turn(self) -> float | None:
+        """Timeout x tries x machines x price."""
+        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None or self.tries is None:
             return None
-        return self.usd_per_hour * self.replicas * self.timeout_s / 3600
+        return self.usd_per_hour * self.replicas * self.timeout_s * self.tries / 3600
+
+    @property
+    def not_known(self) -> str:
+        """Why there is no `max_usd`; empty where there is one."""
+        if self.machine_type is None:
+            return "its machine is not known"
+        if self.usd_per_hour is None:
+            way = self.strategy.lower().replace("_", "-")
+            gpus = f"{self.accelerator_count} x {self.accelerator_type} on " if self.accelerator_type else ""
+            return f"no price of {gpus}{self.machine_type} in {self.region or 'any region'}, {way}"
+        parts = {
+            "how many machines it takes": self.replicas, "when it ends": self.timeout_s,
+            "how many tries it has": self.tries, "how often its loop turns": self.turns,
+        }  # fmt: skip
+        return next((f"{what} is not known" for what, value in parts.items() if value is None), "")
 
     def as_json(self) -> dict[str, object]:
         names = ("step", "machine_type", "accelerator_type", "accelerator_count", "replicas", "strategy")
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price}
+
+
+def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:
+    """The row of a step of which only the run knows the machines: it counts for nothing, and is named."""
+    return StepRow(step, None, None, 0, None, strategy, None, regions[0] if regions else None)
 
 
 @dataclass
@@ -68,6 +104,7 @@ class Judgement:
     strategy: str | None = None
     findings: list[Finding] = dataclasses.field(default_factory=list)
     steps: list[StepRow] = dataclasses.field(default_factory=list)
+    _known: set[Finding] = dataclasses.field(default_factory=set)
 
     def report(self, step: str, at: Node, problem: Problem) -> None:
         """A problem at a place; says so when the value is only a parameter's default."""
@@ -75,11 +112,24 @@ class Judgement:
         if at.assumed:
             message = f"{message} (With the default of the pipeline parameter '{at.assumed}'.)"
         finding = Finding(
-            problem.rule, problem.level, self.document.file, step, dotted(at.path), message, problem.suggestion,
-            at.path, self.document,
+            problem.rule, problem.level, self.document.file, _shown(step), _shown(dotted(at.path)), _shown(message),
+            _shown(problem.suggestion), at.path, self.document,
         )  # fmt: skip
-        if finding not in self.findings:
+        if finding not in self._known:
+            spend("findings")
+            self._known.add(finding)
             self.findings.append(finding)
+
+    @contextmanager
+    def guarded(self, step: str, at: Node) -> Iterator[None]:
+        """Whatever goes wrong in here is a finding at this place, and the rest is still judged."""
+        try:
+            yield
+        except (Unreadable, Exhausted):
+            raise
+        except Exception as error:
+            fix = "This is a fault of `pipelines check`: please report it with the file."
+            self.say(step, at, "GPU031", f"The checker failed here: {_where(error)}.", fix)
 
     def say(self, step: str, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
         self.report(step, at, Problem(rule, "", message, suggestion, severity))
@@ -96,6 +146,22 @@ class Judgement:
         self.say(step, at, "GPU025", f"{what} must be {wanted}; it is {given}.")
 
 
+def _shown(text: str) -> str:
+    """Names and values of the document are in it: no control character and no page of text reaches a reader."""
+    return one_line(clipped(text))
+
+
+_REPR = Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
+
+
 def _short(value: object) -> str:
-    text = repr(value)
+    """The value as Python writes it, but for the inside of large ones, which is not read."""
+    text = _REPR.repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _where(error: Exception) -> str:
+    """IndexError: list index out of range (plain.py:88)."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

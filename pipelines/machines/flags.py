@@ -1,198 +1,195 @@
-"""A gcloud command line -> the file that says the same: trainingInput for ai-platform, a custom job for gcloud ai.
+"""A gcloud command line -> the data of a file that says the same, and what of the line is in no file.
 
 parse("gcloud ai-platform jobs submit training j --scale-tier=custom --master-machine-type=n1-standard-8 ...")
 """
 
-import json
 import re
 import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from pipelines.machines.conversion import Note
+from pipelines.machines.documents import Unreadable, load
+
+#: Flags that take no value.
+_BOOLEAN = (
+    "async", "no-async", "stream-logs", "quiet", "enable-web-access", "no-enable-web-access",
+    "enable-dashboard-access", "no-enable-dashboard-access", "user-output-enabled", "no-user-output-enabled",
+)  # fmt: skip
+#: Flags whose values gcloud adds up.
+_REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
+_OWN = "it is about the command, not about the job"
+#: Flags that no job has.
+LOST = {
+    "async": "gcloud's create never waits for a job, nor does the SDK's submit", "no-async": _OWN, "stream-logs": _OWN,
+    "quiet": _OWN, "format": _OWN, "verbosity": _OWN, "user-output-enabled": _OWN, "no-user-output-enabled": _OWN,
+    "account": "who starts the job is who runs the command or program", "configuration": _OWN,
+    "staging-bucket": "gcloud puts packages there; upload them, and name them by their gs:// addresses",
+}  # fmt: skip
 
 
 class FlagError(ValueError):
     """The line is none that is understood, or a flag of it has a wrong value."""
 
 
-_ROLE_FLAGS = {
-    "master": "master", "worker": "worker", "parameter-server": "parameterServer", "evaluator": "evaluator",
-}  # fmt: skip
-_LEGACY = {
-    "scale-tier": "scaleTier", "region": "region", "job-dir": "jobDir", "module-name": "pythonModule",
-    "runtime-version": "runtimeVersion", "python-version": "pythonVersion", "service-account": "serviceAccount",
-    "network": "network", "use-chief-in-tf-config": "useChiefInTfConfig", "enable-web-access": "enableWebAccess",
-}  # fmt: skip
-_IGNORED = ("async", "stream-logs", "project", "quiet", "format", "verbosity", "account", "labels", "package-path",
-            "staging-bucket", "no-async", "user-output-enabled")  # fmt: skip
-_POOL_KEYS = {
-    "machine-type": ("machineSpec", "machineType"),
-    "accelerator-type": ("machineSpec", "acceleratorType"),
-    "accelerator-count": ("machineSpec", "acceleratorCount"),
-    "container-image-uri": ("containerSpec", "imageUri"),
-    "executor-image-uri": ("pythonPackageSpec", "executorImageUri"),
-    "python-module": ("pythonPackageSpec", "pythonModule"),
-    "boot-disk-type": ("diskSpec", "bootDiskType"),
-    "boot-disk-size": ("diskSpec", "bootDiskSizeGb"),
-}
+@dataclass
+class Line:
+    """What the words of a command say: its flags in their order, and the words after a lone `--`."""
+
+    command: list[str]
+    flags: list[tuple[str, str]]
+    after: list[str]
+    lost: list[Note] = field(default_factory=list)
+
+    def values(self, name: str) -> list[str]:
+        """Every value of a flag."""
+        return [value for flag, value in self.flags if flag == name]
+
+    def value(self, name: str) -> str | None:
+        """The value of a flag: the last, as gcloud takes it."""
+        return next(reversed(self.values(name)), None)
+
+    def items(self, name: str) -> list[str]:
+        """The items of all its values: gcloud adds them up."""
+        return [item for value in self.values(name) for item in split(value)]
+
+    def lose(self, flag: str, why: str) -> None:
+        self.lost.append(Note(f"--{flag}", why, dropped=True))
+
+    def switched(self, name: str) -> bool | None:
+        """Whether the last of --name and --no-name is on; None where neither is given."""
+        given = [(flag, value) for flag, value in self.flags if flag in (name, f"no-{name}")]
+        if not given:
+            return None
+        flag, value = given[-1]
+        return flag == name and value.lower() not in ("false", "no", "0")
+
+    def kms_key(self) -> str | None:
+        """--kms-key with the parts of its name that other flags give."""
+        key = self.value("kms-key")
+        if key is None or "/" in key:
+            return key
+        parts = [
+            ("projects", self.value("kms-project") or self.value("project") or "PROJECT"),
+            ("locations", self.value("kms-location") or self.value("region") or "LOCATION"),
+            ("keyRings", self.value("kms-keyring") or "KEYRING"),
+            ("cryptoKeys", key),
+        ]
+        return "/".join(word for part in parts for word in part)
+
+    def config(self) -> dict[str, Any]:
+        """What the file of --config says; flags lie over it.
+
+        Raises:
+            FlagError: the file cannot be read, or holds no object.
+        """
+        path = self.value("config")
+        if path is None:
+            return {}
+        try:
+            documents = load(Path(path))
+            if len(documents) == 1 and documents[0].fault:
+                raise documents[0].fault
+        except Exception as error:
+            if not isinstance(error, Unreadable):
+                raise FlagError(f"--config={path}: {error}") from None
+            raise FlagError(f"--config: {error}") from None
+        if len(documents) != 1 or not isinstance(documents[0].data, dict):
+            raise FlagError(f"--config={path}: the file must hold one object.")
+        data: dict[str, Any] = documents[0].data
+        return data
 
 
-def parse(line: str) -> dict[str, Any]:
-    """What the command line asks for, as the data of a file: a legacy job or a custom job's spec.
+def parse(line: str) -> tuple[dict[str, Any], list[Note]]:
+    """What the command line asks for as the data of a file, a legacy job or a custom job; and what is in no file.
 
     Raises:
-        FlagError: no such command, or a flag without a value.
+        FlagError: no such command, a flag that is not known, or a flag with a wrong value.
     """
-    words = _words(line)
-    own, after = _split(words)
-    if any(word in own for word in ("ai-platform", "ml-engine")) and "training" in own:
-        return _legacy_job(own, after)
-    if "ai" in own and "custom-jobs" in own:
-        return _custom_job(own, after)
-    raise FlagError(
-        "not a command that can be converted. Give `gcloud ai-platform jobs submit training ...` or "
-        "`gcloud ai custom-jobs create ...`."
-    )
+    from pipelines.machines.job_flags import custom_job
+    from pipelines.machines.legacy_flags import legacy_job
+
+    words = _line(line)
+    command = words.command
+    if any(word in command for word in ("ai-platform", "ml-engine")) and "training" in command:
+        data = legacy_job(words)
+    elif command[:4] == ["gcloud", "ai", "custom-jobs", "create"]:
+        data = custom_job(words)
+    else:
+        raise FlagError(
+            "not a command that can be converted. Give `gcloud ai-platform jobs submit training ...` or "
+            "`gcloud ai custom-jobs create ...`."
+        )
+    for name in dict.fromkeys(flag for flag, _ in words.flags):
+        if name in LOST:
+            words.lose(name, LOST[name])
+        elif name not in _REPEATED:
+            for value in words.values(name)[:-1]:
+                words.lose(f"{name}={value}", "given again, and gcloud takes the last")
+    return data, words.lost
 
 
-def _words(line: str) -> list[str]:
+def _line(line: str) -> Line:
     joined = re.sub(r"\\[ \t]*\r?\n", " ", line)
     try:
-        return shlex.split(joined, comments=True)
+        words = shlex.split(joined, comments=True)
     except ValueError as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
+    at = words.index("--") if "--" in words else len(words)
+    return Line([], [], words[at + 1 :]) if not words else _read(words[:at], words[at + 1 :])
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Words before and after the lone `--`: gcloud's own, and those of the training code."""
-    if "--" in words:
-        at = words.index("--")
-        return words[:at], words[at + 1 :]
-    return words, []
-
-
-def _flags(words: list[str]) -> list[tuple[str, str]]:
-    found = []
-    index = 0
-    while index < len(words):
-        word = words[index]
-        index += 1
-        if not word.startswith("--"):
+def _read(words: list[str], after: list[str]) -> Line:
+    command: list[str] = []
+    flags = []
+    waiting = list(reversed(words))
+    while waiting:
+        word = waiting.pop()
+        if not word.startswith("-"):
+            command.append(word)
             continue
-        name, equals, value = word[2:].partition("=")
-        if not equals and index < len(words) and not words[index].startswith("--"):
-            value, index = words[index], index + 1
-        found.append((name, value))
+        name, equals, value = {"-q": "--quiet"}.get(word, word).lstrip("-").partition("=")
+        if not equals and name not in _BOOLEAN and waiting and not waiting[-1].startswith("--"):
+            value = waiting.pop()
+        flags.append((name, value))
+    return Line(command, flags, after)
+
+
+def refuse_others(line: Line, known: set[str], words: int) -> None:
+    """Raises FlagError for a flag that is not known, and for a word that belongs to none."""
+    for name, _ in line.flags:
+        if name not in known | set(LOST):
+            raise FlagError(f"--{name} is not a flag that can be converted.")
+    if len(line.command) > words:
+        raise FlagError(f"'{line.command[words]}' belongs to no flag of the command.")
+
+
+def split(value: str) -> list[str]:
+    """a,b,c; or with another delimiter, as in ^;^a;b. https://cloud.google.com/sdk/gcloud/reference/topic/escaping"""
+    match = re.match(r"\^([^^]+)\^", value)
+    delimiter, rest = (match.group(1), value[match.end() :]) if match else (",", value)
+    return rest.split(delimiter) if rest else []
+
+
+def pairs(value: str, flag: str) -> dict[str, str]:
+    """key=value,key=value."""
+    items = [item.partition("=") for item in split(value) if item]
+    if not items or not all(key and equals for key, equals, _ in items):
+        raise FlagError(f"--{flag}={value}: write key=value,key=value.")
+    found = {key: text for key, _, text in items}
+    if len(found) < len(items):
+        raise FlagError(f"--{flag}={value}: a key is given twice.")
     return found
 
 
-def _legacy_job(words: list[str], after: list[str]) -> dict[str, Any]:
-    at = words.index("training")
-    job: dict[str, Any] = {"trainingInput": {}}
-    if at + 1 < len(words) and not words[at + 1].startswith("--"):
-        job["jobId"] = words[at + 1]
-    inputs = job["trainingInput"]
-    for name, value in _flags(words):
-        _legacy_flag(inputs, name, value)
-    if any(key.endswith("Type") for key in inputs):
-        inputs.setdefault("scaleTier", "CUSTOM")
-    if after:
-        inputs["args"] = after
-    return job
+def whole(value: str, flag: str) -> int:
+    """A whole number of 0 or more."""
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise FlagError(f"--{flag}: '{value}' is no whole number.")
+    return int(value)
 
 
-def _legacy_flag(inputs: dict[str, Any], name: str, value: str) -> None:
-    if name in _LEGACY:
-        value = value.upper().replace("-", "_") if name == "scale-tier" else value
-        inputs[_LEGACY[name]] = value or True
-        return
-    if name == "packages":
-        inputs["packageUris"] = value.split(",")
-        return
-    if name == "kms-key":
-        inputs["encryptionConfig"] = {"kmsKeyName": value}
-        return
-    if name == "max-running-time":
-        inputs["scheduling"] = {"maxRunningTime": value}
-        return
-    for prefix, role in _ROLE_FLAGS.items():
-        rest = name.removeprefix(f"{prefix}-")
-        if rest != name and _role_flag(inputs, role, rest, value, name):
-            return
-    if name not in _IGNORED:
-        raise FlagError(f"--{name} is not a flag that can be converted.")
-
-
-def _role_flag(inputs: dict[str, Any], role: str, rest: str, value: str, flag: str) -> bool:
-    config = inputs.setdefault(f"{role}Config", {}) if rest in ("accelerator", "image-uri") else {}
-    if rest == "machine-type":
-        inputs[f"{role}Type"] = value
-    elif rest in ("count", "server-count"):
-        inputs[f"{role}Count"] = value
-    elif rest == "image-uri":
-        config["imageUri"] = value
-    elif rest == "accelerator":
-        pairs = _pairs(value, flag)
-        kind = pairs.get("type", "").upper().replace("-", "_")
-        config["acceleratorConfig"] = {"type": kind, "count": pairs.get("count", "1")}
-    else:
-        return False
-    return True
-
-
-def _pairs(value: str, flag: str) -> dict[str, str]:
-    pairs = dict(part.partition("=")[::2] for part in value.split(",") if part)
-    if not pairs or "" in pairs:
-        raise FlagError(f"--{flag}={value}: write key=value,key=value.")
-    return pairs
-
-
-def _custom_job(words: list[str], after: list[str]) -> dict[str, Any]:
-    pools: list[dict[str, Any]] = []
-    job: dict[str, Any] = {}
-    lists: dict[str, list[str]] = {"args": list(after), "command": []}
-    env: list[dict[str, str]] = []
-    for name, value in _flags(words):
-        if name == "worker-pool-spec":
-            pools.append(_pool(value))
-        elif name in ("args", "command"):
-            lists[name] += value.split(",")
-        elif name == "env-vars":
-            env += [{"name": key, "value": text} for key, text in _pairs(value, name).items()]
-        elif name in ("region", "display-name"):
-            job["location" if name == "region" else "displayName"] = value
-        elif name in ("service-account", "network", "persistent-resource-id"):
-            job[
-                {"service-account": "serviceAccount", "persistent-resource-id": "persistentResourceId"}.get(name, name)
-            ] = value
-        elif name == "enable-web-access":
-            job["enableWebAccess"] = True
-        elif name not in (*_IGNORED, "python-package-uris"):
-            raise FlagError(f"--{name} is not a flag that can be converted.")
-    for pool in pools:
-        for body in (pool[key] for key in ("containerSpec", "pythonPackageSpec") if key in pool):
-            body |= {name: items for name, items in lists.items() if items} | ({"env": env} if env else {})
-    return {**job, "workerPoolSpecs": pools}
-
-
-def _pool(value: str) -> dict[str, Any]:
-    if value.lstrip().startswith("{"):
-        return dict(json.loads(value))
-    pool: dict[str, Any] = {}
-    for key, text in _pairs(value, "worker-pool-spec").items():
-        if key == "replica-count":
-            pool["replicaCount"] = int(text) if text.isdigit() else text
-        elif key in _POOL_KEYS:
-            outer, inner = _POOL_KEYS[key]
-            pool.setdefault(outer, {})[inner] = int(text) if text.isdigit() else text
-        elif key not in (
-            "local-package-path",
-            "output-image-uri",
-            "script",
-            "requirements",
-            "extra-packages",
-            "extra-dirs",
-        ):
-            raise FlagError(
-                f"--worker-pool-spec has no key '{key}'. Keys: {', '.join(['replica-count', *_POOL_KEYS])}."
-            )
-    pool.setdefault("replicaCount", 1)
-    return pool
+def accelerator(name: str) -> str:
+    """nvidia-tesla-t4 is NVIDIA_TESLA_T4."""
+    return name.upper().replace("-", "_")

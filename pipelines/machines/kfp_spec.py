@@ -8,16 +8,17 @@ Components are JSON texts made of such placeholders, in the arguments of a launc
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.machines import api_object, plain_step, remote_runner
+from pipelines.machines import api_object, images, plain_step, remote_runner
+from pipelines.machines.budget import spend
 from pipelines.machines.documents import Path_, Unreadable
-from pipelines.machines.finding import Judgement
-from pipelines.machines.node import Node
+from pipelines.machines.finding import Judgement, unknown_machine
+from pipelines.machines.node import Node, whole_number
 
 MAX_NESTING = 50
-_PLACEHOLDER = re.compile(r"\{\{\$.*?\}\}")
+_PLACEHOLDER = re.compile(r"\{\{\$[^{}]*+\}\}")
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,18 @@ class Inputs:
     given_at: Path_
     loop_items: frozenset[str]
     parent: "Inputs | None"
+    #: What was looked up before.
+    known: dict[str, Node] = field(default_factory=dict, compare=False)
 
     def lookup(self, name: str, depth: int) -> Node:
         if depth > MAX_NESTING:
             return Node(None, self.given_at, dangling="it refers to itself")
+        if name not in self.known:
+            spend("look-ups")
+            self.known[name] = self._found(name, depth)
+        return self.known[name]
+
+    def _found(self, name: str, depth: int) -> Node:
         if name in self.loop_items:
             return Node(None, runtime=f"'{name}' is an item of a loop")
         if name in self.given:
@@ -110,7 +119,7 @@ def judge(judgement: Judgement) -> None:
     declared_at = (*at, "root", "inputDefinitions", "parameters")
     inputs = Inputs(_declared(root), declared_at, given, given_at, frozenset(), None)
     if isinstance(root.get("dag"), dict):
-        pipeline.dag(root, (*at, "root"), inputs, "", 0)
+        pipeline.dag(root, (*at, "root"), inputs, "")
     elif "executorLabel" in root:
         pipeline.executor("component", root, inputs)
     else:
@@ -139,6 +148,10 @@ class _Pipeline:
         deployment = self.mapping(spec, "deploymentSpec", at)
         self.executors = self.mapping(deployment, "executors", (*at, "deploymentSpec"))
         self.names: set[str] = set()
+        #: Components that stand around the one that is judged, outermost first.
+        self.around: list[str] = []
+        #: How often the loops around it turn; None where only the run knows.
+        self.turns: int | None = 1
 
     def mapping(self, parent: dict[str, Any], key: str, at: Path_) -> dict[str, Any]:
         value = parent.get(key, {})
@@ -146,16 +159,17 @@ class _Pipeline:
             raise Unreadable(self.judgement.document.file, "must be an object", (*at, key))
         return value
 
-    def dag(self, component: dict[str, Any], at: Path_, inputs: Inputs, prefix: str, nesting: int) -> None:
+    def dag(self, component: dict[str, Any], at: Path_, inputs: Inputs, prefix: str) -> None:
         dag = self.mapping(component, "dag", at)
         tasks = self.mapping(dag, "tasks", (*at, "dag"))
         for key, task in tasks.items():
             where = (*at, "dag", "tasks", str(key))
             if not isinstance(task, dict):
                 raise Unreadable(self.judgement.document.file, "must be an object", where)
-            self._task(str(key), task, where, inputs, prefix, nesting)
+            self._task(str(key), task, where, inputs, prefix)
 
-    def _task(self, key: str, task: dict[str, Any], at: Path_, parent: Inputs, prefix: str, nesting: int) -> None:
+    def _task(self, key: str, task: dict[str, Any], at: Path_, parent: Inputs, prefix: str) -> None:
+        spend("steps")
         reference = self.mapping(task, "componentRef", at).get("name")
         component = self.components.get(reference) if isinstance(reference, str) else None
         step = key if key not in self.names else f"{prefix}{key}"
@@ -170,13 +184,36 @@ class _Pipeline:
             _declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
             given, (*at, "inputs", "parameters"), _loop_items(task), parent,
         )  # fmt: skip
+        turns = _product(self.turns, _turns(task, inputs))
         if isinstance(component.get("dag"), dict):
-            if nesting > MAX_NESTING:
-                raise Unreadable(self.judgement.document.file, "components contain each other", at)
-            self.dag(component, (*self.at, "components", str(reference)), inputs, f"{prefix}{key}/", nesting + 1)
+            around, self.turns = self.turns, turns
+            self._inside(step, str(reference), component, at, inputs, f"{prefix}{key}/")
+            self.turns = around
             return
         self.names.add(step)
-        self.executor(step, component, inputs)
+        rows = self.judgement.steps
+        before = len(rows)
+        with self.judgement.guarded(step, Node(None, at)):
+            self.executor(step, component, inputs)
+        tries = 1 + _retries(task)
+        rows[before:] = [
+            replace(row, turns=turns, tries=None if row.tries is None else row.tries * tries) for row in rows[before:]
+        ]
+
+    def _inside(self, step: str, name: str, component: dict[str, Any], at: Path_, inputs: Inputs, prefix: str) -> None:
+        """The tasks of a component that is a DAG itself."""
+        where = Node(None, (*at, "componentRef"))
+        if name in self.around:
+            text = f"The component '{name}' contains itself: {' > '.join([*self.around, name])}."
+            self.judgement.say(step, where, "GPU025", text, "A pipeline ends; a loop is a ParallelFor.")
+            return
+        if len(self.around) >= MAX_NESTING:
+            text = f"Components are nested more than {MAX_NESTING} deep; what is inside of this one is not judged."
+            self.judgement.say(step, where, "GPU031", text)
+            return
+        self.around.append(name)
+        self.dag(component, (*self.at, "components", name), inputs, prefix)
+        self.around.pop()
 
     def executor(self, step: str, component: dict[str, Any], inputs: Inputs) -> None:
         label = component.get("executorLabel")
@@ -199,12 +236,24 @@ class _Pipeline:
             self.judgement.malformed(step, container, "container", "an object")
             return
         found = payload(container) or remote_runner.job(container)
+        if found is None and self._unread_payload(step, container):
+            self.judgement.steps.append(unknown_machine(step, "STANDARD", self.judgement.regions))
+            return
         if found is None:
             plain_step.judge(self.judgement, step, container)
             return
         location = _option(container, "--location")
         api_object.judge(self.judgement, step, found, location=location, strict=True)
         self._on_launcher(step, container)
+
+    def _unread_payload(self, step: str, container: Node) -> bool:
+        """A launcher whose job is no JSON: the machine that it would ask for is not the one of the step."""
+        for node in _arguments(container):
+            if _names_a_job(node.value) and images.is_launcher(container.get("image").text() or ""):
+                text = "The job that the launcher starts is not checkable: its text is no JSON."
+                self.judgement.say(step, node, "GPU024", text, severity="warning")
+                return True
+        return False
 
     def _on_launcher(self, step: str, container: Node) -> None:
         """Requests on the task of a wrapped job stay with the launcher."""
@@ -227,18 +276,44 @@ def _loop_items(task: dict[str, Any]) -> frozenset[str]:
     return frozenset([item]) if isinstance(item, str) else frozenset()
 
 
+def _retries(task: dict[str, Any]) -> int:
+    policy = task.get("retryPolicy")
+    return (whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
+
+
+def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:
+    """How often the loop of the task turns: as often as its list is long. 1 without a loop, None if it is not known."""
+    if task.get("artifactIterator"):
+        return None
+    iterator = task.get("parameterIterator")
+    if not isinstance(iterator, dict):
+        return 1
+    items = iterator.get("items")
+    items = items if isinstance(items, dict) else {}
+    name = items.get("inputParameter")
+    node = inputs.lookup(name, 0) if isinstance(name, str) else Node(items.get("raw"))
+    value = node.decoded().value if node.known else None
+    return len(value) if isinstance(value, list) else None
+
+
+def _product(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first * second
+
+
 def payload(container: Node) -> Node | None:
     """The job that a launcher container starts, as the object that its JSON text describes; None if it is none."""
     for node in _arguments(container):
-        text = node.value if isinstance(node.value, str) else ""
-        if not any(
-            word in text for word in ("job_spec", "worker_pool_specs", "dedicated_resources", "workerPoolSpecs")
-        ):
+        if not _names_a_job(node.value):
             continue
-        value = _json(_joined(text, container.scope))
+        value = _json(_joined(node.value, container.scope))
         if api_object.telling_field(value) not in (None, "machineSpec"):
             return Node(value, node.path, container.scope)
     return None
+
+
+def _names_a_job(argument: Any) -> bool:
+    words = ("job_spec", "worker_pool_specs", "dedicated_resources", "workerPoolSpecs")
+    return isinstance(argument, str) and any(word in argument for word in words)
 
 
 def _arguments(container: Node) -> list[Node]:
@@ -285,6 +360,7 @@ def _present(name: str, scope: Any) -> bool:
 
 def _json(text: str) -> Any:
     """The text as JSON, its bare placeholders quoted; None if it is none."""
+    spend("characters", len(text))
     pieces, position, inside = [], 0, False
     for match in _PLACEHOLDER.finditer(text):
         before = text[position : match.start()]

@@ -1,6 +1,7 @@
 """Judges one machine of a step: type, accelerator, count, region, price. Shared by jobs and predictions."""
 
 from dataclasses import dataclass
+from datetime import date
 
 from pipelines.machines import catalog, combination, prices, provisioning
 from pipelines.machines.catalog import Machine
@@ -59,7 +60,7 @@ def _problems(
     """As much as can be judged: parts that are not known are left out of the question."""
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
     if serving and machine_type and machine_type not in catalog.machines():
-        return _serving_machine(machine_type, accelerator)
+        return _serving_machine(machine_type, accelerator, judgement.as_of)
     if not unknown:
         return combination.problems(machine_type, accelerator, count or 0, as_of=judgement.as_of, region=region)
     found: list[Problem] = []
@@ -75,17 +76,17 @@ def _problems(
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:
     """With a count known only to the run: right for no count at all, or the name itself is wrong."""
     if accelerator not in catalog.accelerators():
-        return [combination.unknown_accelerator(accelerator)]
+        return [combination.unknown_accelerator(accelerator, judgement.as_of)]
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
     count = counts[0] if counts else 1
     return combination.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
 
 
-def _serving_machine(machine_type: str, accelerator: str | None) -> list[Problem]:
+def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) -> list[Problem]:
     """Predictions take machine types that training does not (n1-standard-2, c3): not in this catalog."""
     found = (
-        [combination.unknown_accelerator(accelerator)]
+        [combination.unknown_accelerator(accelerator, as_of)]
         if accelerator and accelerator not in catalog.accelerators()
         else []
     )

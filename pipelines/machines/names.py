@@ -3,6 +3,11 @@
 import difflib
 from collections.abc import Iterable
 
+from pipelines.machines.budget import suggestion
+
+#: Google's longest machine type has 19 characters; a longer name than this resembles nothing.
+MAX_NAME = 100
+
 
 class Unknown(ValueError):
     """A name that the catalog does not have."""
@@ -16,8 +21,19 @@ def accelerator_key(name: str) -> str:
 
 
 def closest(name: str, choices: Iterable[str], cutoff: float = 0.7) -> str | None:
-    found = difflib.get_close_matches(name, list(choices), n=1, cutoff=cutoff)
+    return _closest(name, tuple(choices), cutoff) if len(name) <= MAX_NAME else None
+
+
+@suggestion
+def _closest(name: str, choices: tuple[str, ...], cutoff: float) -> str | None:
+    found = difflib.get_close_matches(name, choices, n=1, cutoff=cutoff)
     return found[0] if found else None
+
+
+def clipped(text: str, most: int = 1500) -> str:
+    """The text, or its two ends."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

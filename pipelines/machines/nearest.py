@@ -4,7 +4,9 @@ import re
 from datetime import date
 
 from pipelines.machines import catalog
+from pipelines.machines.budget import suggestion
 from pipelines.machines.catalog import Machine
+from pipelines.machines.names import MAX_NAME
 from pipelines.machines.prices import Price, price, priced_regions
 
 Combination = tuple[str, str, int]
@@ -23,6 +25,7 @@ def describe(combination: Combination, region: str | None = None) -> str:
     return f"{text} ({', '.join([known[0].region, *prices])})"
 
 
+@suggestion
 def nearest(
     machine: str | None, accelerator: str | None, count: int, *, as_of: date, region: str | None = None
 ) -> Combination | None:
@@ -38,7 +41,11 @@ def nearest(
 
 def nearest_machine(name: str, has_gpu: bool) -> str | None:
     """The machine meant by a wrong name: same series and next size, or the GPU in its name, or the spelling."""
-    text = name.lower().strip()
+    return _meant(name.lower().strip(), has_gpu) if len(name) <= MAX_NAME else None
+
+
+@suggestion
+def _meant(text: str, has_gpu: bool) -> str | None:
     choices = [each for each in catalog.machines() if not has_gpu or catalog.machine(each).choices]
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     series = [each for each in choices if each.rsplit("-", 1)[0] == text.rsplit("-", 1)[0]]

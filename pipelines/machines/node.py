@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 
-from pipelines.machines.documents import Path_
+from pipelines.machines import json_text
+from pipelines.machines.budget import spend
+from pipelines.machines.documents import LIMITS, Path_
 
-_PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"]+)['\"]\]\}\}")
+_PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"{}]+)['\"]\]\}\}")
 #: Anything that some program would have to fill in: {{...}}, ${NAME}, $(NAME).
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\$\{\w+\}|\$\(\w+\)", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{[^{}]*+\}\}|\$\{\w++\}|\$\(\w++\)")
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 MAX_LOOKUPS = 50
+#: Of a text that placeholders are put into. Compiled components have commands of 20 kB.
+MAX_SPLICED = 1_000_000
 
 
 class Scope(Protocol):
@@ -65,10 +69,8 @@ class Node:
     def decoded(self) -> "Node":
         """A list or object given as JSON text is what the text says."""
         if isinstance(self.value, str) and self.value.lstrip()[:1] in ("[", "{"):
-            try:
-                return replace(self, value=json.loads(self.value))
-            except (ValueError, RecursionError):
-                return self
+            value = _loads(self.value)
+            return self if value is None else replace(self, value=value)
         return self
 
     def text(self) -> str | None:
@@ -103,6 +105,9 @@ class Node:
             if not part.known:
                 return replace(part, path=self.path)
             text = text.replace(match.group(), _as_text(part.value))
+            if len(text) > MAX_SPLICED:
+                return replace(self, dangling=f"with its placeholders filled in it passes {MAX_SPLICED:,} characters")
+            spend("characters", len(text))
         return replace(self, value=text)
 
     def _template(self) -> "Node":
@@ -112,6 +117,16 @@ class Node:
         if self.scope is not None and match.group().startswith("{{$"):
             return replace(self, runtime=f"{match.group()} is filled in by the run")
         return replace(self, dangling=f"nothing fills in {match.group()[:80]}")
+
+
+def _loads(text: str) -> Any:
+    """What a JSON text says; None where it is none. Deeper than a file may be counts as none."""
+    spend("characters", len(text))
+    try:
+        data, _ = json_text.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data if json_text.levels(data) <= LIMITS.levels else None
 
 
 @cache

@@ -5,12 +5,14 @@ vCPU and 624 GB, and has no strategy, boot disk or reservation.
 https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-08-22)
 """
 
+import math
 import re
 from datetime import date
 from functools import cache
 
 from pipelines.machines import catalog, combination
 from pipelines.machines.catalog import Machine
+from pipelines.machines.json_text import MAX_DIGITS
 from pipelines.machines.names import listed
 from pipelines.machines.nearest import describe
 from pipelines.machines.rules import Problem
@@ -58,19 +60,23 @@ def vcpu_of(value: object) -> float | None:
 
 def memory_gb_of(value: object) -> float | None:
     """GB of a memory limit: '15G', '16Gi', 15.0 (GB, as compiled by kfp); None if it is none."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
     amount = _amount(value)
-    return None if amount is None else amount / 1e9
+    return amount if amount is None or isinstance(value, int | float) else amount / 1e9
 
 
 def _amount(value: object) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) if value >= 0 else None
-    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match.group(2) not in _UNITS:
+    """A finite number of 0 or more; None for everything else."""
+    match = _QUANTITY.fullmatch(value[:MAX_DIGITS]) if isinstance(value, str) else None
+    try:
+        if match is not None and match.group(2) in _UNITS:
+            amount = float(match.group(1)) * _UNITS[match.group(2)]
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            amount = float(value)
+        else:
+            return None
+    except OverflowError:
         return None
-    return float(match.group(1)) * _UNITS[match.group(2)]
+    return amount if 0 <= amount < math.inf else None
 
 
 def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
@@ -86,6 +92,9 @@ def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
 
 def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, count: int) -> list[Problem]:
     having = _having(accelerator, count)
+    if not having:
+        text = f"The catalog has no machine with {accelerator}: whether a plain step gets {count} is not known."
+        return [Problem("GPU014", "accelerator", text, "Run it as a custom job on a TPU machine.", severity="warning")]
     reachable = [row for row in having if _can_be_asked(row)]
     if not reachable:
         first = having[0]

@@ -22,7 +22,7 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     if known:
         found = plain.problems(vcpu, memory_gb, accelerator, count or 0, as_of=judgement.as_of)
     elif accelerator and accelerator not in accelerators():
-        found = [combination.unknown_accelerator(accelerator)]
+        found = [combination.unknown_accelerator(accelerator, judgement.as_of)]
     for each in found:
         judgement.report(step, _place(each.field, kind, number, resources), each)
     sound = known and not any(each.level == "error" for each in found)

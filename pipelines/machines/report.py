@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pipelines.machines.check import Report
 from pipelines.machines.finding import Finding
 from pipelines.machines.rules import RULES
+from pipelines.vertex.printable import one_line
 
 FORMATS = ("text", "json", "sarif")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -30,7 +31,7 @@ def lines(report: Report) -> Iterator[str]:
     places = located(report)
     for finding in sorted(report.findings, key=lambda each: _ORDER[each.severity]):
         yield f"{finding.severity}: {finding.step}: {finding.message}  [{finding.rule}]"
-        yield f"  {finding.file}:{places.get(id(finding), 1)}  {_short(finding.field)}"
+        yield f"  {one_line(finding.file)}:{places.get(id(finding), 1)}  {_short(finding.field)}"
         if finding.suggestion:
             yield f"  {finding.suggestion}"
     yield summary(report)
@@ -39,11 +40,13 @@ def lines(report: Report) -> Iterator[str]:
 def located(report: Report) -> dict[int, int]:
     """Line of each finding by its identity; each document is read once for all of its findings."""
     lines = {}
-    documents = {id(finding.document): finding.document for finding in report.findings if finding.document}
-    for key, document in documents.items():
-        mine = [finding for finding in report.findings if id(finding.document) == key]
-        found = document.lines({finding.path for finding in mine})
-        lines.update({id(finding): found[finding.path] for finding in mine})
+    of_document: dict[int, list[Finding]] = {}
+    for finding in report.findings:
+        of_document.setdefault(id(finding.document), []).append(finding)
+    for findings in of_document.values():
+        document = findings[0].document
+        found = document.lines({finding.path for finding in findings}) if document else {}
+        lines.update({id(finding): found.get(finding.path, 1) for finding in findings})
     return lines
 
 
@@ -78,7 +81,7 @@ def sarif(report: Report) -> dict[str, Any]:
         for rule in (RULES[name] for name in used)
     ]
     notices = [{"level": "error", "message": {"text": text}} for text in report.unreadable]
-    invocation = {"executionSuccessful": not report.unreadable, "toolExecutionNotifications": notices}
+    invocation = {"executionSuccessful": report.exit_code != 2, "toolExecutionNotifications": notices}
     driver = {"name": "pipelines check", "rules": rules}
     run = {
         "tool": {"driver": driver},
@@ -116,4 +119,4 @@ def _uri(file: str) -> str:
         if relative.startswith(".."):
             return path.as_uri()
         path = Path(relative)
-    return quote(path.as_posix())
+    return quote(os.fsencode(path.as_posix()))

@@ -63,6 +63,7 @@ _ROWS = (
     ("GPU028", "scheduling", ERROR, "The scheduling of the job contradicts itself"),
     ("GPU029", "request-on-launcher", WARNING, "The request reaches the launcher, not the training job"),
     ("GPU030", "unknown-region", ERROR, "Vertex AI custom training has no such region"),
+    ("GPU031", "internal", ERROR, "The document could not be judged to its end"),
 )
 
 RULES = {row[0]: Rule(*row) for row in _ROWS}

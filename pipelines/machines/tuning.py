@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pipelines.machines.documents import Path_
 from pipelines.machines.fields import Reader
 from pipelines.machines.node import Node
 
@@ -15,9 +16,10 @@ _TRIALS = {
 }
 
 
-def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], Notes]:
-    """(studySpec, trial counts, what each field became). The legacy defaults are 1 trial, 1 at a time."""
+def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], Notes, set[Path_]]:
+    """(studySpec, trial counts, what each field became, where those stand). Legacy defaults: 1 trial, 1 at a time."""
     notes: Notes = []
+    taken = {spec.get(name).path for name in ("goal", "hyperparameterMetricTag", *_TRIALS)}
     metric = reader.text(spec.get("hyperparameterMetricTag"), "hyperparameterMetricTag") or "training/hptuning/metric"
     goal = reader.text(spec.get("goal"), "goal") or "MAXIMIZE"
     notes.append(("goal", f"studySpec.metrics[0].goal: {goal}", False))
@@ -25,12 +27,18 @@ def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], N
         ("hyperparameterMetricTag", f"studySpec.metrics[0].metricId: {metric}; report it with cloudml-hypertune", False)
     )
     result: dict[str, Any] = {"metrics": [{"metricId": metric, "goal": goal}]}
-    result["parameters"] = [_parameter(each, reader) for each in spec.get("params").items()]
+    result["parameters"] = [_parameter(each, reader, taken) for each in spec.get("params").items()]
+    for index, each in enumerate(spec.get("params").items()):
+        if each.get("scaleType").value == "NONE":
+            notes.append((f"params[{index}].scaleType", "left out: NONE is the default", False))
     notes.append(("params", "studySpec.parameters", False))
     algorithm = spec.get("algorithm").text()
     if algorithm in _ALGORITHMS:
         result["algorithm"] = _ALGORITHMS[algorithm]
         notes.append(("algorithm", "studySpec.algorithm", False))
+    elif algorithm:
+        notes.append(("algorithm", f"{algorithm}: left to Vertex AI's default, Bayesian optimization", True))
+    taken.add(spec.get("algorithm").path)
     trials = _trials(spec, reader, notes)
     for name, why in (
         ("resumePreviousJobId", "tuning jobs of Vertex AI cannot go on from another one"),
@@ -38,7 +46,8 @@ def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], N
     ):
         if spec.get(name).value is not None:
             notes.append((name, why, True))
-    return result, trials, notes
+            taken.add(spec.get(name).path)
+    return result, trials, notes, taken
 
 
 def _trials(spec: Node, reader: Reader, notes: Notes) -> dict[str, int]:
@@ -51,18 +60,25 @@ def _trials(spec: Node, reader: Reader, notes: Notes) -> dict[str, int]:
     return trials
 
 
-def _parameter(node: Node, reader: Reader) -> dict[str, Any]:
+def _parameter(node: Node, reader: Reader, taken: set[Path_]) -> dict[str, Any]:
+    def take(name: str) -> Any:
+        taken.add(node.get(name).path)
+        value = node.get(name)
+        if value.missing:
+            reader.judgement.malformed(reader.step, value, name, "given")
+        return [item.value for item in value.items()] if isinstance(value.value, list) else value.value
+
     kind = reader.text(node.get("type"), "type") or ""
-    result: dict[str, Any] = {"parameterId": reader.text(node.get("parameterName"), "parameterName") or ""}
-    low, high = node.get("minValue").value, node.get("maxValue").value
+    result: dict[str, Any] = {"parameterId": str(take("parameterName"))}
+    taken |= {node.get("type").path, node.get("scaleType").path}
     if kind == "INTEGER":
-        result["integerValueSpec"] = {"minValue": str(low), "maxValue": str(high)}
+        result["integerValueSpec"] = {"minValue": str(take("minValue")), "maxValue": str(take("maxValue"))}
     elif kind == "DOUBLE":
-        result["doubleValueSpec"] = {"minValue": low, "maxValue": high}
+        result["doubleValueSpec"] = {"minValue": take("minValue"), "maxValue": take("maxValue")}
     elif kind == "CATEGORICAL":
-        result["categoricalValueSpec"] = {"values": [item.value for item in node.get("categoricalValues").items()]}
+        result["categoricalValueSpec"] = {"values": take("categoricalValues")}
     elif kind == "DISCRETE":
-        result["discreteValueSpec"] = {"values": [item.value for item in node.get("discreteValues").items()]}
+        result["discreteValueSpec"] = {"values": take("discreteValues")}
     else:
         reader.judgement.malformed(reader.step, node.get("type"), "type", "INTEGER, DOUBLE, CATEGORICAL or DISCRETE")
     scale = node.get("scaleType").text()

@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import threading
@@ -10,10 +11,13 @@ from datetime import date
 
 import pytest
 import yaml
+from google.protobuf import json_format
 
 from pipelines import convert as verb
 from pipelines.errors import RequestError
+from pipelines.machines import job_body
 from pipelines.machines.documents import parse
+from pipelines.machines.flags import parse as parse_flags
 from pipelines.machines.placement import Request, place
 
 DAY = date(2026, 11, 20)
@@ -128,7 +132,6 @@ def test_hyperparameters_make_it_a_tuning_job():
 
 def strictly_parsed(config):
     from google.cloud.aiplatform_v1 import CustomJobSpec
-    from google.protobuf import json_format
 
     return json_format.ParseDict(config, CustomJobSpec.pb(CustomJobSpec()))
 
@@ -224,8 +227,6 @@ def test_a_step_of_ours_is_a_config_that_the_api_knows():
     ],
 )
 def test_a_step_of_ours_is_a_compute_engine_command(asked, flags):
-    import shlex
-
     text = verb.step_vm(placement(**asked, env={"A": "b c"}), "train", "r/i:1", ["python", "-m", "x"])
     assert "#" not in text.split("--metadata")[0]
     words = shlex.split(text)
@@ -271,12 +272,41 @@ def test_gcloud_sends_our_config_as_we_wrote_it(vertex, tmp_path, source):
     )  # fmt: skip
     path = tmp_path / "config.yaml"
     path.write_text(verb.as_yaml(config))
+    command = ["gcloud", "ai", "custom-jobs", "create", "--region=us-central1", "--display-name=j", f"--config={path}"]
+    gcloud(command, url, tmp_path)
+    sent = strictly_parsed(bodies[0]["jobSpec"])
+    assert sent == strictly_parsed(config)
+
+
+def gcloud(command, url, tmp_path):
     environment = os.environ | {
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true", "CLOUDSDK_CORE_DISABLE_PROMPTS": "1", "CLOUDSDK_CORE_PROJECT": "p",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": url, "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
     }  # fmt: skip
-    command = ["gcloud", "ai", "custom-jobs", "create", "--region=us-central1", "--display-name=j", f"--config={path}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    sent = strictly_parsed(bodies[0]["jobSpec"])
-    assert sent == strictly_parsed(config)
+
+
+@pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
+def test_a_line_says_to_us_what_it_says_to_gcloud(vertex, tmp_path):
+    from google.cloud.aiplatform_v1 import CustomJob
+
+    url, bodies = vertex
+    (tmp_path / "c.yaml").write_text(
+        "workerPoolSpecs: {machineSpec: {machineType: n1-standard-4}}\nserviceAccount: a@b\nnetwork: net\n"
+        "scheduling: {timeout: 60s, strategy: SPOT}\nbaseOutputDirectory: {outputUriPrefix: 'gs://bucket/x'}\n"
+    )
+    line = (
+        f"gcloud ai custom-jobs create --region=us-central1 --display-name='a b' --config={tmp_path}/c.yaml "
+        "--worker-pool-spec=machine-type=n1-standard-8,accelerator-type=NVIDIA_TESLA_T4,executor-image-uri=e,"
+        "python-module=m --worker-pool-spec=machine-type=n1-standard-4,replica-count=3,container-image-uri=c "
+        "'--args=^;^a,b;c' --args=d --command=x,y --python-package-uris=gs://p/1,gs://p/2 --labels=k=v,l=w "
+        "--kms-key=k --kms-keyring=r --kms-location=l --kms-project=q --enable-web-access --network=m --quiet "
+        "--service-account=s@x.iam.gserviceaccount.com --persistent-resource-id=pr --enable-dashboard-access"
+    )
+    gcloud(shlex.split(line), url, tmp_path)
+    data, lost = parse_flags(line)
+    assert {note.field for note in lost} == {"--quiet"}
+    ours = job_body.conversion(data).body()
+    pb = CustomJob.pb()
+    assert json_format.ParseDict(ours, pb()) == json_format.ParseDict(bodies[0], pb())

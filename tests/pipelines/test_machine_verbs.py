@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from datetime import date
 
 import pytest
 
 from pipelines import machine_list
 from pipelines.__main__ import main
 from pipelines.errors import RequestError
+from pipelines.machines import catalog
+from pipelines.machines.placement import Request, place
 
 JOB = """\
 workerPoolSpecs:
@@ -98,6 +101,69 @@ def test_the_list_has_every_living_machine_once_for_each_count():
     assert {"a4-highgpu-8g", "a4x-highgpu-4g", "a3-highgpu-1g", "n1-standard-4"} <= names
     assert next(row for row in rows if row["machine_type"] == "a4x-highgpu-4g")["provisioning"] == "reservation"
     assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in rows}
+
+
+@pytest.mark.parametrize("day", [date(2026, 8, 1), date(2026, 11, 20)])
+@pytest.mark.parametrize("way", ["standard", "spot", "flex_start", "reservation"])
+@pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-northeast1"])
+def test_the_list_has_what_compile_accepts_and_nothing_else(day, way, region):
+    listed = machine_list.offers(region=region, provisioning=way, as_of=day)
+    listed += machine_list.offers(accelerator="none", region=region, provisioning=way, as_of=day)
+    listed = {(row["machine_type"], row["accelerator_type"], row["accelerator_count"]) for row in listed}
+    wanted = [*catalog.combinations(), *((name, None, 0) for name, row in catalog.machines().items() if row.choices)]
+    for machine, gpu, count in wanted:
+        if gpu is None and catalog.machine(machine).accelerator:
+            continue
+        documented = way in catalog.machine(machine).provisioning
+        got_by = {"reservation": "any"} if way == "reservation" else {"strategy": way}
+        request = Request(machine=machine, accelerator=gpu, count=count or None, **got_by)
+        try:
+            place(request, region=region, as_of=day)
+        except RequestError:
+            assert (machine, gpu, count) not in listed
+        else:
+            assert ((machine, gpu, count) in listed) == documented
+
+
+NOTHING = [
+    (["--accelerator", "P100"], 2, "NVIDIA_TESLA_P100 is retired since 2026-09-15", "Nearest that works: 1 x "),
+    (["--accelerator", "P100", "--count", "2"], 2, "retired since", "Nearest that works: 2 x "),
+    (["--accelerator", "K80"], 2, "NVIDIA_TESLA_K80 is retired", "Nearest that works: 1 x "),
+    (["--accelerator", "T4", "--count", "3"], 2, "the counts are 1, 2 or 4", "4 x NVIDIA_TESLA_T4 on n1-"),
+    (["--count", "3"], 2, "No machine has 3 GPUs; the counts are 1, 2, 4, 8 or 16", "--count 4"),
+    (["--accelerator", "none", "--count", "2"], 2, "has no count", "Leave --count out"),
+    (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "pipelines machines"),
+    (["--accelerator", "L4", "--region", "europe-west1"], 2, "europe-west1 has no NVIDIA_L4", "us-central1"),
+    (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
+    (["--accelerator", "H100", "--max-usd-per-hour", "2"], 1, "Without --max-usd-per-hour 2.0 there are", "a3-highgpu"),
+    (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of that", "Without --min-gpu-memory-gb"),
+]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize(("filters", "code", "why", "instead"), NOTHING)
+def test_nothing_to_list_says_why_and_what_works(capsys, filters, code, why, instead, form):
+    ended, out, err = run(capsys, "machines", *filters, "--as-of", "2026-11-20", *form)
+    assert ended == code and why in err and instead in err
+    assert out == ("[]\n" if form and code == 1 else "")
+
+
+def test_what_is_about_to_retire_is_listed_with_its_day(capsys):
+    before = _shown(capsys, "machines", "--accelerator", "P100", "--as-of", "2026-08-01")
+    assert "NVIDIA_TESLA_P100 reaches its end of support on 2026-09-15" in before
+    rows = json.loads(_shown(capsys, "machines", "--accelerator", "P100", "--as-of", "2026-08-01", "--json"))
+    assert {row["end_of_support"] for row in rows} == {"2026-09-15"}
+
+
+def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
+    card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
+    assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_V100 or NVIDIA_TESLA_T4" in card
+    assert "quota to ask for: NVIDIA_TESLA_P100" not in card
+    detail = machine_list.detail("n1-standard-8", as_of=date(2026, 11, 20))
+    assert {row["name"] for row in detail["accelerators"] if row["retired"]} == {"NVIDIA_TESLA_P100"}
+    assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in detail["prices"]}
+    living = machine_list.detail("n1-standard-8", as_of=date(2026, 8, 1))
+    assert "NVIDIA_TESLA_P100" in {row["accelerator_type"] for row in living["prices"]}
 
 
 @pytest.mark.parametrize("wrong", [{"accelerator": "L9"}, {"region": "us-east"}, {"provisioning": "cheap"}])

@@ -1,5 +1,6 @@
 """What is shown of schedules: signs, differences, times and costs; nothing of elsewhere reaches the terminal raw."""
 
+import dataclasses
 import io
 from datetime import UTC, datetime
 from typing import Any
@@ -66,7 +67,19 @@ def test_what_it_can_cost_is_told() -> None:
     assert "at most $2.00 a run" in text
     assert "at most $60.83 a month, in 30.4 runs" in text
     assert "at most $6.00 a month, in 3.0 runs" in shown(Action("create", "n", wanted=wanted("0 4 * * *", max_runs=3)))
-    assert "and train, whose price is not known" in shown(Action("create", "n", wanted=wanted(price=None)))
+
+
+def test_what_has_no_price_is_named_and_not_counted_as_nothing() -> None:
+    unknown = "train (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, standard)"
+    assert f"cost       not known: {unknown}" in shown(Action("create", "n", wanted=wanted(price=None)))
+    both = wanted("0 4 * * *")
+    both = dataclasses.replace(both, steps=[*both.steps, *wanted(price=None).steps])
+    text = shown(Action("create", "n", wanted=both))
+    assert "at least $2.00 a run" in text and "at least $60.83 a month" in text and f"not in it: {unknown}" in text
+    assert "at most $" not in text
+    row = schedule_view.plan_json([Action("create", "n", wanted=both)], NOW)["schedules"][0]
+    assert (row["max_usd_per_run"], row["max_usd_per_month"], row["max_usd_of_priced_steps"]) == (None, None, 2.0)
+    assert list(row["unpriced"]) == ["train"]
 
 
 def test_a_difference_has_both_sides() -> None:

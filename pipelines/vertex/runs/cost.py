@@ -5,27 +5,14 @@ the machine on which one of Google's launchers waits are not in it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from pipelines.machines.cost import Cost
 from pipelines.machines.finding import StepRow
 from pipelines.vertex.runs.state import Run
 from pipelines.vertex.runs.steps import Step
 
 Rows = Mapping[str, tuple[StepRow, ...]]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """US dollars; `unpriced` are the steps that ran, or can run, on a machine whose price is not known."""
-
-    usd: float
-    unpriced: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        from pipelines.vertex.printable import usd
-
-        return f"at least {usd(self.usd)}" if self.unpriced else usd(self.usd)
 
 
 def machines(run: Run) -> Rows:
@@ -61,7 +48,7 @@ def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
 
 def at_most(run: Run, rows: Rows) -> Cost:
     """The most that all steps can cost, by their timeouts. A loop counts as often as it is known to turn."""
-    return _sum((step.name, row.max_usd) for step in run.steps for row in of(step, rows))
+    return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in of(step, rows))
 
 
 def machine(step: Step, rows: Rows) -> str:

@@ -34,12 +34,15 @@ def brief(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
 
 
 def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str, Any]:
-    """The whole run. Dollars are an estimate by list prices; null where a price is not known."""
+    """The whole run. Dollars are an estimate by list prices; null where a price is not known.
+
+    `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
+    """
     spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)
     return {
         **brief(settings, run, now),
         "usd": round(spent.usd, 4),
-        "usd_at_most": round(most.usd, 4),
+        "usd_at_most": None if most.unpriced else round(most.usd, 4),
         "unpriced": list(dict.fromkeys([*spent.unpriced, *most.unpriced])),
         "template": {"uri": run.job.template_uri, "version": run.job.template_metadata.version},
         "pipeline_root": run.job.runtime_config.gcs_output_directory,

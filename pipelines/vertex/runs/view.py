@@ -35,12 +35,14 @@ _TOLD, _LINES = 5, 20
 
 
 def headline(run: Run, rows: Rows, now: datetime) -> Text:
-    """`training-3f2a running 12m 03s, $1.23 so far, at most $14.20`."""
+    """`training-3f2a running 12m 03s, $1.23 so far, at most $14.20`; a step without a price is named."""
     seconds = run.seconds(now)
     text = Text.assemble((run.id, "bold"), " ", state(run.state), f" {took(seconds)}" if seconds is not None else "")
     if rows:
-        text.append(f", {run_cost.so_far(run, rows, now)}{'' if run.over else ' so far'}")
-        text.append(f", at most {usd(run_cost.at_most(run, rows).usd)}", "dim")
+        spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)
+        text.append(f", {one_line(spent.words)}{'' if run.over else ' so far'}")
+        bound = f"can cost {one_line(most.words)}" if most.unpriced else f"at most {most}"
+        text.append(f", {bound}", "dim")
     return text
 
 

@@ -197,8 +197,9 @@ def test_rules_can_be_left_out_by_id_and_name():
     ("text", "reason"),
     [
         ("", "empty"), ("foo", "nothing that can be judged"), ("a: 1", "its keys are a"), ("[1, 2]", "nothing"),
-        ("{", "YAML"), ("a: [", "YAML"), ("!!python/object/apply:os.system [echo]", "YAML"), ("[" * 50_000, "deep"),
-        ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow", "Argo"), ("a: 2026-99-99", "YAML"), ("\x00", "YAML"),
+        ("{", "YAML"), ("a: [", "YAML"), ("!!python/object/apply:os.system [echo]", "YAML"),
+        ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow", "Argo"), ("a: 2026-99-99", "its keys are a"),
+        ("\x00", "YAML"),
         ("root: {dag: {tasks: 3}}", "root.dag.tasks"), ("pipelineSpec: {root: {}}", "no tasks"),
         ("root: {dag: {tasks: {a: {componentRef: 3}}}}\ncomponents: []", "components"),
     ],

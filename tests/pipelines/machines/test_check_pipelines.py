@@ -188,3 +188,74 @@ def test_a_large_spec_is_read(tmp_path):
     path.write_text(json.dumps(spec))
     assert path.stat().st_size > 10_000_000
     assert check([path], as_of=DAY).exit_code == 0
+
+
+def step(spec, component="work", **task):
+    """A spec of one step, or of one step in a loop, with what its task says more."""
+    spec = {
+        "components": {
+            "work": {"executorLabel": "e", "inputDefinitions": {"parameters": {"gpu": {"isOptional": True}}}},
+            "loop": {
+                "dag": {"tasks": {"work": {"componentRef": {"name": "work"}, **spec}}},
+                "inputDefinitions": {"parameters": {"items": {}}},
+            },
+        },
+        "deploymentSpec": {"executors": {"e": {"container": {"image": "r/i:1"}}}},
+        "root": {
+            "dag": {"tasks": {"task": {"componentRef": {"name": component}, **task}}},
+            "inputDefinitions": {"parameters": {"sizes": {"defaultValue": [1, 2, 3]}, "later": {}}},
+        },
+    }
+    return check([Document("p.json", spec, json.dumps(spec))], as_of=DAY, regions=["us-central1"]).steps
+
+
+def given(name):
+    return {"inputs": {"parameters": {"items": {"componentInputParameter": name}}}}
+
+
+ITEMS = {"itemInput": "item", "items": {"inputParameter": "items"}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "turns", "tries"),
+    [
+        (({}, "work"), 1, 1), (({"retryPolicy": {"maxRetryCount": 2}}, "loop"), 1, 3),
+        (({}, "loop", {"parameterIterator": {"items": {"raw": "[1, 2]"}}}), 2, 1),
+        (({}, "loop", {"parameterIterator": ITEMS, **given("sizes")}), 3, 1),
+        (({"parameterIterator": {"items": {"raw": "[1, 2]"}}}, "loop",
+          {"parameterIterator": ITEMS, **given("sizes")}), 6, 1),
+        (({}, "loop", {"parameterIterator": ITEMS, **given("later")}), None, 1),
+        (({}, "loop", {"artifactIterator": {"itemInput": "x"}}), None, 1),
+    ],
+)  # fmt: skip
+def test_loops_and_retries_count_in_what_a_step_can_cost(arguments, turns, tries):
+    task = arguments[2] if len(arguments) > 2 else {}
+    (once,) = step({}, "work")
+    (row,) = step(*arguments[:2], **task)
+    assert (row.turns, row.tries) == (turns, tries)
+    assert row.max_usd == (None if turns is None else pytest.approx(once.max_usd * turns * tries))
+
+
+def test_the_trials_of_a_tuning_job_run_in_rounds(report):
+    (row,) = [row for row in report.steps if row.step == "hyperparameter-tuning-job"]
+    assert (row.replicas, row.tries) == (2, 2)
+
+
+def test_a_job_whose_pools_only_the_run_knows_is_a_step_without_a_machine():
+    spec = {
+        "components": {"work": {"executorLabel": "e", "inputDefinitions": {"parameters": {"pools": {}}}}},
+        "deploymentSpec": {"executors": {"e": {"container": {
+            "image": "gcr.io/ml-pipeline/google-cloud-pipeline-components:2.22.0",
+            "args": ["--payload", '{"job_spec": {"worker_pool_specs": {{$.inputs.parameters[\'pools\']}}}}'],
+        }}}},
+        "root": {
+            "dag": {"tasks": {"work": {
+                "componentRef": {"name": "work"},
+                "inputs": {"parameters": {"pools": {"componentInputParameter": "pools"}}},
+            }}},
+            "inputDefinitions": {"parameters": {"pools": {}}},
+        },
+    }  # fmt: skip
+    (row,) = check([Document("p.json", spec, json.dumps(spec))], as_of=DAY, regions=["us-central1"]).steps
+    assert (row.step, row.machine_type, row.max_usd) == ("work", None, None)
+    assert row.not_known == "its machine is not known"

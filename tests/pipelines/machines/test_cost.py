@@ -8,8 +8,10 @@ from pipelines.machines import cost
 from pipelines.machines.finding import StepRow
 
 
-def row(step="train", usd=2.0, replicas=3, timeout_s=7200.0):
-    return StepRow(step, "g2-standard-24", "NVIDIA_L4", 2, replicas, "SPOT", usd, "us-central1", timeout_s)
+def row(step="train", usd=2.0, replicas=3, timeout_s=7200.0, tries=1, turns=1, machine="g2-standard-24"):
+    return StepRow(
+        step, machine, "NVIDIA_L4", 2, replicas, "SPOT", usd, "us-central1", timeout_s, tries=tries, turns=turns
+    )
 
 
 def test_the_most_is_timeout_times_machines_times_price():
@@ -17,11 +19,63 @@ def test_the_most_is_timeout_times_machines_times_price():
     assert cost.most_usd([row(), row(usd=1.0)]) == 18.0
 
 
-@pytest.mark.parametrize("unknown", [{"usd": None}, {"replicas": None}, {"timeout_s": None}])
-def test_what_is_not_known_has_no_bound_and_no_promise(unknown):
-    assert row(**unknown).max_usd is None
-    with pytest.raises(RequestError, match="cannot be promised.*train"):
+@pytest.mark.parametrize(
+    ("unknown", "why"),
+    [
+        ({"usd": None}, "no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot"),
+        ({"replicas": None}, "how many machines it takes is not known"), ({"timeout_s": None}, "when it ends is not"),
+        ({"tries": None}, "how many tries it has is not known"), ({"turns": None}, "how often its loop turns is not"),
+        ({"machine": None, "usd": None}, "its machine is not known"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
+    assert row(**unknown).max_usd is None and why in row(**unknown).not_known
+    with pytest.raises(RequestError, match=r"cannot be promised.*train \(") as refused:
         cost.refuse_above([row("prepare"), row(**unknown)], 1000)
+    assert why in str(refused.value) and "$12.00" in str(refused.value)
+
+
+def test_what_is_known_to_be_too_much_is_said_first_and_what_is_not_in_it():
+    with pytest.raises(RequestError, match=r"at least \$12.00, more than --max-usd 5") as refused:
+        cost.refuse_above([row("prepare"), row(usd=None)], 5)
+    assert "Not in it: train (no price" in str(refused.value)
+
+
+@pytest.mark.parametrize("limit", [float("nan"), float("inf"), -1.0])
+def test_a_limit_that_is_no_amount_is_refused(limit):
+    with pytest.raises(RequestError, match="give dollars"):
+        cost.refuse_above([row()], limit)
+
+
+def test_tries_and_turns_count():
+    assert row(tries=2, turns=5).max_usd == 120.0
+    assert row(tries=2, turns=5).max_usd_a_turn == 24.0
+    with pytest.raises(RequestError, match="for up to 2 h, 10 times, "):
+        cost.refuse_above([row(tries=2, turns=5)], 100)
+
+
+def test_json_has_a_bound_or_says_which_steps_have_none():
+    assert cost.as_json([row()]) == {"max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}}
+    partly = cost.as_json([row("prepare"), row(usd=None)])
+    assert (partly["max_usd"], partly["max_usd_of_priced_steps"]) == (None, 12.0) and "train" in partly["unpriced"]
+
+
+def drawn(rows, width=200):
+    console = Console(record=True, width=width)
+    console.print(cost.table(rows, width=width))
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_total_without_all_prices_is_at_least_and_names_what_is_left_out(width):
+    text = drawn([row(), row("tune", usd=None), row("sweep", turns=None)], width)
+    assert "at least 12.00" in " ".join(text.split())
+    below = " ".join(text.split("not in the total:")[1].split())
+    assert below.startswith(
+        "tune (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot), sweep (how often its loop"
+    )
+    assert "at least" not in drawn([row(), row("tune")]) and "not in the total" not in drawn([row(), row("tune")])
+    assert "not known" in drawn([row(usd=None), row("tune", usd=None)])
 
 
 def test_the_ceiling_is_the_last_that_passes():

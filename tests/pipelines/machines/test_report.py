@@ -83,7 +83,7 @@ def path(tmp_path, monkeypatch):
 def test_json_has_exactly_the_documented_keys(path):
     report = check([path], as_of=date(2026, 11, 20))
     result = json.loads(rendering.render(report, "json"))
-    assert set(result) == {"findings", "steps", "errors", "warnings"}
+    assert set(result) == {"findings", "steps", "unreadable", "errors", "warnings"}
     assert result["errors"] == 2 and result["warnings"] == len(
         [f for f in result["findings"] if f["severity"] == "warning"]
     )

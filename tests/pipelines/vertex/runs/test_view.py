@@ -32,6 +32,18 @@ def run(steps: list[Step], **more: Any) -> Run:
                            failed=lambda: [step for step in steps if step.state == "failed"])  # type: ignore[return-value]  # fmt: skip
 
 
+def test_the_headline_names_what_its_sums_leave_out() -> None:
+    priced = StepRow("a", "m", None, 0, 1, "STANDARD", 3.0, "us-central1", 7200.0)
+    unknown = StepRow("b", "a4x-highgpu-4g", "NVIDIA_GB200", 4, 1, "STANDARD", None, "us-central1", 7200.0)
+    steps = [Step(name, "running", name, name, BEGIN) for name in "ab"]
+    several = run(steps, seconds=lambda now: 3600.0, over=False)
+    now = BEGIN + timedelta(hours=1)
+    text = run_view.headline(several, {"a": (priced,), "b": (unknown,)}, now).plain
+    assert "at least $3.00 (no price: b) so far, can cost at least $6.00 (no price: b)" in text
+    text = run_view.headline(several, {"a": (priced,), "b": (priced,)}, now).plain
+    assert ", $6.00 so far, at most $12.00" in text
+
+
 def test_where_there_is_room_nothing_is_cut() -> None:
     step = Step("for-loop-1/train[11]", "running", "for-loop-1/train", "a", BEGIN)
     lines = drawn(run_view.table(run([step]), ROWS, BEGIN + timedelta(hours=2), width=200), 200)
