@@ -71,9 +71,8 @@ def submit(
     Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings, labels), so
     a command that lost its connection or was killed can simply be repeated. Later it starts the next one: ID-a2.
 
-    Exit codes: 0 started, or with --wait succeeded; 1 failed, or the same request has within the hour; 2 the request
-    was wrong; 3 cancelled (--wait); 4 nothing was started: a run of the same request goes on (--wait follows it), or
-    has ended within the hour.
+    Exit codes: 0 started, or with --wait succeeded; 1 failed; 2 the request was wrong; 3 cancelled (--wait);
+    4 nothing was started: a run of the same request goes on (--wait follows it), or ended within the hour (1: it failed).
     """
     from pipelines import submit as verb
     from pipelines.settings import load
