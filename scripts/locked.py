@@ -1,9 +1,10 @@
 """The part of constraints.txt that extras of pyproject.toml need, as pip's hash mode takes it: pinned and complete.
 
-python3 scripts/locked.py vertex training > requirements.txt
-pip install --require-hashes -r requirements.txt
+python3 scripts/locked.py --build > build.txt && pip install --require-hashes -r build.txt
+python3 scripts/locked.py vertex training > all.txt && pip install --require-hashes --no-build-isolation -r all.txt
 python3 scripts/locked.py --only torch
 
+What has no wheel is built with what --build names: in an environment of its own pip would fetch that without a hash.
 Run it in the folder of both files. What needs what stands in the comments that uv wrote (`# via kfp`); a distribution
 that is installed already, in its locked version, speaks for itself: PyTorch's builds for CPUs need no CUDA.
 """
@@ -11,20 +12,22 @@ that is installed already, in its locked version, speaks for itself: PyTorch's b
 import re
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-#: Builds this package, and is always needed: pip's isolated builds would fetch it without a hash.
-BUILD = "build-system"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def main(words: list[str]) -> None:
     entries = read(Path("constraints.txt").read_text())
+    project = tomllib.loads(Path("pyproject.toml").read_text())
     if words[:1] == ["--only"]:
         names = {canonical(word) for word in words[1:]}
+    elif words == ["--build"]:
+        names = asked(project["build-system"]["requires"])
     else:
-        names = closure(roots(tomllib.loads(Path("pyproject.toml").read_text()), words), entries)
+        names = closure(roots(project, words), entries)
     unknown = names - entries.keys()
     if unknown:
         sys.exit(f"error: constraints.txt lacks {', '.join(sorted(unknown))}. Write it anew: scripts/lock.sh")
@@ -43,8 +46,8 @@ def roots(project: dict, extras: list[str]) -> set[str]:
     for extra in extras:
         if extra not in known:
             sys.exit(f"error: pyproject.toml has no extra '{extra}'. Choices: {', '.join(known)}.")
-    asked = [*project[BUILD]["requires"], *project["project"]["dependencies"], *(r for e in extras for r in known[e])]
-    return {canonical(_NAME.match(requirement)[0]) for requirement in asked}
+    own = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    return asked([*own, *(requirement for extra in extras for requirement in known[extra])])
 
 
 def closure(names: set[str], entries: dict[str, str]) -> set[str]:
@@ -58,8 +61,8 @@ def closure(names: set[str], entries: dict[str, str]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            asked = installed(name, entries)
-            waiting += [need for need in needs.get(name, ()) if not asked or need in asked]
+            own = installed(name, entries)
+            waiting += [need for need in needs.get(name, ()) if own is None or need in own]
     return found
 
 
@@ -68,15 +71,20 @@ def users(entry: str) -> list[str]:
     return [canonical(name) for name in re.findall(r"(?m)^ +#(?: via)? +([A-Za-z0-9][\w.-]*)$", entry)]
 
 
-def installed(name: str, entries: dict[str, str]) -> set[str]:
-    """What the installed distribution of this name asks for; empty if there is none of the locked version."""
+def installed(name: str, entries: dict[str, str]) -> set[str] | None:
+    """What the installed distribution of this name asks for; None if there is none of the locked version."""
     try:
         found = metadata.distribution(name)
     except metadata.PackageNotFoundError:
-        return set()
+        return None
     if not entries.get(name, "").startswith(f"{name}=={found.version.partition('+')[0]} "):
-        return set()
-    return {canonical(_NAME.match(requirement)[0]) for requirement in found.requires or ()}
+        return None
+    return asked(found.requires or ())
+
+
+def asked(requirements: Iterable[str]) -> set[str]:
+    """The names in requirements: `torch` of `torch>=2; python_version > "3"`."""
+    return {canonical(_NAME.match(requirement)[0]) for requirement in requirements}
 
 
 def canonical(name: str) -> str:

@@ -61,6 +61,8 @@ locked() {
   .venv/bin/python scripts/locked.py "$@" >.venv/requirements.txt
 }
 
+locked --build
+pip_install --require-hashes --no-deps -r .venv/requirements.txt
 locked "$@"
 if grep -q '^torch==' .venv/requirements.txt; then
   # First PyTorch by itself: which of its builds it is tells which further libraries it needs. A build for CPUs is taken
@@ -71,7 +73,8 @@ if grep -q '^torch==' .venv/requirements.txt; then
     pip_install --require-hashes --no-deps -r .venv/requirements.txt
   locked "$@"
 fi
-pip_install --require-hashes -r .venv/requirements.txt
+# What has no wheel is built with the locked build backend, not with one that pip fetches for the occasion.
+pip_install --require-hashes --no-build-isolation -r .venv/requirements.txt
 pip_install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 # pip does this for what it installs; an editable install leaves it to the first start of each command.
 .venv/bin/python -m compileall -q pipelines components training
