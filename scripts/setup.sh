@@ -49,6 +49,9 @@ pip_install() {
   try_install "$@" && return
   cat "$log" >&2
   echo "error: installing the dependencies failed; the log is above and in $log." >&2
+  if grep -q "DO NOT MATCH THE HASHES" "$log"; then
+    echo "  A file is not the one that was tested. If your index serves a build of its own, add its hash: CONTRIBUTING.md." >&2
+  fi
   exit 1
 }
 
