@@ -11,7 +11,6 @@ from rich.console import Console
 
 from pipelines import proof, spec, strict
 from pipelines import settings as settings_file
-from pipelines.caching import switched
 from pipelines.errors import RequestError, nearest
 from pipelines.machines import cost
 from pipelines.machines.check import Report, check
@@ -68,13 +67,11 @@ def compiled(
 ) -> Compiled:
     """The pipeline `name`, compiled for Vertex and checked; findings name `path`.
 
-    No step takes results of earlier runs: runs of the console have no other say in it than the spec's.
-
     Raises:
         RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
     """
     try:
-        made = switched(spec.compiled(name, Vertex(settings)), False)
+        made = spec.compiled(name, Vertex(settings))
     except PlacementError as error:
         raise RequestError(f"{name}: {error}") from None
     report = checked(name, made, settings, max_usd=max_usd, path=path)
