@@ -44,13 +44,13 @@ def call(
 
 
 def now(settings: Settings, api: str, path: str) -> datetime:
-    """The time on Google's clock, as the answer to a GET of `path` tells it; this machine's where it tells none.
+    """The time on Google's clock, as the answer to a GET of the resource `path` tells it; else this machine's.
 
     Raises:
         as `call`.
     """
     how = clients.reading()
-    answer = how["retry"](lambda: _answer(settings, api, path, None, None, how["timeout"]))()
+    answer = how["retry"](lambda: _answer(settings, api, path, {"fields": "name"}, None, how["timeout"]))()
     try:
         told = parsedate_to_datetime(answer.headers["Date"])
     except (KeyError, ValueError):
