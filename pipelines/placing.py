@@ -24,6 +24,8 @@ class Vertex:
     `placements` holds, after a pipeline was built, the machine of every step by the step's name.
     """
 
+    caching = False
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}

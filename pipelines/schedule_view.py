@@ -81,7 +81,7 @@ def _name(row: Row) -> str:
 
 
 def warnings(wanted: Wanted, now: datetime) -> list[str]:
-    """What is in doubt about its times."""
+    """What is in doubt about its times, and which settings do not count."""
     cron = wanted.cron
     found = [_change(each, cron) for each in _first_of_each_day(cron.clock_changes(now))]
     if found:
@@ -91,7 +91,7 @@ def warnings(wanted: Wanted, now: datetime) -> list[str]:
             f"{cron.expression} narrows day and weekday, one of them from *: crons differ in whether both must fit. "
             "List the days instead."
         )
-    return found
+    return [*found, *wanted.notes]
 
 
 def _action(action: Action, now: datetime, full: bool) -> Iterator[Any]:
@@ -140,6 +140,7 @@ def _times(wanted: Wanted, now: datetime) -> Iterator[Any]:
         yield table
     if wanted.steps:
         yield _line(_cost(wanted, now), "")
+        yield _line(_cached(wanted), "")
     yield from (_line(f"warning: {each}", "yellow") for each in warnings(wanted, now))
 
 
@@ -168,6 +169,7 @@ def _expected(wanted: Wanted, now: datetime) -> dict[str, Any]:
         "max_usd_per_month": None if unpriced else round(run * month, 2),
         "max_usd_of_priced_steps": round(run, 2),
         "unpriced": unpriced,
+        "cached": _caching(wanted),
     }  # fmt: skip
 
 
@@ -187,6 +189,16 @@ def _cost(wanted: Wanted, now: datetime) -> str:
         f"               {bound} {usd(run * month)} a month, in {month:.1f} runs"
         + (f"\n               not in it: {left_out}" if left_out else "")
     )
+
+
+def _caching(wanted: Wanted) -> dict[str, bool]:
+    """Step -> whether it may take the result of an earlier run."""
+    return {row.step: row.step.rsplit("/", 1)[-1] in wanted.cached for row in wanted.steps}
+
+
+def _cached(wanted: Wanted) -> str:
+    anew = ", ".join(step for step, cached in _caching(wanted).items() if not cached)
+    return f"cache      {anew}: every run anew, since the data behind the same names may have changed"
 
 
 def _change(change: ClockChange, cron: Cron) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import placeholders
+from pipelines.caching import switched
 from pipelines.errors import RequestError, nearest
 from pipelines.target import Target
 from pipelines.vertex.printable import PASSWORD
@@ -49,7 +50,7 @@ def module(name: str) -> Any:
 
 
 def compiled(name: str, target: Target) -> dict[str, Any]:
-    """The spec of the pipeline `name` for `target`.
+    """The spec of the pipeline `name` for `target`. Runs of the console have no other say in caching than the spec's.
 
     Raises:
         RequestError: there is no such pipeline.
@@ -60,7 +61,8 @@ def compiled(name: str, target: Target) -> dict[str, Any]:
         warnings.simplefilter("ignore", DeprecationWarning)
         path = Path(folder) / f"{name}.json"
         compiler().compile(workflow, str(path))
-        return dict(json.loads(path.read_text()))
+        compiled = dict(json.loads(path.read_text()))
+    return compiled if target.caching else switched(compiled, False)
 
 
 def compiler() -> Any:

@@ -1,19 +1,19 @@
 """`pipelines submit`: a run on Vertex AI, from request to console link."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 
 from pipelines import spec
-from pipelines.errors import RequestError, WorkFailed
+from pipelines.errors import RequestError
 from pipelines.machines import cost
 from pipelines.settings import Settings
-from pipelines.vertex import names
+from pipelines.vertex import attempts, names
 from pipelines.vertex import submit as vertex
-
-_ENDED_BADLY = ("PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
+from pipelines.vertex.runs import started
+from pipelines.vertex.runs.state import read
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Options:
     #: The run's id; None: one that follows from the request, or with `new` a random one.
     id: str | None = None
     new: bool = False
-    #: Overrides the caching of every step; None leaves the pipeline's own.
+    #: Whether every step takes results of earlier runs; None: as the settings say, and with `new` none does.
     caching: bool | None = None
     labels: Sequence[str] = ()
     max_usd: float | None = None
@@ -36,36 +36,51 @@ class Options:
 def submit(
     name: str, parameters: Sequence[str], *, settings: Settings, options: Options, console: Console
 ) -> dict[str, Any]:
-    """Starts a run of the pipeline `name`, once, and returns its id, link and state.
+    """Starts a run of the pipeline `name`, or finds the one that stands for the same request.
+
+    Returns its id, link and state, and whether it was started.
 
     Raises:
         RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
-        WorkFailed: Google refused or could not be reached, or the same run failed before.
+        WorkFailed: Google refused or could not be reached.
     """
     if options.id and options.new:
         raise RequestError("--id and --new exclude each other: --new makes an id of its own.")
-    labels = _labels(options.labels)
-    made, uri, steps = _specification(name, settings, options)
-    values = spec.arguments(made, parameters)
-    spec.check(name, made, values, remote=True)
-    body = vertex.body(settings, made, values, caching=options.caching, labels=labels, template_uri=uri)
+    body, steps = _request(name, parameters, settings, options)
     job_id = vertex.job_id(body, given=options.id, new=options.new)
-    console.print(cost.table(steps, width=console.width))
     if options.dry_run:
+        console.print(cost.table(steps, width=console.width))
         console.print(f"dry run: {job_id} was not started", highlight=False, markup=False, soft_wrap=True)
-        return {"id": job_id, "started": False, **cost.as_json(steps), "job": body}
+        return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
         from pipelines.vertex.preflight import refuse_cheaply
 
         refuse_cheaply(settings)
-    job, started = vertex.create(settings, body, job_id)
-    result = _result(settings, job_id, job, started) | cost.as_json(steps)
-    _say(result, console)
+    exact = options.id or options.new
+    job, fresh = vertex.create(settings, body, job_id) if exact else attempts.start(settings, body)
+    run, by_id = read(job), options.id is not None
+    console.print(started.text(settings, run, fresh, by_id=by_id), highlight=False, markup=False, soft_wrap=True)
+    if fresh:
+        console.print(cost.table(steps, width=console.width))
     if settings.experiment:
         from pipelines.vertex.experiment import associate
 
         associate(settings, job.name, settings.experiment)
-    return result
+    return {**started.as_json(settings, run, fresh), "state": job.state.name, **cost.as_json(steps)}
+
+
+def _request(
+    name: str, parameters: Sequence[str], settings: Settings, options: Options
+) -> tuple[dict[str, Any], list[Any]]:
+    """The PipelineJob that is asked for, checked, and its machines."""
+    labels = _labels(options.labels)
+    made, uri, steps = _specification(name, settings, options)
+    values = spec.arguments(made, parameters)
+    spec.check(name, made, values, remote=True)
+    caching = options.caching
+    if caching is None:
+        caching = bool(settings.caching) and not options.new
+    return vertex.body(settings, made, values, caching=caching, labels=labels, template_uri=uri), steps
 
 
 def _specification(name: str, settings: Settings, options: Options) -> tuple[dict[str, Any], str | None, list[Any]]:
@@ -93,32 +108,3 @@ def _labels(given: Sequence[str]) -> dict[str, str]:
         if not equals or not key:
             raise RequestError(f"--label {key}{equals}{value}: give it as key=value.")
     return names.labels({key: value for key, _, value in pairs})
-
-
-def _result(settings: Settings, job_id: str, job: Any, started: bool) -> dict[str, Any]:
-    return {
-        "id": job_id,
-        "started": started,
-        "state": job.state.name,
-        "name": job.name,
-        "url": names.run_link(settings, job_id),
-    }
-
-
-def _say(result: Mapping[str, Any], console: Console) -> None:
-    console.print(result["url"], highlight=False, soft_wrap=True, markup=False)
-    if result["started"]:
-        console.print(f"started {result['id']}", highlight=False, markup=False)
-        return
-    state = result["state"].removeprefix("PIPELINE_STATE_").lower()
-    if result["state"] in _ENDED_BADLY:
-        raise WorkFailed(
-            f"the same request ran before as {result['id']} and ended {state}; nothing was started.\n"
-            f"  Go on from the failed step: pipelines rerun {result['id']} --from-failed\n"
-            "  Start from the beginning:   the same command with --new",
-            result=dict(result),
-        )
-    console.print(
-        f"{result['id']} exists already ({state}): the same request starts one run. Another one: --new.",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip

@@ -7,6 +7,9 @@ from typing import Any, Protocol
 class Target(Protocol):
     """Turns components into steps. Both methods return what a pipeline function calls with the step's inputs."""
 
+    #: Whether steps may take results of earlier runs: pipelines/caching.py.
+    caching: bool
+
     def step(self, component: Any) -> Callable[..., Any]:
         """A plain step."""
 
@@ -15,7 +18,9 @@ class Target(Protocol):
 
 
 class Local:
-    """This machine: every component as it is."""
+    """This machine: every component as it is. A run that is resumed takes its own results."""
+
+    caching = True
 
     def step(self, component: Any) -> Callable[..., Any]:
         return component

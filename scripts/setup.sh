@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes .venv hold what is asked for: `scripts/setup.sh [EXTRA...]`, extras being those of pyproject.toml.
 # Does nothing when the same was installed before and neither pyproject.toml nor constraints.txt changed.
+# Every file that is installed has one of the hashes of constraints.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-extras=$(printf '%s\n' "$@" | sort -u | paste -sd, -)
 stamp=".venv/.installed"
-wanted="$(cat pyproject.toml constraints.txt scripts/setup.sh | sha256sum | cut -d' ' -f1)"
+wanted="$(cat pyproject.toml constraints.txt scripts/setup.sh scripts/locked.py | sha256sum | cut -d' ' -f1)"
 
 # The stamp holds the digest, then one line for each extra that is installed ("base" for none).
 installed() {
@@ -29,7 +29,8 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
   echo "Setting up .venv with $("$python" --version)..." >&2
   # Debian's Python comes without ensurepip unless python3-venv is installed; pip alone can fill the gap.
   if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
-    if ! { "$python" -m venv --clear --without-pip .venv && "$python" -m pip --python .venv/bin/python install -q pip; }; then
+    if ! { "$python" -m venv --clear --without-pip .venv && "$python" scripts/locked.py --only pip >.venv/pip.txt &&
+      "$python" -m pip --python .venv/bin/python install -q --require-hashes -r .venv/pip.txt; }; then
       rm -rf .venv
       echo "error: $python cannot make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
       exit 2
@@ -41,12 +42,43 @@ echo "Installing the pinned dependencies into .venv (minutes the first time)..."
 already=$( [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" = "$wanted" ] && tail -n +2 "$stamp" || true )
 rm -f "$stamp"
 log=.venv/install.log
-if ! .venv/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt --config-settings editable_mode=compat \
-  -e ".${extras:+[$extras]}" >"$log" 2>&1; then
+: >"$log"
+
+# One step of the installation; what it says is shown if it fails.
+pip_install() {
+  try_install "$@" && return
   cat "$log" >&2
   echo "error: installing the dependencies failed; the log is above and in $log." >&2
+  if grep -q "DO NOT MATCH THE HASHES" "$log"; then
+    echo "  A file is not the one that was tested. If your index serves a build of its own, add its hash: CONTRIBUTING.md." >&2
+  fi
   exit 1
+}
+
+try_install() {
+  .venv/bin/python -m pip install --disable-pip-version-check -q "$@" >>"$log" 2>&1
+}
+
+# The locked requirements of the extras, all pinned and hashed, as pip's hash mode wants them.
+locked() {
+  .venv/bin/python scripts/locked.py "$@" >.venv/requirements.txt
+}
+
+locked --build
+pip_install --require-hashes --no-deps -r .venv/requirements.txt
+locked "$@"
+if grep -q '^torch==' .venv/requirements.txt; then
+  # First PyTorch by itself: which of its builds it is tells which further libraries it needs. A build for CPUs is taken
+  # where there is one, as pip would; but pip's hash mode prefers an index, which tells hashes, to a folder of files.
+  locked --only torch
+  sed 's/^torch==[0-9.]*/&+cpu/' .venv/requirements.txt >.venv/cpu.txt
+  try_install --require-hashes --no-deps -r .venv/cpu.txt ||
+    pip_install --require-hashes --no-deps -r .venv/requirements.txt
+  locked "$@"
 fi
+# What has no wheel is built with the locked build backend, not with one that pip fetches for the occasion.
+pip_install --require-hashes --no-build-isolation -r .venv/requirements.txt
+pip_install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 # pip writes the folder's name into its own form of this command, where a shell reads it: a quote or $(...) in it counts.
 cat >.venv/bin/pipelines <<'end'
 #!/bin/sh

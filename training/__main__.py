@@ -3,11 +3,12 @@
 python -m training prepare runs/data --train-months 1-6 --test-month 7
 python -m training train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
 python -m training evaluate runs/data --model runs/model runs/evaluation
-python -m training decide runs/data --model runs/model runs/evaluation --report report.html
+python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
 """
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from training import steps
@@ -45,8 +46,8 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("data", help="prepared dataset")
     decide.add_argument("evaluation", help="folder of the evaluation")
     decide.add_argument("--model", required=True)
-    decide.add_argument("--report", default="report.html")
-    decide.add_argument("--summary", default="summary.md")
+    decide.add_argument("--report", help="the page to write; default: report.html in the folder of the evaluation")
+    decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
     decide.add_argument("--confidence", type=float, default=0.95)
     return top
@@ -67,9 +68,13 @@ def main(arguments: list[str] | None = None) -> None:
     given = vars(parser().parse_args(arguments))
     verb = given.pop("verb")
     given.update(dict(given.pop("settings", [])))
+    if verb == "decide":
+        # Beside decision.json: the working folder may have a report.html or summary.md of its own.
+        for name, file in (("report", "report.html"), ("summary", "summary.md")):
+            given[name] = given[name] or str(Path(given["evaluation"]) / file)
     result = getattr(steps, verb)(**given)
     if verb == "decide":
-        print(result.reason)
+        print(f"{result.reason}\nreport: {given['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
 

@@ -20,7 +20,7 @@ def group() -> None:
 def build(
     service_account: Annotated[
         str | None,
-        typer.Option(help="Account that the build runs as; default: Cloud Build's own.", show_default=False),
+        typer.Option(help="Account that the build runs as; default: of Cloud Build's choice.", show_default=False),
     ] = None,
     base: Annotated[
         str | None,

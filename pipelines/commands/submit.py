@@ -1,11 +1,11 @@
 """The verbs that start, follow and stop runs: submit, rerun, wait, cancel."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from pipelines.commands.options import Environment, Json, Run, SettingsFile, console, print_json
-from pipelines.errors import RequestError, WorkFailed
+from pipelines.errors import RequestError
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -33,13 +33,19 @@ def submit(
         typer.Option(metavar="VERSION", help="An uploaded version instead of the local pipeline: a tag or sha256:..."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code tells how it ended.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same request ran before.")] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Another run, even if one of the same request is going on.")
+    ] = False,
     id_: Annotated[
         str | None, typer.Option("--id", help="The run's id; default: one that follows from the request.")
     ] = None,
     caching: Annotated[
         bool | None,
-        typer.Option("--cache/--no-cache", help="Take or refuse cached results in every step; default: as compiled."),
+        typer.Option(
+            "--cache/--no-cache",
+            help="Whether steps take results of earlier runs, even if the data behind the same names has changed; "
+            "default: caching of the settings, else not.",
+        ),
     ] = None,
     failure_policy: Annotated[
         str | None, typer.Option(help="When a step fails: fast starts no further step, slow runs what still can.")
@@ -60,10 +66,13 @@ def submit(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Start a run on Vertex AI, once: the same request again finds the run that it started before.
+    """Start a run on Vertex AI, once: the same request finds the run that it started, until an hour after its end.
 
-    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings), so a
-    command that lost its connection or was killed can simply be repeated.
+    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings, labels), so
+    a command that lost its connection or was killed can simply be repeated. Later it starts the next one: ID-a2.
+
+    Exit codes: 0 started, or with --wait succeeded; 1 failed; 2 the request was wrong; 3 cancelled (--wait);
+    4 nothing was started: a run of the same request goes on (--wait follows it), or ended within the hour (1: failed).
     """
     from pipelines import submit as verb
     from pipelines.settings import load
@@ -78,16 +87,8 @@ def submit(
         template=template, id=id_, new=new, caching=caching, labels=label or (), max_usd=max_usd,
         preflight=preflight, dry_run=dry_run,
     )  # fmt: skip
-    try:
-        result = verb.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
-    except WorkFailed as failure:
-        if as_json and failure.result:
-            print_json(failure.result)
-        raise
-    if as_json and (dry_run or not wait):
-        print_json(result)
-    if wait and not dry_run:
-        follow_run(loaded, result["name"], as_json=as_json)
+    result = verb.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
+    _conclude(loaded, result, wait=wait and not dry_run, as_json=as_json)
 
 
 @app.command(rich_help_panel=_PANEL, epilog="Example: pipelines rerun latest --from-failed --wait")
@@ -100,8 +101,8 @@ def rerun(
     from_failed: Annotated[
         bool, typer.Option("--from-failed", help="Take finished steps from the cache, run the others.")
     ] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step, even if its result is known.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same rerun was started before.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step: the default.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Another run, even if the same rerun is going on.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run; the exit code tells how it ended.")] = False,
     environment: Environment = None,
     settings: SettingsFile = None,
@@ -109,42 +110,40 @@ def rerun(
 ) -> None:
     """Run again what a run ran: the same pipeline, parameters, account, network and key, from what Google keeps.
 
-    Default: with the caching that the pipeline asked for. Repeating the command starts nothing twice.
+    Every step runs, unless --from-failed takes finished ones from the cache. Repeating the command finds the rerun that
+    it started, until an hour after its end. Exit codes: as of submit.
     """
     import secrets
 
     from pipelines.settings import load
-    from pipelines.vertex import names
     from pipelines.vertex.runs import rerun as vertex
     from pipelines.vertex.runs import search as finder
+    from pipelines.vertex.runs import started
     from pipelines.vertex.runs import state as run_state
 
     if from_failed and no_cache:
         raise RequestError("--from-failed and --no-cache exclude each other: the one needs the cache.")
     loaded, out = load(settings, environment=environment), console(as_json)
     old = run_state.read(finder.find(loaded, run))
-    caching = True if from_failed else False if no_cache else None
-    body = vertex.body(old, set_ or (), caching=caching, again=secrets.token_hex(8) if new else "")
-    job, started = vertex.rerun(loaded, body)
+    if run.partition(":")[0] == finder.LATEST and not old.over:
+        # Else a command that is repeated would repeat its own rerun.
+        raise RequestError(f"{run} is {old.id}, which goes on. Name it by its id: pipelines rerun {old.id}.")
+    body = vertex.body(old, set_ or (), caching=from_failed, again=secrets.token_hex(8) if new else "")
+    job, fresh = vertex.rerun(loaded, body)
     made = run_state.read(job)
-    result = {
-        "id": made.id, "of": old.id, "started": started, "state": made.state, "name": made.name,
-        "url": names.run_link(loaded, made.id),
-    }  # fmt: skip
-    words = f"started {made.id}, a rerun of {old.id}" if started else f"{made.id} exists already ({made.state})"
-    out.print(f"{words}\n{result['url']}", highlight=False, markup=False, soft_wrap=True)
-    ended_badly = not started and made.state in ("failed", "cancelled")
-    if as_json and (ended_badly or not wait):
+    out.print(started.text(loaded, made, fresh, of=old.id), highlight=False, markup=False, soft_wrap=True)
+    if fresh and from_failed:
+        out.print(vertex.OF_ANOTHER_NIGHT, highlight=False, markup=False, soft_wrap=True)
+    _conclude(loaded, {**started.as_json(loaded, made, fresh), "of": old.id}, wait=wait, as_json=as_json)
+
+
+def _conclude(loaded: "Settings", result: dict[str, Any], *, wait: bool, as_json: bool) -> None:
+    """Follows a run that goes on, or prints what is known; the exit code says whether something was started."""
+    if wait and not result["over"]:
+        follow_run(loaded, result["name"], as_json=as_json)
+    if as_json:
         print_json(result)
-    if ended_badly:
-        raise WorkFailed(
-            f"this rerun ended {made.state}; nothing was started.\n"
-            f"  Go on from its failed step: pipelines rerun {made.id} --from-failed\n"
-            "  Another one:                the same command with --new",
-            result=result,
-        )
-    if wait:
-        follow_run(loaded, made.name, as_json=as_json)
+    raise typer.Exit(result["exit_code"])
 
 
 @app.command(rich_help_panel=_PANEL, epilog="Example: pipelines wait latest:training --timeout 7200")
@@ -164,7 +163,7 @@ def wait(
     follow_run(load(settings, environment=environment), run, as_json=as_json, timeout_s=timeout)
 
 
-def follow_run(loaded: "Settings", given: str, *, as_json: bool, timeout_s: float | None = None) -> None:
+def follow_run(loaded: "Settings", given: str, *, as_json: bool, timeout_s: float | None = None) -> NoReturn:
     """Shows the run until it ends; the command's exit code tells how it did."""
     from pipelines.vertex.runs.follow import follow
 

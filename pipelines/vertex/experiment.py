@@ -10,11 +10,11 @@ from typing import Any
 from pipelines.errors import WorkFailed
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names
+from pipelines.vertex.attempts import ENDED
 from pipelines.vertex.errors import explained
 
 #: As Google's SDK writes them, so that its experiments and the console's are the same ones.
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
-_SETTLED = ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
 
 
 def associate(settings: Settings, job_name: str, experiment: str, *, patience_s: float = 60.0) -> None:
@@ -53,7 +53,7 @@ def _run_context(settings: Settings, job_name: str, patience_s: float) -> str:
         job = client.get_pipeline_job(name=job_name, **clients.reading())
         if job.job_detail.pipeline_run_context.name:
             return str(job.job_detail.pipeline_run_context.name)
-        if job.state.name in _SETTLED or time.monotonic() > deadline:
+        if job.state.name in ENDED or time.monotonic() > deadline:
             raise WorkFailed(
                 "the run was started, but has no context in ML Metadata: it is in no experiment.\n"
                 f"  The same command adds it later, with --id {names.short(job_name)} instead of --new or another id."

@@ -4,6 +4,8 @@ rest.call(settings, "iam", f"v1/projects/-/serviceAccounts/{email}", **clients.r
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pipelines.settings import Settings
@@ -29,15 +31,9 @@ def call(
         requests.RequestException: there was no answer.
     """
     import requests
-    from google.api_core import exceptions
-
-    url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
 
     def send() -> dict[str, Any]:
-        with clients.session(settings) as session:
-            answer = session.request(method, url, params=query, json=body, timeout=timeout)
-        if not answer.ok:
-            raise exceptions.from_http_response(answer)
+        answer = _answer(settings, api, path, query, body, timeout)
         made = answer.json()
         if not isinstance(made, dict):
             raise requests.JSONDecodeError("no JSON object", answer.text[:80], 0)
@@ -45,6 +41,32 @@ def call(
 
     made: dict[str, Any] = retry(send)() if retry else send()
     return made
+
+
+def now(settings: Settings, api: str, path: str) -> datetime:
+    """The time on Google's clock, as the answer to a GET of the resource `path` tells it; else this machine's.
+
+    Raises:
+        as `call`.
+    """
+    how = clients.reading()
+    answer = how["retry"](lambda: _answer(settings, api, path, {"fields": "name"}, None, how["timeout"]))()
+    try:
+        told = parsedate_to_datetime(answer.headers["Date"])
+    except (KeyError, ValueError):
+        return datetime.now(UTC)
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
+
+
+def _answer(settings: Settings, api: str, path: str, query: Mapping[str, Any] | None, body: Any, timeout: float) -> Any:
+    from google.api_core import exceptions
+
+    url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
+    with clients.session(settings) as session:
+        answer = session.request(method, url, params=query, json=body, timeout=timeout)
+    if not answer.ok:
+        raise exceptions.from_http_response(answer)
+    return answer
 
 
 def pages(

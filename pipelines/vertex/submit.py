@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from pipelines import __version__
+from pipelines.caching import switched
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
 from pipelines.vertex import clients, names
@@ -14,7 +16,11 @@ from pipelines.vertex.errors import explained
 
 #: The label that tells our runs and schedules from others.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
+#: The label with the digest of a request, and the one that tells which of several callers started the run.
+REQUEST, SUBMISSION = "request", "submission"
 _POLICIES = {"fast": "PIPELINE_FAILURE_POLICY_FAIL_FAST", "slow": "PIPELINE_FAILURE_POLICY_FAIL_SLOW"}
+#: Characters of a pipeline's name that its runs' ids begin with: an id has 128, a label's value 63.
+_ID_NAME, _LABEL_NAME = 100, 63
 
 
 def body(
@@ -29,10 +35,10 @@ def body(
     """The PipelineJob as the REST API takes it, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
 
     `values` are parameters that were checked against the spec. `caching` overrides every step's; None leaves the
-    spec's. The label `request` is the digest of everything that determines what the run does.
+    spec's. The label `request` is the digest of everything that determines what the run does, and where.
     """
-    made = {
-        "pipelineSpec": spec if caching is None else cached(spec, caching),
+    job = {
+        "pipelineSpec": spec if caching is None else switched(spec, caching),
         "runtimeConfig": {
             "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
             "parameterValues": dict(values),
@@ -43,10 +49,16 @@ def body(
         "encryptionSpec": {"kmsKeyName": settings.encryption_key} if settings.encryption_key else None,
         "templateUri": template_uri,
     }
-    made = {key: value for key, value in made.items() if value is not None}
-    text = json.dumps(made, sort_keys=True, separators=(",", ":"))
-    request = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return {**made, "labels": _labels(settings, spec, request, labels or {})}
+    job = {key: value for key, value in job.items() if value is not None}
+    asked = {**settings.labels, **(labels or {})}
+    place = [settings.project, settings.region, settings.environment, settings.experiment]
+    return {**job, "labels": _labels(settings, spec, digest([job, place, asked]), asked)}
+
+
+def digest(request: Any) -> str:
+    """What stands for a request in ids and labels: equal for equal JSON."""
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def job_id(body: Mapping[str, Any], *, given: str | None = None, new: bool = False) -> str:
@@ -56,11 +68,18 @@ def job_id(body: Mapping[str, Any], *, given: str | None = None, new: bool = Fal
     """
     if given:
         return names.job_id(given)
-    return f"{pipeline_name(body['pipelineSpec'])}-{secrets.token_hex(10) if new else body['labels']['request'][:20]}"
+    name = _plain(body["pipelineSpec"])[:_ID_NAME]
+    name = name if name[:1].isalpha() else f"run-{name}"
+    return f"{name}-{secrets.token_hex(10) if new else body['labels'][REQUEST][:20]}"
 
 
 def pipeline_name(spec: Mapping[str, Any]) -> str:
     return str(spec["pipelineInfo"]["name"])
+
+
+def _plain(spec: Mapping[str, Any]) -> str:
+    """The pipeline's name in letters that ids and labels may have."""
+    return re.sub(r"[^a-z0-9-]", "-", pipeline_name(spec).lower())
 
 
 def message(body: Mapping[str, Any]) -> Any:
@@ -74,36 +93,41 @@ def message(body: Mapping[str, Any]) -> Any:
 
 
 def create(settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[Any, bool]:
-    """The PipelineJob of this id, and whether this call started it. At most one run is started, however often called.
-
-    A create whose answer was lost is repeated under the same id; Google then says that it exists, and the label
-    `request` proves that it is the same one.
+    """The PipelineJob of exactly this id, and whether this call started it. However often called, one run is started.
 
     Raises:
         RequestError: the id belongs to a run of another request.
         WorkFailed: Google refused, or could not be reached.
     """
-    from google.api_core import exceptions
-
     client = clients.pipeline_service(settings)
     with explained(f"start {job_id}", settings):
-        found, started = _find(client, settings, job_id), False
-        if found is None:
-            job = message({"displayName": job_id, **body})
-            request = {"parent": names.location(settings), "pipeline_job": job, "pipeline_job_id": job_id}
-            started = True
-            try:
-                found = client.create_pipeline_job(request=request, **clients.reading())
-            except exceptions.Conflict:
-                found = _find(client, settings, job_id)
-                if found is None:
-                    raise
-    if found.labels.get("request") != body["labels"]["request"]:
-        raise RequestError(f"the id {job_id} belongs to a run of another request. Leave --id out, or choose another.")
-    return found, started
+        job = find(client, settings, job_id)
+        return (job, False) if job and same(job, body) else created(client, settings, body, job_id)
 
 
-def _find(client: Any, settings: Settings, job_id: str) -> Any:
+def created(client: Any, settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[Any, bool]:
+    """As `create`, with Google's own errors, for an id that seems to be free.
+
+    A create whose answer was lost is repeated under the same id. Google then says that the id exists, and the label
+    `submission` tells whether this call or somebody else was first.
+    """
+    from google.api_core import exceptions
+
+    token = secrets.token_hex(8)
+    labels = names.labels({**body["labels"], SUBMISSION: token})
+    job = message({"displayName": job_id, **body, "labels": labels})
+    request = {"parent": names.location(settings), "pipeline_job": job, "pipeline_job_id": job_id}
+    try:
+        return client.create_pipeline_job(request=request, **clients.reading()), True
+    except exceptions.Conflict:
+        job = find(client, settings, job_id)
+        if job is None:
+            raise
+        return job, same(job, body) and job.labels.get(SUBMISSION) == token
+
+
+def find(client: Any, settings: Settings, job_id: str) -> Any:
+    """The PipelineJob; None if there is none."""
     from google.api_core import exceptions
 
     try:
@@ -112,22 +136,25 @@ def _find(client: Any, settings: Settings, job_id: str) -> Any:
         return None
 
 
-def _labels(settings: Settings, spec: Mapping[str, Any], request: str, more: Mapping[str, str]) -> dict[str, str]:
+def same(job: Any, body: Mapping[str, Any]) -> bool:
+    """True: the job is a run of this request.
+
+    Raises:
+        RequestError: it is one of another request.
+    """
+    if job.labels.get(REQUEST) != body["labels"][REQUEST]:
+        taken = names.short(job.name)
+        raise RequestError(f"the id {taken} belongs to a run of another request. Leave --id out, or choose another.")
+    return True
+
+
+def _labels(settings: Settings, spec: Mapping[str, Any], request: str, asked: Mapping[str, str]) -> dict[str, str]:
     ours = {
         MANAGED_BY[0]: MANAGED_BY[1],
-        "pipeline": pipeline_name(spec),
-        "request": request,
+        "pipeline": _plain(spec)[:_LABEL_NAME],
+        REQUEST: request,
         "version": __version__.replace(".", "-"),
     }
     if settings.environment:
         ours["environment"] = settings.environment
-    return names.labels({**settings.labels, **more, **ours})
-
-
-def cached(spec: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
-    """The spec with caching of every task, in all its DAGs, switched on or off."""
-    copied: dict[str, Any] = json.loads(json.dumps(spec))
-    for dag in [copied["root"], *copied.get("components", {}).values()]:
-        for task in dag.get("dag", {}).get("tasks", {}).values():
-            task["cachingOptions"] = {"enableCache": True} if enabled else {}
-    return copied
+    return names.labels({**asked, **ours})

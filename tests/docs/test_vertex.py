@@ -1,19 +1,144 @@
-"""docs/vertex.md shows the form of the console, which is made from the parameters of the compiled pipeline."""
+"""docs/vertex.md, line by line: the form of the console, and the commands that prepare a project, as bash runs them."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
+import pytest
+
+from tests.infra.terraform import locals_, resources
+
 REPOSITORY = Path(__file__).parents[2]
+PAGE = (REPOSITORY / "docs/vertex.md").read_text()
 KINDS = {"STRING": "text", "NUMBER_INTEGER": "whole number", "NUMBER_DOUBLE": "number", "STRUCT": "JSON object"}
+#: Writes down how it was called, a line a call; as Terraform it also has an output.
+TOOL = """#!/bin/sh
+printf '%s\\037' "${0##*/}" "$@" >> "$CALLS"
+echo >> "$CALLS"
+case "$*" in *"-raw builder") printf pipelines-builder@my-project.iam.gserviceaccount.com;; esac
+"""
 
 
 def test_the_form_on_the_page_is_that_of_the_spec() -> None:
     spec = json.loads((REPOSITORY / "tests/golden/training.json").read_text())
-    page = (REPOSITORY / "docs/vertex.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| (?:`([^`]+)`|\(empty\)) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| (?:`([^`]+)`|\(empty\)) \|$", PAGE, re.MULTILINE)
     parameters = spec["root"]["inputDefinitions"]["parameters"]
     assert {name: kind for name, kind, _ in rows} == {n: KINDS[p["parameterType"]] for n, p in parameters.items()}
     for name, _, default in rows:
         declared = parameters[name]["defaultValue"]
         assert declared == type(declared)(default) if declared else not default or float(default) == declared
+
+
+def blocks(section: str) -> list[str]:
+    """The fenced blocks of a section."""
+    text = re.split(r"(?m)^## ", PAGE)
+    (found,) = [part for part in text if part.startswith(section)]
+    return re.findall(r"(?ms)^```\n(.*?)^```$", found)
+
+
+def called(folder: Path, *scripts: str) -> list[list[str]]:
+    """What the blocks call, one after another in one shell, as arguments."""
+    for name in ("gcloud", "terraform", "pipelines", "cp"):
+        (folder / name).write_text(TOOL)
+        (folder / name).chmod(0o755)
+    (folder / "infra").mkdir()
+    calls = folder / "calls"
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(calls)}
+    script = "set -euo pipefail\n" + "\n".join(scripts)
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [line.split("\037")[:-1] for line in calls.read_text().split("\n")[:-1]]
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    _, *hand = blocks("2. What the project needs")
+    return called(tmp_path_factory.mktemp("by-hand"), *hand, blocks("4. The image")[0])
+
+
+def option(words: list[str], name: str) -> str:
+    return words[words.index(name) + 1]
+
+
+def granted(calls: list[list[str]], member: str) -> set[tuple[str, str]]:
+    """(role, on what) of everything that the member is granted."""
+    found = set()
+    for words in calls:
+        if "add-iam-policy-binding" in words and option(words, "--member") == member:
+            found.add((option(words, "--role"), words[words.index("add-iam-policy-binding") + 1]))
+    return found
+
+
+def of_terraform(account: str) -> set[tuple[str, str]]:
+    """(role, kind of thing) of everything that infra/ grants an account, but for further buckets of raw data."""
+    found = set()
+    for kind, name, body in resources():
+        if kind.endswith("iam_member") and f"account.{account}." in body.get("member", "") and name != "runner_data":
+            each = locals_()[f"{account}_roles"] if "each.value" in body["role"] else [body["role"]]
+            found |= {(role, kind.removeprefix("google_").removesuffix("_iam_member")) for role in each}
+    return found
+
+
+THINGS = {
+    "my-project": "project",
+    "gs://my-project-pipelines": "storage_bucket",
+    "pipelines-images": "artifact_registry_repository",
+    "pipelines-templates": "artifact_registry_repository",
+    "pipelines-runner@my-project.iam.gserviceaccount.com": "service_account",
+}
+
+
+@pytest.mark.parametrize("account", ["runner", "builder"])
+def test_by_hand_the_accounts_get_what_terraform_gives_them(by_hand: list[list[str]], account: str) -> None:
+    member = f"serviceAccount:pipelines-{account}@my-project.iam.gserviceaccount.com"
+    assert {(role, THINGS[thing]) for role, thing in granted(by_hand, member)} == of_terraform(account)
+
+
+def test_the_builder_sees_the_folder_of_builds_only(by_hand: list[list[str]]) -> None:
+    (words,) = [words for words in by_hand if "--condition" in words]
+    (start,) = re.findall(r"startsWith\('([^']+)'\)", locals_()["builds_only"]["expression"])
+    expected = start.replace("${local.bucket_name}", "my-project-pipelines")
+    assert option(words, "--condition") == f'title=builds-only,expression=resource.name.startsWith("{expected}")'
+    assert "builder" in option(words, "--member") and words == by_hand[-2], "nothing is granted on the bucket after it"
+
+
+def test_by_hand_whoever_follows_the_page_may_start_what_it_starts(by_hand: list[list[str]]) -> None:
+    """The image is built as an account that exists, may push, and as which the caller may act."""
+    build = by_hand[-1]
+    assert build[:3] == ["pipelines", "image", "build"]
+    builder = option(build, "--service-account")
+    made = [words[-1] for words in by_hand if words[:4] == ["gcloud", "iam", "service-accounts", "create"]]
+    assert builder.partition("@")[0] in made
+    mine = granted(by_hand, "user:you@example.com")
+    assert ("roles/iam.serviceAccountUser", builder) in mine
+    assert ("roles/iam.serviceAccountUser", builder.replace("builder", "runner")) in mine
+    ours = {f"roles/{role}" for role in re.findall(r'= "roles/([\w.]+)"', str(SUBMITTER))}
+    assert ours <= {role for role, thing in mine if thing == "my-project"}
+
+
+SUBMITTER = (REPOSITORY / "infra/identities.tf").read_text().partition("submitter_roles = {")[2].partition("}")[0]
+
+
+def test_by_hand_the_apis_are_those_of_terraform(by_hand: list[list[str]]) -> None:
+    (enabled,) = [set(words[3:]) for words in by_hand if words[:3] == ["gcloud", "services", "enable"]]
+    always = re.search(r"concat\(\s*\[(.*?)\]", (REPOSITORY / "infra/apis.tf").read_text(), re.DOTALL)
+    assert always and enabled == set(re.findall(r'"([\w.]+)"', always[1]))
+
+
+def test_with_terraform_two_apis_are_on_first_and_the_builder_and_its_environment_are_known(tmp_path: Path) -> None:
+    calls = called(
+        tmp_path, blocks("2. What the project needs")[0], blocks("4. The image")[0], "pipelines $PIPELINES_ENV"
+    )
+    apis = ["cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"]
+    assert calls[0] == ["gcloud", "services", "enable", *apis]
+    assert ["terraform", "apply"] in calls and calls.index(["terraform", "apply"]) > 0
+    builder = "pipelines-builder@my-project.iam.gserviceaccount.com"
+    assert ["pipelines", "image", "build", "--service-account", builder] in calls
+    assert calls[-1] == ["pipelines", "prod"]
+    (declared,) = re.findall(r'variable "environment".*?default\s+= "(\w+)"', VARIABLES, re.DOTALL)
+    assert declared == "prod"
+
+
+VARIABLES = (REPOSITORY / "infra/variables.tf").read_text()

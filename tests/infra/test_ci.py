@@ -1,7 +1,10 @@
 """The CI templates: every command in them exists with its options, nothing has more rights than it needs."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import typer
 import yaml
 
 from pipelines.__main__ import app
+from pipelines.vertex.images.build import configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -85,6 +89,52 @@ def test_actions_are_pinned_to_a_commit_with_their_version_beside() -> None:
     assert len(lines) >= 8
     for line in lines:
         assert re.search(r"uses: [\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+
+
+def test_images_of_builds_are_named_by_digest() -> None:
+    images = [step["name"] for step in load(CLOUD_BUILD)["steps"]]
+    images += [step["name"] for step in configuration(["r/i:t"], "Dockerfile", logs="gs://b")["steps"]]
+    assert len(images) >= 4
+    for image in images:
+        assert re.search(r"@sha256:[0-9a-f]{64}$", image), image
+
+
+@pytest.mark.parametrize(
+    ("variables", "verbs"),
+    [
+        ({}, []),
+        ({"BRANCH_NAME": "feature"}, []),
+        ({"BRANCH_NAME": "feature", "TAG_NAME": "", "COMMIT_SHA": "5c0d"}, []),
+        ({"BRANCH_NAME": "main", "COMMIT_SHA": "5c0d"}, ["image build", "preflight training", "upload training"]),
+        ({"BRANCH_NAME": "main"}, ["image build", "preflight training", "upload training"]),
+        ({"TAG_NAME": "v1"}, ["image build", "preflight training", "schedule plan", "schedule apply"]),
+        (
+            {"TAG_NAME": "v1", "BRANCH_NAME": ""},
+            ["image build", "preflight training", "schedule plan", "schedule apply"],
+        ),
+    ],
+)
+def test_cloud_build_deploys_by_branch_and_tag_whichever_of_them_is_set(
+    tmp_path: Path, variables: dict[str, str], verbs: list[str]
+) -> None:
+    """The script as bash runs it; a command line that only writes down how it was called."""
+    tools = tmp_path / ".venv/bin"
+    tools.mkdir(parents=True)
+    (tools / "python").symlink_to(sys.executable)
+    (tools / "pipelines").write_text('#!/bin/sh\necho "$*" >> calls\necho \'{"image": "i@sha256:0"}\'\n')
+    (tools / "pipelines").chmod(0o755)
+    (deploy,) = [step["script"] for step in load(CLOUD_BUILD)["steps"] if step["id"] == "deploy"]
+    environment = {"PATH": os.environ["PATH"], "_ENVIRONMENT": "prod", "_BUILDER": "b@p.iam.gserviceaccount.com"}
+    done = subprocess.run(
+        ["bash", "-c", deploy], cwd=tmp_path, env={**environment, **variables}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "calls").read_text().splitlines() if verbs else []
+    assert [" ".join(line.split()[:2]) for line in calls] == verbs
+    if "upload training" in verbs:
+        assert calls[-1].endswith(f"--tag {variables.get('COMMIT_SHA', 'main')}")
+    for line in calls:
+        parse(line)
 
 
 def test_a_job_has_the_rights_that_it_names_and_an_end() -> None:

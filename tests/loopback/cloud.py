@@ -114,7 +114,7 @@ class Cloud:
             self.artifacts.add_repository(f"projects/{project}/locations/{region}/repositories/{name}", kind)
         apis = [*front.DOCUMENTS, "kfp_registry", "oauth2", "storage"]
         self.tunnel = Tunnel(region, apis, self._folder.name)
-        self._servers = Servers(apis, lambda request: front.handle(self, request), self.tunnel)
+        self._servers = Servers(apis, lambda request: front.handle(self, request), self.tunnel, self.clock.now)
 
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)

@@ -64,6 +64,8 @@ class Task:
     #: (names of input artifact, what made it).
     artifacts: dict[str, tuple["Task", str]] = field(default_factory=dict)
     fingerprint: str = ""
+    #: Of an importer: the URI, by which Vertex AI finds the artifact that an earlier run made of it.
+    imported: str = ""
     #: The task whose outputs it took over.
     cached_from: "Task | None" = None
     error: str = ""
@@ -169,10 +171,10 @@ class Planner:
         return task
 
     def run_executor(self, task: Task, executor: dict[str, Any]) -> None:
-        known = [(k, v if v is not UNKNOWN else "?") for k, v in sorted(task.inputs.items())]
-        made = [(k, source.fingerprint, key) for k, (source, key) in sorted(task.artifacts.items())]
-        text = json.dumps([executor, task.component, known, made], sort_keys=True, default=str)
-        task.fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        if not executor.get("importer", {"reimport": True}).get("reimport"):
+            uri = executor["importer"]["artifactUri"]
+            task.imported = str(uri.get("constant") or task.inputs.get(uri.get("runtimeParameter")))
+        task.fingerprint = self.cache_key(task, executor)
         hit = self.cache.get(task.fingerprint)
         if task.spec.get("cachingOptions", {}).get("enableCache") and hit and hit.end <= task.start:
             task.final, task.cached_from, task.outputs = "SKIPPED", hit, hit.outputs
@@ -182,6 +184,25 @@ class Planner:
             task.final, task.error = "FAILED", task.script.fail
         else:
             task.outputs = output_parameters(task)
+
+    def cache_key(self, task: Task, executor: dict[str, Any]) -> str:
+        """https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching: input artifacts count by their ids, so
+        what a step makes a second time is another input to the next one, equal bytes or not.
+        """
+        known = [(k, v if v is not UNKNOWN else "?") for k, v in sorted(task.inputs.items())]
+        made = [(k, self.artifact_id(*made)) for k, made in sorted(task.artifacts.items())]
+        name = self.spec["pipelineInfo"]["name"]
+        text = json.dumps([name, executor, task.component, known, made], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def artifact_id(self, source: Task, key: str) -> tuple[Any, str]:
+        if source.executor == "dag":
+            selectors = source.component["dag"].get("outputs", {}).get("artifacts", {}).get(key, {})
+            for selector in selectors.get("artifactSelectors", ()):
+                for inner in self.tasks:
+                    if inner.parent_id == source.id and inner.name == selector["producerSubtask"] and inner.worked:
+                        return self.artifact_id(inner, selector["outputArtifactKey"])
+        return source.imported or (source.cached_from or source).id, key
 
     def run_dag(self, task: Task) -> None:
         """A condition, an exit handler or a nested pipeline; a loop runs its iterations side by side."""

@@ -10,6 +10,7 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -46,9 +47,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, api: str, handle: Callable[[Request], Answer], tunnel: Tunnel):
+    def __init__(self, api: str, handle: Callable[[Request], Answer], tunnel: Tunnel, now: Callable[[], datetime]):
         super().__init__(("127.0.0.1", 0), Handler)
         self.api = api
+        self.now = now
         self.handle = handle
         self.tunnel = tunnel
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
@@ -143,6 +145,10 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The header Date: the cloud's time."""
+        return super().date_time_string(self.server.now().timestamp())
+
     def log_message(self, *args: Any) -> None:
         pass
 
@@ -150,9 +156,11 @@ class Handler(BaseHTTPRequestHandler):
 class Servers:
     """A server for each API, and one that is a proxy to them all."""
 
-    def __init__(self, apis: list[str], handle: Callable[[Request], Answer], tunnel: Tunnel):
+    def __init__(
+        self, apis: list[str], handle: Callable[[Request], Answer], tunnel: Tunnel, now: Callable[[], datetime]
+    ):
         self.tunnel = tunnel
-        self.by_api = {api: Server(api, handle, tunnel) for api in [*apis, "tunnel"]}
+        self.by_api = {api: Server(api, handle, tunnel, now) for api in [*apis, "tunnel"]}
         self._wake, self._woken = os.pipe()[::-1]
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()

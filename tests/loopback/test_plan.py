@@ -84,6 +84,50 @@ def test_an_exit_task_runs_after_a_failure_too(cloud, pipelines, branching):
     assert (found["flip"], found["exit-handler-1"], found["say"]) == ("FAILED", "FAILED", "SUCCEEDED")
 
 
+@pytest.fixture
+def reading(spec):
+    """copy makes an artifact for count, import brings one of elsewhere for look."""
+    made = {"artifacts": {"rows": {"artifactType": {"schemaTitle": "system.Dataset"}}}}
+    taken = {"artifacts": {"rows": made["artifacts"]["rows"]}}
+    for name, more in {
+        "copy": {"outputDefinitions": made}, "import": {"outputDefinitions": made},
+        "count": {"inputDefinitions": taken}, "look": {"inputDefinitions": taken},
+    }.items():  # fmt: skip
+        spec["components"][f"comp-{name}"] = {"executorLabel": f"exec-{name}", **more}
+    executors = {name: {"container": {"image": name}} for name in ("exec-copy", "exec-count", "exec-look")}
+    source = {"artifactUri": {"constant": "gs://elsewhere/table"}, "typeSchema": {"schemaTitle": "system.Dataset"}}
+    spec["deploymentSpec"]["executors"] = {**executors, "exec-import": {"importer": source}}
+    links = {"copy": None, "import": None, "count": "copy", "look": "import"}
+    spec["root"]["dag"]["tasks"] = {name: link(name, producer) for name, producer in links.items()}
+    return spec
+
+
+def link(name, producer):
+    cached = {"componentRef": {"name": f"comp-{name}"}, "cachingOptions": {"enableCache": True}}
+    if producer is None:
+        return cached
+    rows = {"taskOutputArtifact": {"producerTask": producer, "outputArtifactKey": "rows"}}
+    return {**cached, "dependentTasks": [producer], "inputs": {"artifacts": {"rows": rows}}}
+
+
+def test_equal_bytes_from_a_step_that_ran_again_are_another_input(cloud, pipelines, reading):
+    """Vertex AI's key has the ids of input artifacts; an imported URI is the same artifact every time."""
+    ended(cloud, pipelines, reading)
+    assert set(by_name(ended(cloud, pipelines, reading)).values()) == {"SKIPPED"}
+    tasks = reading["root"]["dag"]["tasks"]
+    tasks["copy"]["cachingOptions"] = tasks["import"]["cachingOptions"] = {}
+    again = {"copy": "SUCCEEDED", "count": "SUCCEEDED", "import": "SUCCEEDED", "look": "SKIPPED"}
+    assert by_name(ended(cloud, pipelines, reading)) == again
+    reading["deploymentSpec"]["executors"]["exec-import"]["importer"]["reimport"] = True
+    assert by_name(ended(cloud, pipelines, reading))["look"] == "SUCCEEDED"
+
+
+def test_pipelines_of_other_names_share_no_results(cloud, pipelines, reading):
+    ended(cloud, pipelines, reading)
+    reading["pipelineInfo"]["name"] = "other"
+    assert set(by_name(ended(cloud, pipelines, reading)).values()) == {"SUCCEEDED"}
+
+
 def test_our_own_pipeline_runs(cloud, pipelines):
     spec = json.loads((Path(__file__).parents[1] / "golden" / "training.json").read_text())
     job = ended(cloud, pipelines, spec)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import shlex
 import shutil
@@ -58,7 +59,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for source in sources:
             _copy(REPOSITORY / source, app / destination)
     (install,) = [line for line in instructions("RUN") if "pip install" in line]
-    subprocess.run([str(python), *shlex.split(install)[1:]], cwd=app, check=True, capture_output=True)
+    path = f"{python.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", install], cwd=app, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     return python.parent
 
 

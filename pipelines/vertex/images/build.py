@@ -17,6 +17,9 @@ from pipelines.vertex.printable import one_line
 
 #: Of one build, pushing a new image of 8 GB included.
 TIMEOUT_S = 3600
+#: Docker, as Google provides it to builds, by the digest that public builds of September 2026 name. A newer one:
+#: gcloud container images describe gcr.io/cloud-builders/docker --format='value(image_summary.digest)'
+BUILDER = "gcr.io/cloud-builders/docker@sha256:3d00b6c1a9b862621c30fc74d4f2abfc62bcbdee631ed3febd31e7edbdf6252c"
 #: Seconds between two looks.
 LOOK_S = 3.0
 _API = "cloudbuild"
@@ -44,7 +47,7 @@ def configuration(
     arguments += ["--build-arg", f"BASE={base}"] * bool(base)
     arguments += [word for each in references for word in ("--tag", each)]
     build: Build = {
-        "steps": [{"id": "image", "name": "gcr.io/cloud-builders/docker", "args": [*arguments, "."]}],
+        "steps": [{"id": "image", "name": BUILDER, "args": [*arguments, "."]}],
         "images": list(references),
         "tags": [references[0].rpartition(":")[2]],
         "timeout": f"{TIMEOUT_S}s",

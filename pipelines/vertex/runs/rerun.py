@@ -4,16 +4,16 @@ The new id follows from the old one and from what is changed, so a command that 
 """
 
 import copy
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines import spec
+from pipelines.caching import switched
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
+from pipelines.vertex import attempts
 from pipelines.vertex.runs.state import Run
-from pipelines.vertex.submit import MANAGED_BY, cached, create, job_id
+from pipelines.vertex.submit import MANAGED_BY, REQUEST, digest
 
 #: What a run is made from; the rest of a PipelineJob is what became of it.
 _INPUTS = (
@@ -22,12 +22,19 @@ _INPUTS = (
 )  # fmt: skip
 #: Google sets it, for each run another.
 _GOOGLES = "vertex-ai-pipelines-run-billing-id"
+#: What --from-failed cannot know: Vertex AI looks a finished step up by its inputs, not by its run.
+OF_ANOTHER_NIGHT = (
+    "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
+    "the result may be that of another run. `pipelines show` tells its folder."
+)
 #: The label that names the run before; a longer id than a label can hold is left out.
 _OF, _MAX_LABEL = "rerun-of", 63
 
 
-def body(run: Run, parameters: Sequence[str] = (), *, caching: bool | None = None, again: str = "") -> dict[str, Any]:
-    """The PipelineJob of the second run. `caching` overrides every step's; `again` tells further reruns apart.
+def body(run: Run, parameters: Sequence[str] = (), *, caching: bool = False, again: str = "") -> dict[str, Any]:
+    """The PipelineJob of the second run.
+
+    `caching`: whether its steps take results of earlier runs. `again` tells further reruns apart.
 
     Raises:
         RequestError: a parameter that the pipeline does not have, or a value of the wrong type.
@@ -38,16 +45,13 @@ def body(run: Run, parameters: Sequence[str] = (), *, caching: bool | None = Non
     made = {key: old[key] for key in _INPUTS if key in old}
     if not made.get("pipelineSpec"):
         raise RequestError(f"{run.id} tells no pipeline spec, so it cannot be run again from here.")
-    if caching is not None:
-        made["pipelineSpec"] = cached(made["pipelineSpec"], caching)
+    made["pipelineSpec"] = switched(made["pipelineSpec"], caching)
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters)}
-    text = json.dumps([run.name, made, again], sort_keys=True, separators=(",", ":"))
-    request = hashlib.sha256(text.encode()).hexdigest()[:32]
     kept = {key: value for key, value in run.labels.items() if key not in (_GOOGLES, _OF)}
     of = {_OF: run.id} if len(run.id) <= _MAX_LABEL else {}
-    labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], "request": request}
+    labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made, again])}
     named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
     return {**made, **named, "labels": labels}
 
@@ -58,7 +62,7 @@ def rerun(settings: Settings, body: Mapping[str, Any]) -> tuple[Any, bool]:
     Raises:
         WorkFailed: Google refused or could not be reached.
     """
-    return create(settings, body, job_id(body))
+    return attempts.start(settings, body)
 
 
 def _changed(run: Run, parameters: Sequence[str]) -> dict[str, Any]:

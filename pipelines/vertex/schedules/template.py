@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pipelines.caching import cached
 from pipelines.machines.check import check
 from pipelines.machines.documents import Document
 from pipelines.machines.finding import StepRow
@@ -78,7 +79,7 @@ def _step(spec: Mapping[str, Any], component: Mapping[str, Any]) -> dict[str, An
         "code": [_program(pools), container.pop("command", None), container.pop("args", None)],
         "environment": container.pop("env", None),
         "inputs": _without_pools({key: component.get(key) for key in ("inputDefinitions", "outputDefinitions")}),
-        "flow": component.get("dag"),
+        "flow": _flow(component),
     }
     container.pop("resources", None)  # told as the machine
     others = {key: each for key, each in executor.items() if key != "container"}
@@ -135,15 +136,23 @@ def _machine(row: StepRow) -> str:
 def _elsewhere(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """Order of the steps, kfp's version, the pipeline's own name and description."""
     places = {
-        "flow": lambda spec: (_table(spec, "root").get("dag"), _table(spec, "root").get("outputDefinitions")),
+        "flow": lambda spec: (_flow(_table(spec, "root")), _table(spec, "root").get("outputDefinitions")),
+        "cached steps": lambda spec: ", ".join(cached(spec)) or "none",
         "name": lambda spec: _table(spec, "pipelineInfo").get("name"),
         "description": lambda spec: _table(spec, "pipelineInfo").get("description"),
         "kfp": lambda spec: spec.get("sdkVersion"),
     }
     for name, read in places.items():
         if read(before) != read(after):
-            told = name in ("name", "kfp")
+            told = name in ("name", "kfp", "cached steps")
             yield Change(name, read(before) if told else None, read(after) if told else "changed")
+
+
+def _flow(component: Mapping[str, Any]) -> dict[str, Any]:
+    """The DAG of a component; which of its steps are cached is told apart."""
+    dag = _table(component, "dag")
+    tasks = {name: {**_table(dag, "tasks", name), "cachingOptions": None} for name in _table(dag, "tasks")}
+    return {**dag, "tasks": tasks}
 
 
 def _declared(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pipelines.caching import cached
 from pipelines.errors import RequestError
 from pipelines.machines.finding import StepRow
 from pipelines.settings import Schedule, Settings
@@ -14,6 +15,7 @@ from pipelines.vertex.schedules.cron import Cron
 
 #: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
+_CACHING = "caching = true counts for submit only: a schedule would train once, and take that result every night."
 #: The weekday 7 is a Sunday to some crons only; Google links to https://en.wikipedia.org/wiki/Cron, which says so.
 _SEVEN = re.compile(r"(?<![\d/])7(?!\d)")
 
@@ -28,6 +30,10 @@ class Wanted:
     message: Any
     #: The machines of a run.
     steps: Sequence[StepRow] = ()
+    #: Those of the steps that may take the result of an earlier run.
+    cached: Sequence[str] = ()
+    #: What a person should know besides.
+    notes: Sequence[str] = ()
 
     @property
     def cron(self) -> Cron:
@@ -46,6 +52,8 @@ def wanted(
 ) -> Wanted:
     """The schedule `name` of the settings, for a compiled `spec` and `values` that were checked against it.
 
+    No step of its runs takes results of earlier ones, whatever the spec and the settings say: see pipelines/caching.py.
+
     Raises:
         RequestError: a label, the project or the bucket is missing or wrong.
     """
@@ -58,7 +66,7 @@ def wanted(
             f"labels.{ENVIRONMENT}: this label tells schedules of environments apart. Take another name."
         )
     job = submit.body(
-        settings, spec, values, caching=settings.caching, labels=marks(settings, name), template_uri=template_uri
+        settings, spec, values, caching=False, labels=marks(settings, name), template_uri=template_uri
     )  # fmt: skip
     made = Message()
     fields = _fields(settings, name, declared, job, now or datetime.now(UTC))
@@ -66,7 +74,7 @@ def wanted(
         json_format.ParseDict(fields, Message.pb(made))
     except (json_format.ParseError, TypeError) as error:
         raise RequestError(f"schedules.{name}: a parameter has a value that is no JSON: {error}.") from None
-    return Wanted(name, declared, made, steps)
+    return Wanted(name, declared, made, steps, cached(job["pipelineSpec"]), [_CACHING] if settings.caching else [])
 
 
 def marks(settings: Settings, name: str) -> dict[str, str]:

@@ -179,7 +179,8 @@ def test_rerun_until_it_works(cloud: Cloud, ran: str, capsys: pytest.CaptureFixt
     code, out, _ = run(capsys, "rerun", "small-1", "--from-failed", "--json")
     first = json.loads(out)
     assert code == 0 and first["started"] and first["of"] == "small-1"
-    assert json.loads(run(capsys, "rerun", "small-1", "--from-failed", "--json")[1])["started"] is False
+    code, out, err = run(capsys, "rerun", "small-1", "--from-failed", "--json")
+    assert code == 4 and json.loads(out)["started"] is False and err.startswith("nothing was started: ")
     cloud.clock.advance(3600)
     code, out, err = run(capsys, "rerun", "small-1", "--from-failed", "--json")
     assert code == 1 and json.loads(out)["state"] == "failed" and f"pipelines rerun {first['id']} --from-failed" in err
@@ -187,6 +188,14 @@ def test_rerun_until_it_works(cloud: Cloud, ran: str, capsys: pytest.CaptureFixt
     code, out, _ = run(capsys, "rerun", "small-1", "--from-failed", "--new")
     cloud.clock.advance(3600)
     assert code == 0 and run(capsys, "wait", "latest")[0] == 0
+
+
+def test_a_rerun_of_the_latest_that_is_repeated_does_not_repeat_itself(
+    cloud: Cloud, ran: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = json.loads(run(capsys, "rerun", "latest", "--json")[1])["id"]
+    code, _, err = run(capsys, "rerun", "latest")
+    assert code == 2 and f"latest is {first}, which goes on" in err and len(cloud.jobs) == 2
 
 
 def test_what_excludes_itself_is_refused(ran: str, capsys: pytest.CaptureFixture[str]) -> None:

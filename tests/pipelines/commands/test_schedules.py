@@ -105,6 +105,16 @@ def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
     assert line.json("delete", "nightly", "--yes")["deleted"] == [applied[0]["schedule"]]
 
 
+def test_the_plan_says_of_each_step_that_it_takes_nothing_from_the_cache(cloud: Cloud, line: Line) -> None:
+    line.file.write_text("caching = true\n" + FILE)
+    said = line("plan")[1]
+    assert "cache      prepare, train, evaluate, decide: every run anew" in said
+    assert "warning: caching = true counts for submit only" in said
+    (row,) = line.json("plan")["schedules"]
+    assert row["cached"] == {"prepare": False, "train": False, "evaluate": False, "decide": False}
+    assert any("caching = true" in each for each in row["warnings"])
+
+
 def test_without_a_terminal_it_does_not_guess_the_answer(cloud: Cloud, line: Line) -> None:
     for words in (["apply"], ["delete", "nightly"]):
         if words[0] == "delete":

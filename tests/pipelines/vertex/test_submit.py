@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response, reset, slow, status
 
+from pipelines.__main__ import main
 from pipelines.errors import RequestError, WorkFailed
 from pipelines.settings import Settings
-from pipelines.vertex import submit
+from pipelines.vertex import clients, submit
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
+LIST = "aiplatform.projects.locations.pipelineJobs.list"
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 SPEC = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
 
@@ -41,11 +43,45 @@ def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> N
     assert len(started(cloud)) == 2
 
 
-def test_a_label_makes_no_other_run_and_a_setting_does(settings: Settings) -> None:
-    plain = submit.job_id(submit.body(settings, SPEC, {}))
-    assert submit.job_id(submit.body(settings, SPEC, {}, labels={"commit": "abc"})) == plain
-    other = settings.model_copy(update={"service_account": "other@test-project.iam.gserviceaccount.com"})
-    assert submit.job_id(submit.body(other, SPEC, {})) != plain
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"project": "other-project"},
+        {"region": "europe-west4"},
+        {"bucket": "gs://other-bucket"},
+        {"environment": "prod"},
+        {"labels": {"team": "forecast"}},
+        {"experiment": "spring"},
+        {"service_account": "other@test-project.iam.gserviceaccount.com"},
+        {"network": "projects/123/global/networks/default"},
+        {"encryption_key": "projects/test-project/locations/us-central1/keyRings/r/cryptoKeys/k"},
+        {"failure_policy": "fast"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_all_that_decides_what_a_run_does_is_part_of_its_id(settings: Settings, change: dict[str, Any]) -> None:
+    plain = submit.body(settings, SPEC, {})
+    other = submit.body(settings.model_copy(update=change), SPEC, {})
+    assert submit.job_id(other) != submit.job_id(plain)
+    assert submit.job_id(submit.body(settings, SPEC, {})) == submit.job_id(plain), "and nothing else is"
+
+
+def test_a_label_of_one_run_and_a_template_are_part_of_its_id(settings: Settings) -> None:
+    bodies = [
+        submit.body(settings, SPEC, {}),
+        submit.body(settings, SPEC, {}, labels={"x": "y"}),
+        submit.body(settings, SPEC, {}, labels={"x": "z"}),
+        submit.body(settings, SPEC, {}, template_uri="gs://test-bucket/templates/training@sha256:0"),
+        submit.body(settings, SPEC, {}, caching=True),
+    ]
+    assert len({submit.job_id(body) for body in bodies}) == len(bodies)
+
+
+@pytest.mark.parametrize("name", ["2nd_Model", "x" * 128])
+def test_an_id_can_be_one_whatever_the_pipelines_name(cloud: Cloud, settings: Settings, name: str) -> None:
+    body = submit.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {})
+    job, started = submit.create(settings, body, submit.job_id(body))
+    assert started and job.labels["pipeline"] == name.lower().replace("_", "-")[:63]
 
 
 @pytest.mark.parametrize("method", [GET, CREATE])
@@ -55,8 +91,9 @@ def test_a_fault_of_the_network_or_of_google_starts_one_run(
 ) -> None:
     cloud.fail(method, fault)
     body = submit.body(settings, SPEC, {})
-    job, _ = submit.create(settings, body, submit.job_id(body))
+    job, fresh = submit.create(settings, body, submit.job_id(body))
     assert [each.name for each in started(cloud)] == [job.name]
+    assert fresh, "also when the answer to the create was lost"
 
 
 @pytest.mark.parametrize("new", [False, True])
@@ -66,8 +103,8 @@ def test_a_hundred_submissions_at_once_start_one_run_or_a_hundred_as_asked(
     body = submit.body(settings, SPEC, {})
     with ThreadPoolExecutor(32) as pool:
         done = list(pool.map(lambda _: submit.create(settings, body, submit.job_id(body, new=new)), range(100)))
-    assert len(done) == 100
     assert len(started(cloud)) == (100 if new else 1)
+    assert sum(fresh for _, fresh in done) == len(started(cloud)), "each run was started by one of them"
 
 
 def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings: Settings) -> None:
@@ -104,7 +141,7 @@ def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) ->
     spec = submit.body(settings, SPEC, {}, caching=caching)["pipelineSpec"]
     options = [task["cachingOptions"] for task in spec["root"]["dag"]["tasks"].values()]
     assert options == [{"enableCache": True} if caching else {}] * 4
-    assert "enableCache" in SPEC["root"]["dag"]["tasks"]["train"]["cachingOptions"]
+    assert SPEC["root"]["dag"]["tasks"]["train"]["cachingOptions"] == {}, "the caller's stays as it is"
 
 
 def test_a_permission_that_is_missing_is_named_with_its_role(cloud: Cloud, settings: Settings) -> None:
@@ -126,16 +163,31 @@ def command(cloud: Cloud, *words: str, **more: str) -> tuple[int, str, str]:
         return process.returncode, out, err
 
 
-@pytest.mark.parametrize("method", [GET, CREATE])
-def test_a_command_killed_at_any_request_and_repeated_starts_one_run(cloud: Cloud, method: str) -> None:
+def here(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The same command in this process."""
+    clients.credentials.cache_clear()
+    with pytest.raises(SystemExit) as ended:
+        main(["submit", "training", "--no-preflight"])
+    clients.credentials.cache_clear()
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("method", "attempt"), [(GET, 1), (LIST, 1), (CREATE, 1), (CREATE, 2)])
+def test_a_command_killed_at_any_request_and_repeated_starts_one_run(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], method: str, attempt: int
+) -> None:
+    if attempt == 2:
+        assert here(capsys)[0] == 0
+        cloud.clock.advance(100_000)
+        cloud.requests.clear()
     cloud.fail(method, slow(1.5))
     with start(cloud) as process:
         while method not in [call.method for call in cloud.requests]:
             time.sleep(0.01)
         process.kill()
-    code, _, err = command(cloud)
-    assert code == 0, err
-    assert len(started(cloud)) == 1
+    code, out = here(capsys)
+    assert (code, out.startswith("nothing was started: ")) in [(0, False), (4, True)]
+    assert len(started(cloud)) == attempt
 
 
 def test_no_secret_of_the_environment_gets_anywhere(cloud: Cloud) -> None:
@@ -152,16 +204,6 @@ def test_the_link_and_the_id_are_printed(cloud: Cloud) -> None:
     result = json.loads(out)
     assert result["started"] and result["id"] in result["url"]
     assert "console.cloud.google.com" in err
-
-
-def test_the_same_request_after_a_failure_says_how_to_go_on(cloud: Cloud) -> None:
-    cloud.script(task="train", seconds=5, fail="CUDA out of memory")
-    assert command(cloud)[0] == 0
-    cloud.clock.advance(100_000)
-    code, _, err = command(cloud)
-    assert code == 1
-    assert "ended failed" in err and "--from-failed" in err and "--new" in err
-    assert len(started(cloud)) == 1
 
 
 def test_googles_sdk_reads_back_what_was_started(cloud: Cloud, settings: Settings) -> None:

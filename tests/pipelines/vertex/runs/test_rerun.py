@@ -1,18 +1,22 @@
 """A rerun is the old run again, from what Google keeps; repeated or interrupted, it is one run."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from loopback.cloud import Cloud, lost_response, reset, status
 
+from pipelines.caching import switched
 from pipelines.errors import RequestError
 from pipelines.settings import Settings
 from pipelines.vertex.runs.rerun import body, rerun
 from pipelines.vertex.runs.state import Run, read
 
+TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 FULL = {
     "service_account": "runner@test-project.iam.gserviceaccount.com",
@@ -53,6 +57,13 @@ def test_it_is_made_of_what_google_keeps_and_not_of_these_settings(settings: Set
     assert inputs(rerun(others, body(failed))[0]) == inputs(failed.job)
 
 
+def test_later_it_can_be_had_again(cloud: Cloud, settings: Settings, failed: Run) -> None:
+    first, _ = rerun(settings, body(failed))
+    cloud.clock.advance(3 * 3600)
+    again, started = rerun(settings, body(failed))
+    assert started and again.name == f"{first.name}-a2"
+
+
 def test_repeated_it_starts_one_run(cloud: Cloud, settings: Settings, failed: Run) -> None:
     cloud.fail(CREATE, lost_response(), status(503), reset())
     with ThreadPoolExecutor(8) as pool:
@@ -61,9 +72,8 @@ def test_repeated_it_starts_one_run(cloud: Cloud, settings: Settings, failed: Ru
 
 
 def test_what_is_changed_or_asked_for_anew_is_another_run(settings: Settings, failed: Run) -> None:
-    made = [body(failed), body(failed, ["epochs=3"]), body(failed, caching=False), body(failed, again="x")]
+    made = [body(failed), body(failed, ["epochs=3"]), body(failed, caching=True), body(failed, again="x")]
     assert len({each["labels"]["request"] for each in made}) == len(made)
-    assert body(failed, caching=True) == body(failed), "the cache is what this pipeline asks for anyway"
 
 
 def test_a_rerun_can_be_run_again(settings: Settings, failed: Run) -> None:
@@ -82,9 +92,12 @@ def test_from_the_failed_step_takes_finished_ones_from_the_cache(
     assert [step.state for step in look(job.name).steps] == ["cached", "cached", "succeeded", "succeeded"]
 
 
-def test_without_cache_every_step_runs(cloud: Cloud, settings: Settings, failed: Run, look: Callable) -> None:
-    cloud.script("evaluate", seconds=60)
-    job, _ = rerun(settings, body(failed, caching=False))
+def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_on(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], look: Callable[[str], Run]
+) -> None:
+    name = start(switched(TRAINING, True))
+    cloud.clock.advance(3600)
+    job, _ = rerun(settings, body(look(name)))
     cloud.clock.advance(3600)
     assert [step.state for step in look(job.name).steps] == ["succeeded"] * 4
 

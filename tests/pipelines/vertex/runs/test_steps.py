@@ -1,6 +1,8 @@
 """A run as Google tells it becomes steps in DAG order, whatever is nested, repeated, absent or malformed."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
+from pipelines.caching import switched
 from pipelines.vertex.runs.state import Run, read
 
+TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
 LOOP = {
     "pipelineInfo": {"name": "loop"},
@@ -60,9 +64,10 @@ def test_a_failed_step_keeps_the_rest_from_starting(cloud: Cloud, start: Callabl
 
 
 def test_a_cached_step_took_no_time_and_has_no_job(cloud: Cloud, start: Callable[..., str], look: Callable) -> None:
-    start()
+    spec = switched(TRAINING, True)
+    start(spec)
     cloud.clock.advance(3600)
-    name = start(id="again")
+    name = start(spec, id="again")
     cloud.clock.advance(3600)
     for step in look(name).steps:
         assert (step.state, step.seconds(cloud.clock.now()), step.jobs) == ("cached", None, ())

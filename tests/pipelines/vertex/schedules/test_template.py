@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.caching import switched
 from pipelines.vertex.schedules.template import differences, unified
 
 from .conftest import SPEC
@@ -35,6 +36,11 @@ def pools(spec: dict[str, Any]) -> list[dict[str, Any]]:
 def parameter(spec: dict[str, Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = spec["root"]["inputDefinitions"]["parameters"][name]
     return found
+
+
+def test_steps_that_are_cached_no_longer_are_named() -> None:
+    (change,) = differences(switched(SPEC, True), SPEC)
+    assert (change.field, change.before, change.after) == ("cached steps", "decide, evaluate, prepare, train", "none")
 
 
 def test_nothing_differs_from_itself() -> None:
