@@ -50,7 +50,9 @@ def test_a_byte_that_is_altered_on_the_way_is_fetched_again_with_a_warning(store
 
 def test_bytes_that_stay_altered_are_refused_by_name_with_both_checksums(stored, proxy, tmp_path):
     proxy.fail("flip", float("inf"), path="alt=media")
-    with pytest.raises(ProcessFailed, match=rf"{stored} arrived damaged, twice: .* [0-9a-f]{{8}}, the server's [0-9a-f]"):
+    with pytest.raises(
+        ProcessFailed, match=rf"{stored} arrived damaged, twice: .* [0-9a-f]{{8}}, the server's [0-9a-f]"
+    ):
         download.copy(stored, tmp_path / "a")
 
 

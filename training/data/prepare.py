@@ -70,8 +70,6 @@ def prepare(
     rows = {split: made.rows(split) for split in made.splits}
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
     seconds = time.monotonic() - started
-    for note in made.notes:
-        print(f"note: {note}", file=sys.stderr)
     print(f"prepared {sum(rows.values()):,} rows ({spoken}) in {seconds:.1f} s", file=sys.stderr, flush=True)
     return made
 
@@ -82,14 +80,16 @@ def _prepare(name: str, task: Task, data: str, target: Destination, pool: Worker
     shared = Shared(statistics, task.scratch / "statistics")
     make = partial(_make, task, shared, max(64, leaks.SAMPLE_ROWS // max(1, len(shards))))
     prepared, columns = _merged(pool.map("making rows", make, list(enumerate(shards))))
-    notes = (*statistics.get("notes", ()), *_absent(task, prepared))
+    notes = tuple(statistics.get("notes", ()))
     _check(task, prepared, columns, notes)
+    for note in (*notes, *_absent(task, prepared)):
+        print(f"note: {note}", file=sys.stderr, flush=True)
     values = {name: category_values(s.counts) for name, s in columns.items() if s.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
     with target.writing() as folder:
         orders = _orders(prepared, folder)
         files = pool.map("writing", partial(write_shard, values=values), orders)
-        made = _manifest(name, task, {**statistics, "notes": notes}, described, _by_split(files))
+        made = _manifest(name, task, statistics, described, _by_split(files))
         manifest.save(made, folder)
     return made
 
@@ -116,7 +116,7 @@ def _absent(task: Task, prepared: Sequence[Prepared]) -> Iterator[str]:
     """What is wrong with a test split that lacks a class; the train split may not lack one."""
     known = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
     if known and (absent := [title for code, title in enumerate(task.classes) if code not in known]):
-        yield f"The test split has no row of the class {listed(absent)}: there is no AUC of it."
+        yield f"The test split has no row of the class {listed(absent)}: there will be no AUC."
 
 
 def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str]) -> None:
@@ -124,10 +124,8 @@ def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketc
     rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
     for split, other in (("train", "test"), ("test", "train")):
         if not rows[split]:
-            raise UserError(
-                " ".join([f"there is no row in the {split} split, and {rows[other]:,} in the {other} split: more rows "
-                          "are needed, or another way to split them.", *notes])
-            )  # fmt: skip
+            lack = f"there is no row in the {split} split, and {rows[other]:,} in the {other} split: more are needed."
+            raise UserError(" ".join([lack, *notes]))
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return
@@ -181,7 +179,7 @@ def _manifest(
         statistics={key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
         rows_read=statistics.get("rows_read", sum(f.rows for files in splits.values() for f in files)),
         rows_dropped=statistics.get("rows_dropped", {}),
-        notes=statistics["notes"],
+        notes=tuple(statistics.get("notes", ())),
         sources=task.sources,
         fingerprint=_fingerprint(name, task),
     )

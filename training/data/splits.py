@@ -51,9 +51,7 @@ def windows_of(task: "TabularTask") -> Windows | None:
     return months.windows(train, test) if train else None
 
 
-def plan(
-    task: "TabularTask", labelled: Counter[int], unlabelled: Counter[int], kinds: Kinds | None
-) -> dict[str, Any]:
+def plan(task: "TabularTask", labelled: Counter[int], unlabelled: Counter[int], kinds: Kinds | None) -> dict[str, Any]:
     """The split of the input with these rows per day, and the count of the rows that it leaves out.
 
     Args:
@@ -94,7 +92,9 @@ def deciding(task: "TabularTask") -> tuple[str, ...]:
 
 def counts_kinds(task: "TabularTask") -> bool:
     """Whether rows may be alike in what decides their split: not with a key, which occurs once, nor with a time."""
-    return not task.time and deciding(task) != task.key and (not task.group or bool(deciding(task)))
+    if task.time:
+        return False
+    return bool(deciding(task)) if task.group else not task.key or deciding(task) != task.key
 
 
 def hashes(task: "TabularTask", table: pa.Table) -> Hashes:
@@ -166,24 +166,23 @@ def _by_kinds(task: "TabularTask", kinds: Kinds | None) -> dict[str, Any]:
 
 def _few_groups(task: "TabularTask", kinds: Kinds) -> str:
     return (
-        f"A group goes to one split as a whole, and the {kinds.rows:,} rows have {kinds.kinds:,} values of {task.group}, "
-        "or few that make up most of them: the splits may be far from their shares, and the test says little. Only a "
-        "group of more values could change that."
+        f"A group goes to one split as a whole, and few make up most of the {kinds.rows:,} rows ({kinds.kinds:,} "
+        f"values of {task.group}): the splits may be far from their shares, and a test on few groups says little."
     )
 
 
 def _alike(kinds: Kinds) -> str:
     said = (
-        f"There is no key or group, and {kinds.alike:,} of {kinds.rows:,} rows are like another in all that is known "
-        f"before the outcome; {kinds.kinds:,} differ."
+        f"No key or group is declared, and {kinds.alike:,} of {kinds.rows:,} rows are like another in all columns "
+        f"known before the outcome: there are {kinds.kinds:,} kinds of rows."
     )
     if len(kinds.common):
         said += (
-            f" Of the {len(kinds.common):,} most frequent of these, {kinds.common_rows:,} rows, some are in each split, "
-            "chosen by their position in the input."
+            f" Rows of common kinds ({len(kinds.common):,} kinds, {kinds.common_rows:,} rows) go to the splits one by "
+            "one, by their position in the input, so that their like may be in train and test."
         )
     if kinds.alike > kinds.common_rows:
-        said += f" {'Others' if len(kinds.common) else 'Rows'} that are alike are in the same split."
+        said += " Rows of every other kind stay together." if len(kinds.common) else " Rows of one kind stay together."
     return said + " If rows belong together, declare a key or a group: it then decides."
 
 

@@ -239,6 +239,8 @@ class TabularTask(Task):
                 f"{type(self).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
                 "the model would learn from what it is to predict."
             ) from None
+        if not features:
+            raise UserError(f"{type(self).__name__}.features gives no column: there is nothing to learn from.")
         if leaks := sorted(after & features.keys()):
             raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
         if lacking := [name for name in self.slices if name not in features]:

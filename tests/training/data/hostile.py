@@ -1,30 +1,17 @@
-"""CSV files that break readers, and what `prepare` says of each. Run: `python hostile.py FOLDER`, JSON on stdout.
-
-A process of its own with little memory, and a clock for each file: to crash, to hang and to fill the memory are
-failures that a test in the same process could not tell.
-"""
+"""CSV files that break readers, and what `prepare` says of each."""
 
 import bz2
 import gzip
 import io
-import json
 import lzma
 import os
 import random
-import resource
-import signal
 import socket
-import sys
-import time
-import traceback
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-MEMORY_BYTES = 4 << 30
-SECONDS = 8
 
 HEADER = "n,size,word,yes"
 
@@ -117,7 +104,7 @@ class Case:
 
 
 NAMES_100_000 = ",".join(f"c{i}" for i in range(100_000))
-UNSEEN = "x.csv, line 402"
+BAD = "x.csv, line 402"
 
 CASES = {
     # ---- what people have
@@ -133,8 +120,9 @@ CASES = {
         b"\n".join(b",,%b,z" % line if i == 0 else b"1,2,%b,4" % line for i, line in enumerate(GOOD.splitlines())),
         "x.csv, line 1: the column '' occurs twice",
     ),
-    "a line break inside of a quoted name": Case(GOOD.replace(b"n,size", b'n,"more\nwords",size').replace(
-        b"\n", b"\n", 1).replace(b",", b",0,", 0), "line 3 has 4 fields where the header has 5"),
+    "a line break inside of a quoted name": Case(
+        GOOD.replace(b"n,size", b'n,"more\nwords",size'), "x.csv, line 3 has 4 fields where the header has 5"
+    ),
     "words that stand for nothing in a column of numbers": Case(table("7,NaN,w1,true", "8,NA,w1,true"), ""),
     "inches": Case(table(*(f'{i},1,{i}" pipe,true' for i in range(20))), ""),
     "a field of 200 kB": Case(table(f"7,1,{'w' * 200_000},true"), ""),
@@ -145,7 +133,7 @@ CASES = {
     "only a header": Case(b"n,size,word,yes\n", "x.csv has no rows"),
     "only a header, without line end": Case(b"n,size,word,yes", "x.csv has no rows"),
     "only a header and blank lines": Case(b"n,size,word,yes\n\n\r\n\n", "x.csv has no rows"),
-    "a header and many blank lines": Case(b"n,size,word,yes\n" + b"\n" * 5_000_000, "x.csv has no rows"),
+    "a header and many blank lines": Case(b"n,size,word,yes\n" + b"\n" * 3_000_000, "x.csv has no rows"),
     "a blank first line": Case(b"\n" + GOOD, "x.csv is empty: the first line must name the columns"),
     "spaces for rows": Case(b"n,size,word,yes\n  \n \n", "x.csv, line 2 has 1 field.* where the header has 4"),
     "semicolons": Case(GOOD.replace(b",", b";"), "x.csv lacks the columns n, size, word, yes; it has n;size;word;yes"),
@@ -157,43 +145,57 @@ CASES = {
     "Latin-1 in the header": Case(b"caf\xe9,n,size,word,yes\n", "x.csv is not UTF-8 text"),
     # ---- one bad row
     "Latin-1 in a row": Case(table() + b"7,1,caf\xe9,true\n", "x.csv.*column word.*UTF-?8"),
-    "a row too short": Case(table("7,1"), f"{UNSEEN} has 2 fields where the header has 4"),
-    "a row too long": Case(table("7,1,w1,true,5,6"), f"{UNSEEN} has 6 fields where the header has 4"),
-    "a number beyond its type": Case(table(f"{'9' * 40},1,w1,true"), f"{UNSEEN}, column n: '9999999.* not of type"),
-    "a number of a megabyte": Case(table(f"{'9' * 1_000_000},1,w1,true"), f"{UNSEEN}, column n: '999.* not of type"),
+    "a row too short": Case(table("7,1"), f"{BAD} has 2 fields where the header has 4"),
+    "a row too long": Case(table("7,1,w1,true,5,6"), f"{BAD} has 6 fields where the header has 4"),
+    "a number beyond its type": Case(table(f"{'9' * 40},1,w1,true"), f"{BAD}, column n: '9999999.* not of type"),
+    "a number of a megabyte": Case(table(f"{'9' * 1_000_000},1,w1,true"), f"{BAD}, column n: '999.* not of type"),
     "a number that is no number": Case(table("7,1e999,w1,true"), "size.*infinite"),
-    "a bad number after a field of 200 kB": Case(table(f'7,1,"{"w" * 200_000}",true', "x,1,w1,true"),
-                                                 "x.csv, line 403, column n: 'x' is not of type"),
-    "a bad number after a quoted line break": Case(table('7,1,"a\nb",true', "x,1,w1,true"), "x.csv, line 404, column n"),
-    "zeros in a number": Case(table("7,1\0,w1,true"), rf"{UNSEEN}, column size: '1\\x00' is not of type"),
-    "escapes for the terminal": Case(table("7,\x1b[2J\x1b]0;owned\x07,w1,true"), rf"{UNSEEN}, column size: '\\x1b"),
-    "an empty field": Case(table(",1,w1,true"), f"{UNSEEN}: column n is empty"),
+    "a bad number after a field of 200 kB": Case(
+        table(f'7,1,"{"w" * 200_000}",true', "x,1,w1,true"), "x.csv, line 403, column n: 'x' is not of type"
+    ),
+    "a bad number after a quoted line break": Case(
+        table('7,1,"a\nb",true', "x,1,w1,true"), "x.csv, line 404, column n"
+    ),
+    "zeros in a number": Case(table("7,1\0,w1,true"), rf"{BAD}, column size: '1\\x00' is not of type"),
+    "escapes for the terminal": Case(table("7,\x1b[2J\x1b]0;owned\x07,w1,true"), rf"{BAD}, column size: '\\x1b"),
+    "an empty field": Case(table(",1,w1,true"), f"{BAD}: column n is empty"),
     "a row without end": Case(GOOD + b"7,1," + b"w" * 3_000_000, "x.csv, line 402: a record of more than 2 MB"),
     # ---- quotes
     "a quote that is not closed in the header": Case(
-        GOOD.replace(b"word", b'"word') + GOOD * 200, "x.csv, line 1: .* never closed"),
+        GOOD.replace(b"word", b'"word') + GOOD * 200, "x.csv, line 1: .* never closed"
+    ),
     "a quote in the header that a later one closes": Case(
-        GOOD.replace(b"word", b'"word') * 200, "x.csv lacks the column word; it has n, size, 'word,yes.n0,"),
-    "a quote that is not closed in the last row": Case(table('7,1,"w,true'), f"{UNSEEN}: .*never closed"),
+        GOOD.replace(b"word", b'"word') * 200, "x.csv lacks the column word; it has n, size, 'word,yes.n0,"
+    ),
+    "a quote that is not closed in the last row": Case(table('7,1,"w,true'), f"{BAD}: .*never closed"),
     "a quote that is not closed in the first row": Case(
-        b'n,size,word,yes\n"7,1,w,true\n' + b"1,2\n" * 1_000_000, "x.csv, line 2: .*never closed"),
+        b'n,size,word,yes\n"7,1,w,true\n' + b"1,2\n" * 1_000_000, "x.csv, line 2: .*never closed"
+    ),
     "many quotes in short lines": Case(b'n,size,word,yes\n"' + b'""\n' * 900_000, "x.csv, line 2: .*never closed"),
     # ---- wide
     "100,000 columns": Case(
         f"n,size,word,yes,{NAMES_100_000}\n".encode()
-        + b"".join(f"{row}{',1' * 100_000}\n".encode() for row in rows(40)), ""),
+        + b"".join(f"{row}{',1' * 100_000}\n".encode() for row in rows(40)),
+        "",
+    ),
     "100,000 columns, and ours are not among them": Case(
-        f"{NAMES_100_000}\n1{',1' * 99_999}\n".encode(), "x.csv lacks the columns n, size, word, yes; it has c0, c1, "),
+        f"{NAMES_100_000}\n1{',1' * 99_999}\n".encode(), "x.csv lacks the columns n, size, word, yes; it has c0, c1, "
+    ),
     "100,000 columns of two names": Case(b"a,b," * 50_000 + b"\n1\n", "x.csv, line 1: the columns a, b.* occur twice"),
-    "a header of 30 MB": Case(b"n" * 30_000_000 + b"\n1\n", "x.csv, line 1: .* longer than"),
-    "a name of 200 kB": Case(b"n,size,word,yes," + b"n" * 200_000 + b"\n" + b"1,2,w,true,4\n", "x.csv, line 1: the name of the column .* too long"),
+    "a header of 20 MB": Case(b"n" * 20_000_000 + b"\n1\n", "x.csv, line 1: .* longer than"),
+    "a name of 200 kB": Case(
+        b"n,size,word,yes," + b"n" * 200_000 + b"\n" + b"1,2,w,true,4\n",
+        "x.csv, line 1: the name of the column .* too long",
+    ),
     "a name twice": Case(GOOD.replace(b"size", b"word"), "x.csv, line 1: the column word occurs twice"),
     "more words than a category has": Case(
         "\n".join([HEADER, *(f"{i},1,word{i},{'true' if i % 2 else 'false'}" for i in range(9_000))]).encode(),
-        "the category word has .* values; drop it or group them"),
+        "the category word has .* values; drop it or group them",
+    ),
     "long words": Case(
         "\n".join([HEADER, *(f"{i},1,{'w' * 900}{i},{'true' if i % 2 else 'false'}" for i in range(3_000))]).encode(),
-        "the category word .* drop it or group them"),
+        "the category word .* drop it or group them",
+    ),
     # ---- packed
     "gzip": Case(gzip.compress(GOOD), "", "x.csv.gz"),
     "gzip in two parts": Case(gzip.compress(GOOD[:500]) + gzip.compress(GOOD[500:]), "", "x.csv.gz"),
@@ -205,10 +207,11 @@ CASES = {
     "gzip with more behind": Case(gzip.compress(GOOD) + b"more", "x.csv.gz is damaged or cut off", "x.csv.gz"),
     "gzip with another checksum": Case(flipped(gzip.compress(GOOD), -6), "x.csv.gz is damaged or", "x.csv.gz"),
     "gzip of a flipped bit": Case(flipped(gzip.compress(GOOD), 300), "x.csv.gz is damaged or cut off", "x.csv.gz"),
-    "a gzip bomb of zeros": Case(bomb(80 << 20), "x.csv.gz inflates to more than", "x.csv.gz"),
+    "a gzip bomb of zeros": Case(bomb(40 << 20), "x.csv.gz inflates to more than", "x.csv.gz"),
     "a gzip bomb of rows": Case(
-        gzip.compress(GOOD) + bomb(80 << 20, b"7,1,w1,true\n"), "x.csv.gz inflates to more than", "x.csv.gz"),
-    "a zip bomb": Case(zipped(data=bytes(80 << 20)), "x.csv.zip inflates to more than", "x.csv.zip"),
+        gzip.compress(GOOD) + bomb(40 << 20, b"7,1,w1,true\n"), "x.csv.gz inflates to more than", "x.csv.gz"
+    ),
+    "a zip bomb": Case(zipped(data=bytes(40 << 20)), "x.csv.zip inflates to more than", "x.csv.zip"),
     "no zip": Case(GOOD, "x.csv.zip is damaged or cut off", "x.csv.zip"),
     "a zip cut off": Case(zipped()[:-30], "x.csv.zip is damaged or cut off", "x.csv.zip"),
     "a zip of a flipped bit": Case(flipped(zipped(), 300), "x.csv.zip is damaged or cut off", "x.csv.zip"),
@@ -222,8 +225,10 @@ CASES = {
     "a zip of damaged bzip2": Case(flipped(zipped(method=zipfile.ZIP_BZIP2), 60), "x.csv.zip is damaged", "x.csv.zip"),
     "a zip of damaged LZMA": Case(flipped(zipped(method=zipfile.ZIP_LZMA), 60), "x.csv.zip is damaged", "x.csv.zip"),
     "a zip of LZMA that wants memory": Case(
-        (lambda data: data[:44] + b"\xff\xff\xff\xff" + data[48:])(zipped(method=zipfile.ZIP_LZMA)), "x.csv.zip",
-        "x.csv.zip"),
+        (lambda data: data[:44] + b"\xff\xff\xff\xff" + data[48:])(zipped(method=zipfile.ZIP_LZMA)),
+        "x.csv.zip",
+        "x.csv.zip",
+    ),
     "bzip2": Case(bz2.compress(GOOD), "x.csv.bz2 is not a CSV file", "x.csv.bz2"),
     "xz": Case(lzma.compress(GOOD), "x.csv.xz is not a CSV file", "x.csv.xz"),
     "zlib for gzip": Case(zlib.compress(GOOD), "x.csv.gz is damaged or cut off", "x.csv.gz"),
@@ -236,70 +241,3 @@ CASES = {
     "a link to itself": Case(link("x.csv"), "x.csv matches no file"),
     "a folder without tables": Case(folder, "x.csv holds no file that ends in .csv"),
 }
-
-TASK = '''
-import pyarrow as pa
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-
-class Mine(TabularTask):
-    schema = (
-        Field("n", pa.int64()),
-        Field("size", pa.float64(), nullable=True),
-        Field("word", pa.string()),
-        Field("yes", pa.bool_(), known="after"),
-    )
-    target = "yes"
-'''
-
-
-def tightened() -> None:
-    """Limits that small files can break."""
-    from training import inflate
-    from training.data import columns, sources
-
-    sources.PIECE_BYTES, sources.MAX_RECORD_BYTES = 1 << 20, 2 << 20
-    inflate.MAX_BYTES = 32 << 20
-    columns.MAX_VALUES, columns.MAX_VALUE_BYTES = 5_000, 2 << 20
-
-
-def outcome(path: Path, destination: Path) -> str:
-    """What is said of a file; "" if it is good, a traceback if it broke the reader."""
-    from training.data.prepare import prepare
-    from training.errors import UserError
-
-    signal.alarm(SECONDS)
-    try:
-        prepare("mine:Mine", str(path), destination, workers=1)
-    except UserError as error:
-        return str(error)
-    except BaseException:
-        return traceback.format_exc()
-    finally:
-        signal.alarm(0)
-    return ""
-
-
-def late(*_: object) -> None:
-    raise TimeoutError("it took too long")
-
-
-def main(root: Path) -> None:
-    (root / "mine.py").write_text(TASK)
-    sys.path.insert(0, str(root))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.signal(signal.SIGALRM, late)
-    tightened()
-    for number, (name, case) in enumerate(CASES.items()):
-        place = root / str(number)
-        place.mkdir()
-        path = place / case.name
-        case.content(path) if callable(case.content) else path.write_bytes(case.content)
-        began = time.monotonic()
-        said = outcome(path, place / "data")
-        left = sorted(entry.name for entry in place.iterdir() if entry != path and entry.name != "data" or said)
-        print(json.dumps([name, said, time.monotonic() - began, left]), flush=True)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -186,5 +186,5 @@ def test_a_sample_of_large_shards_spans_all_of_them(made, monkeypatch):
     monkeypatch.setattr(summaries, "SAMPLE_ROWS", 40)
     arguments = made()
     manifest = manifests.load(arguments["data"])
-    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], ["row_id"])["row_id"]
+    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], [manifest.column("row_id")])["row_id"]
     assert len(found) <= 40 and found.min() < 1_000 and found.max() >= 19_000
