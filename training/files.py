@@ -3,8 +3,9 @@
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from training.errors import UserError
 
@@ -19,7 +20,7 @@ class Version(NamedTuple):
     modified_ns: int
 
 
-def open_file(path: str | Path, *, links: bool = True) -> BinaryIO:
+def open_file(path: str | Path, *, links: bool = True) -> BufferedReader:
     """Opens a regular file for reading: a pipe would be waited for, and a device never ends.
 
     Args:
@@ -50,12 +51,12 @@ def read(path: str | Path, *, most: int = MOST_JSON_BYTES, links: bool = True) -
     return data
 
 
-def version(file: BinaryIO) -> Version:
+def version(file: BufferedReader) -> Version:
     found = os.fstat(file.fileno())
     return Version(found.st_size, found.st_mtime_ns)
 
 
-def open_unchanged(path: str | Path, known: Version, name: str) -> BinaryIO:
+def open_unchanged(path: str | Path, known: Version, name: str) -> BufferedReader:
     """Opens a file that was looked at before. Raises UserError, about `name`, if it is another by now."""
     try:
         file = open_file(path)

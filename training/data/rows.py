@@ -12,8 +12,9 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -140,13 +141,13 @@ def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, ver
         raise UserError(f"{path} cannot be read: {reason}. Prepare the data again.") from None
 
 
-def _check_size(path: Path, stream: BinaryIO, shard: ShardFile) -> None:
+def _check_size(path: Path, stream: BufferedReader, shard: ShardFile) -> None:
     size = files.version(stream).bytes
     if size != shard.bytes:
         raise UserError(f"{path} has {size} bytes, the manifest says {shard.bytes}: prepare the data again.")
 
 
-def _verified(path: Path, stream: BinaryIO, shard: ShardFile) -> bytes:
+def _verified(path: Path, stream: BufferedReader, shard: ShardFile) -> bytes:
     data = stream.read(shard.bytes)
     if hashlib.sha256(data).hexdigest() != shard.sha256:
         raise UserError(f"{path} is not the file that was prepared (other checksum): prepare the data again.")
@@ -164,7 +165,7 @@ def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, column
             raise UserError(f"{path} holds {column.name} as {written}, the manifest says {column.type}.")
     decoded = shard.rows * _row_bytes(columns)
     if decoded > MOST_SHARD_BYTES:
-        raise UserError(f"{path} would take {decoded >> 30} GiB of memory, and may take {MOST_SHARD_BYTES >> 30}.")
+        raise UserError(f"{path} would take {decoded >> 20} MiB of memory, and may take {MOST_SHARD_BYTES >> 20}.")
 
 
 def _fits(written: pa.DataType, column: Column) -> bool:

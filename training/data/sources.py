@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -114,7 +115,7 @@ def _expanded(name: str, local: Path, target: Path) -> Path:
     return target
 
 
-def _pieces(name: str, plain: Path, stream: BinaryIO) -> Iterator[Piece]:
+def _pieces(name: str, plain: Path, stream: BufferedReader) -> Iterator[Piece]:
     columns, header_lines, start = records.header(name, stream)
     stream.seek(start)
     version, line = files.version(stream), 1 + header_lines

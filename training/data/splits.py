@@ -62,8 +62,8 @@ def plan(task: "TabularTask", labelled: Counter[int], unlabelled: Counter[int], 
     """
     if not task.time:
         _check_labelled(sum(labelled.values()), "the input", task.unlabelled)
-        dropped = _nonzero({task.unlabelled: sum(unlabelled.values())})
-        return {"rows_dropped": dropped, **_by_kinds(task, kinds)}
+        without = {task.unlabelled: sum(unlabelled.values())}
+        return {"rows_dropped": _nonzero(without), **_by_kinds(task, kinds)}
     present = {_month(day) for day in labelled.keys() | unlabelled.keys()}
     chosen = task.windows.resolve(present) if task.windows else months.latest(present)
     inside = {(month.year, month.month) for month in (*chosen.train, chosen.test)}
