@@ -1,3 +1,4 @@
+import glob
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,3 +129,28 @@ def flights_sample() -> bytes:
 
 def test_a_found_file_knows_its_size(folder: str):
     assert find(f"{folder}/raw/a.csv") == [File(f"{folder}/raw/a.csv", 8)]
+
+
+def test_links_to_folders_are_followed_and_go_around_no_circle(tmp_path: Path):
+    """With two links to the folder above there are 2 to the 40th ways around, until names are too long."""
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "a.txt").write_text("a")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "b.txt").write_text("b")
+    (tmp_path / "data" / "linked").symlink_to("../other")
+    for name in ("up", "again"):
+        (tmp_path / "data" / "deep" / name).symlink_to("..")
+    (tmp_path / "data" / ".hidden").mkdir()
+    (tmp_path / "data" / ".hidden" / "c.txt").write_text("c")
+    found = [file.path.removeprefix(f"{tmp_path}/data/") for file in find(f"{tmp_path}/data/**/*.txt")]
+    assert found == ["deep/a.txt", "linked/b.txt"]
+
+
+@pytest.mark.parametrize("pattern", ["**/*.txt", "./**/*.txt", "sub/**/*.txt", "su*/**/*.txt", "**"])
+def test_globs_across_folders_mean_what_they_mean_to_the_shell(tmp_path: Path, monkeypatch, pattern: str):
+    for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    monkeypatch.chdir(tmp_path)
+    expected = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+    assert [file.path for file in find(pattern)] == expected

@@ -141,8 +141,9 @@ def _digests(column: pa.Array) -> Hashes:
     """Of strings and of all that can be written as one: decimals, bytes, dictionaries."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    text = column if binary or pa.types.is_fixed_size_binary(column.type) else column.cast(pa.string())
+    kind = column.type
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    text = column if binary or pa.types.is_string(kind) else column.cast(pa.string())
     encoded = text.dictionary_encode()
     values = (value if isinstance(value, bytes) else value.encode() for value in encoded.dictionary.to_pylist())
     digests = (blake2b(value, digest_size=8).digest() for value in values)

@@ -118,3 +118,23 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path):
     (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,2\r\n")
     pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
     assert pieces[0].columns == ("a", "b")
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_an_error_with_its_name(tmp_path: Path):
+    """Its checksum would be of other rows than the dataset's."""
+    (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
+    pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    with open(tmp_path / "x.csv", "ab") as file:
+        file.write(b"3,4\n")
+    with pytest.raises(UserError, match="x.csv changed while it was read: give a copy that nobody writes to"):
+        pieces[0].read()
+
+
+def test_a_header_and_blank_lines_of_any_size_are_no_rows(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10)
+    (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"\r\n" * 100)
+    with pytest.raises(UserError, match="has no rows"):
+        sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    (tmp_path / "y.csv").write_bytes(b"a,b\n" + b"\n" * 100 + b"1,2\n")
+    pieces, _ = sources.cut(f"{tmp_path}/x.csv,{tmp_path}/y.csv", tmp_path)
+    assert pieces[0].first_line == 102 and pieces[0].read().strip() == b"1,2"

@@ -306,3 +306,10 @@ def test_numbers_that_may_be_missing_need_no_key(run):
     missing = sum(np.isnan(open_rows(folder, split).columns["mass_g"]).sum() for split in made.splits)
     assert missing == sum(row[3] == "NA" for row in rows) > 40
     assert sum(made.rows(split) for split in made.splits) == 344
+
+
+def test_a_date_beyond_the_calendar_is_a_sentence():
+    with pytest.raises(
+        UserError, match="a row is dated 10,000,000 days from 1970, which is beyond the years 1 to 9999"
+    ):
+        splits._date(10_000_000)
