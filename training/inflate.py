@@ -1,11 +1,10 @@
 """Compressed files, expanded to the disk within limits: a few megabytes can be packed to look like nothing."""
 
+import errno
 import gzip
-import lzma
 import os
 import shutil
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,20 +88,20 @@ def _check_directory(name: str, packed: Path) -> None:
 
 @contextmanager
 def _damage_named(name: str) -> Iterator[None]:
-    """Says what the readers of archives raise, for there is no common class of it."""
+    """Says what the readers of archives raise: a damaged one makes them fail in any way."""
     try:
         yield
+    except UserError:
+        raise
     except NotImplementedError as error:
         raise UserError(f"{name} is packed by a method that is not supported here ({error}).") from None
-    except RuntimeError as error:
-        if "encrypted" not in str(error):
-            raise
-        raise UserError(f"{name} is encrypted: unpack it with its password and give the plain file.") from None
     except OSError as error:
-        if error.errno is not None:  # of the disk; those of damaged gzip and bzip2 have no number
+        if error.errno not in (None, errno.EINVAL):  # of the disk; EINVAL comes of a seek to nowhere
             raise
         raise UserError(_damaged(name, error)) from None
-    except (EOFError, ValueError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "encrypted" in str(error):
+            raise UserError(f"{name} is encrypted: unpack it with its password and give the plain file.") from None
         raise UserError(_damaged(name, error)) from None
 
 
