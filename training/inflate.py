@@ -78,11 +78,11 @@ def _check_directory(name: str, packed: Path) -> None:
     with open(packed, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - (1 << 16) - 128))
         tail = file.read()
-    end, end_64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
-    sizes = [int.from_bytes(tail[end + 12 : end + 16], "little")] if end >= 0 else []
-    if sizes == [0xFFFFFFFF]:
-        sizes = [int.from_bytes(tail[end_64 + 40 : end_64 + 48], "little")] if end_64 >= 0 else []
-    if any(size > MAX_DIRECTORY_BYTES for size in sizes):
+    end = tail.rfind(b"PK\x05\x06")
+    size, end_64 = tail[end + 12 : end + 16], end - 76
+    if end_64 >= 0 and tail[end - 20 : end - 16] == b"PK\x06\x07":  # of a large archive, a second end before it
+        size = tail[end_64 + 40 : end_64 + 48]
+    if end >= 0 and int.from_bytes(size, "little") > MAX_DIRECTORY_BYTES:
         raise UserError(f"{name} lists far more than one file: give an archive of the one table.")
 
 

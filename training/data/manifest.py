@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from training import files, strict
 from training.errors import UserError
@@ -50,6 +50,12 @@ class Column(Frozen):
     #: label: the classes, from code 0.
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _counted(self) -> "Column":
+        if self.counts and len(self.counts) != len(self.values):
+            raise ValueError(f"{len(self.values)} values have {len(self.counts)} counts")
+        return self
 
 
 class ShardFile(Frozen):

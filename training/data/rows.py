@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -135,9 +136,13 @@ def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, ver
             source = pa.BufferReader(_verified(path, stream, shard)) if verify else stream
             parquet = pq.ParquetFile(source)
             _check_columns(path, parquet, shard, columns)
-            return parquet.read([column.name for column in columns])
-    except (pa.ArrowException, OSError) as error:
-        reason = getattr(error, "strerror", None) or str(error)[:200]
+            table = parquet.read([column.name for column in columns])
+            _check_values(path, table, columns)
+            return table
+    except UserError:
+        raise
+    except Exception as error:  # a damaged footer makes the reader fail in any way
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise UserError(f"{path} cannot be read: {reason}. Prepare the data again.") from None
 
 
@@ -166,6 +171,16 @@ def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, column
     decoded = shard.rows * _row_bytes(columns)
     if decoded > MOST_SHARD_BYTES:
         raise UserError(f"{path} would take {decoded >> 20} MiB of memory, and may take {MOST_SHARD_BYTES >> 20}.")
+
+
+def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> None:
+    for column in columns:
+        if table[column.name].null_count:
+            raise UserError(f"{path} lacks values of {column.name}; no shard does.")
+        if column.kind in ("category", "label") and len(table):
+            codes = pc.min_max(table[column.name])
+            if codes["min"].as_py() < 0 or codes["max"].as_py() >= len(column.values):
+                raise UserError(f"{path} holds codes of {column.name} beyond its {len(column.values)} values.")
 
 
 def _fits(written: pa.DataType, column: Column) -> bool:

@@ -161,7 +161,7 @@ def _by_kinds(task: "TabularTask", kinds: Kinds | None) -> dict[str, Any]:
         return {"split_by": "key", "notes": (), "_common": np.zeros(0, np.uint64)}
     many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows
     by = "position" if kinds.common_rows > kinds.rows / 2 else "columns"
-    return {"split_by": by, "notes": (_alike(kinds),) if many else (), "_common": kinds.common}
+    return {"split_by": by, "notes": (_alike(task, kinds),) if many else (), "_common": kinds.common}
 
 
 def _few_groups(task: "TabularTask", kinds: Kinds) -> str:
@@ -171,10 +171,11 @@ def _few_groups(task: "TabularTask", kinds: Kinds) -> str:
     )
 
 
-def _alike(kinds: Kinds) -> str:
+def _alike(task: "TabularTask", kinds: Kinds) -> str:
+    where = f"the columns of the key ({', '.join(deciding(task))})" if task.key else "all columns"
     said = (
-        f"No key or group is declared, and {kinds.alike:,} of {kinds.rows:,} rows are like another in all columns "
-        f"known before the outcome: there are {kinds.kinds:,} kinds of rows."
+        f"{kinds.alike:,} of {kinds.rows:,} rows are like another in {where} known before the outcome: there are "
+        f"{kinds.kinds:,} kinds of rows, and no key or group tells which belong together."
     )
     if len(kinds.common):
         said += (
@@ -183,7 +184,7 @@ def _alike(kinds: Kinds) -> str:
         )
     if kinds.alike > kinds.common_rows:
         said += " Rows of every other kind stay together." if len(kinds.common) else " Rows of one kind stay together."
-    return said + " If rows belong together, declare a key or a group: it then decides."
+    return said + " A key or a group, if you declare one, decides instead."
 
 
 def _validation(train_days: list[int]) -> list[str]:

@@ -129,6 +129,37 @@ def test_a_shard_of_other_columns_than_the_manifest_says_is_refused(dataset: Pat
         open_rows(dataset, "test")
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("page", pa.array([99], pa.int32()), "holds codes of page beyond its 4 values"),
+        ("label", pa.array([-1], pa.int64()), "holds codes of label beyond its 2 values"),
+        ("row_id", pa.array([None], pa.int64()), "lacks values of row_id; no shard does"),
+    ],
+)
+def test_a_shard_of_values_that_cannot_be_is_refused(dataset: Path, name, values, says):
+    table = pq.read_table(dataset / "test-00000.parquet")
+    rest = table[name].combine_chunks()[1:]
+    rewrite(dataset, table.set_column(table.column_names.index(name), name, pa.concat_arrays([values, rest])))
+    with pytest.raises(UserError, match=f"test-00000.parquet {says}"):
+        open_rows(dataset, "test")
+
+
+@pytest.mark.parametrize("damage", [b"PAR1", b"\x0f", bytes(40)])
+def test_a_shard_whose_footer_is_damaged_is_refused_in_one_line(dataset: Path, damage):
+    """With a checksum that fits: somebody meant it."""
+    rewrite(dataset, pq.read_table(dataset / "test-00000.parquet"))
+    path = dataset / "test-00000.parquet"
+    data = path.read_bytes()[: -60 - len(damage)] + damage + path.read_bytes()[-60:]
+    path.write_bytes(data)
+    made = manifest.load(dataset)
+    entry = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    splits = {**made.splits, "test": (made.splits["test"][0].model_copy(update=entry),)}
+    manifest.save(made.model_copy(update={"splits": splits}), dataset)
+    with pytest.raises(UserError, match=r"^[^\n]*test-00000.parquet [^\n]*$"):
+        open_rows(dataset, "test")
+
+
 def test_a_shard_of_other_rows_than_the_manifest_says_is_refused(dataset: Path):
     table = pq.read_table(dataset / "test-00000.parquet")
     rewrite(dataset, table.slice(1))
