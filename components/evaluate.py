@@ -12,6 +12,7 @@ def evaluate(
     evaluation: Output[Artifact],
     metrics: Output[Metrics],
     classification: Output[ClassificationMetrics],
+    task: str,
     champion: str = "",
 ) -> None:
     """Scores the model, the champion and a baseline on the test rows, and measures them.
@@ -19,6 +20,7 @@ def evaluate(
     Args:
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger: directory with model.safetensors and model.json.
+        task: The task that the dataset must be of; nothing else that its manifest may name is run.
         champion: Model directory of the champion, local or gs://. Empty: the baseline stands in.
 
     Returns:
@@ -28,7 +30,7 @@ def evaluate(
     """
     from training.steps import evaluate as run
 
-    result = run(dataset.path, model.path, evaluation.path, champion=champion)
+    result = run(dataset.path, model.path, evaluation.path, champion=champion, task=task)
     metrics.metadata.update(result.scalars)
     if result.confusion_matrix:
         classification.log_confusion_matrix(result.classes, result.confusion_matrix)

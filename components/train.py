@@ -10,6 +10,7 @@ def train(
     dataset: Input[Dataset],
     model: Output[Model],
     checkpoints: Output[Artifact],
+    task: str,
     epochs: float,
     global_batch_size: int,
     learning_rate: float,
@@ -23,6 +24,7 @@ def train(
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
+        task: The task that the dataset must be of; nothing else that its manifest may name is run.
         epochs: Passes over the training rows; fractions are allowed.
         global_batch_size: Rows per optimizer step, over all GPUs.
         learning_rate: Peak learning rate.
@@ -42,6 +44,7 @@ def train(
         dataset.path,
         model.path,
         checkpoints.path,
+        task=task,
         epochs=epochs,
         global_batch_size=global_batch_size,
         learning_rate=learning_rate,

@@ -71,13 +71,13 @@ def build(target: Target) -> Any:
             data=data, task=task, task_options=task_options, train_months=train_months, test_month=test_month
         )
         trained = train_step(
-            dataset=prepared.outputs["dataset"],
+            dataset=prepared.outputs["dataset"], task=task,
             epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
             weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
             precision=precision, seed=seed,
         )  # fmt: skip
         evaluated = evaluate_step(
-            dataset=prepared.outputs["dataset"], model=trained.outputs["model"], champion=champion
+            dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task, champion=champion
         )
         decide_step(
             dataset=prepared.outputs["dataset"],

@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("data", help="prepared dataset")
     train.add_argument("--model", required=True, help="folder of the model")
     train.add_argument("--checkpoints", required=True, help="folder of checkpoints and logs")
+    train.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
     train.add_argument("--nproc", type=int, help="processes; default: one per GPU, or 1")
     train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
                        help="a field of training.config.TrainConfig; repeatable")  # fmt: skip
@@ -40,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("data", help="prepared dataset")
     evaluate.add_argument("destination", help="folder of the evaluation")
     evaluate.add_argument("--model", required=True)
+    evaluate.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
     evaluate.add_argument("--champion", default="", help="folder of the model to beat; default: the baseline")
 
     decide = verbs.add_parser("decide", help="evaluation -> decision and report")

@@ -4,13 +4,12 @@ No times, speeds, paths or machine names go in; those are in `training.json` bes
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from training import storage, strict, tasks
+from training import download, files, strict, tasks
 from training.data.manifest import Column, Manifest
 from training.errors import UserError
 
@@ -100,8 +99,8 @@ def load_card(directory: str | Path) -> ModelCard:
     """
     path = _file(directory, CARD)
     try:
-        with storage.local_copy(path) as here:
-            return strict.parse(ModelCard, Path(here).read_bytes())
+        with download.local_copy(path, most=files.MOST_JSON_BYTES) as here:
+            return strict.parse(ModelCard, files.read(here, links=False))
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
     except ValueError as error:
@@ -112,14 +111,15 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
     """The task, its trained model in evaluation mode on the CPU, and the card.
 
     Raises:
-        UserError: no finished model, or its weights are damaged or do not fit what the task builds.
+        UserError: no finished model, its task neither ships nor is imported, or its weights are damaged or do not fit
+            what the task builds.
     """
     card = load_card(directory)
-    _require_trusted(card.task)
-    task = tasks.load(card.task, card.options, train_months=card.train_months, test_month=card.test_month)
-    module = _built(task, card, directory)
+    name = tasks.trusted(card.task, f"{directory}/{CARD}")
+    work = tasks.load(name, card.options, train_months=card.train_months, test_month=card.test_month)
+    module = _built(work, card, directory)
     load_weights(directory, module)
-    return task, module.eval(), card
+    return work, module.eval(), card
 
 
 def _built(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
@@ -133,16 +133,6 @@ def _built(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
         ) from None
 
 
-def _require_trusted(task: str) -> None:
-    """A card may name what ships or what the caller has imported, nothing else: importing a module runs its code."""
-    module = tasks.spec(task).partition(":")[0]
-    if tasks.spec(task) not in tasks.SHIPPED.values() and module not in sys.modules:
-        raise UserError(
-            f"the model names the task {task}, which is neither shipped nor in use here; a model's card is not "
-            f"enough to import a module. If you trust it: import {module} first."
-        )
-
-
 def load_weights(directory: str | Path, module: "nn.Module") -> None:
     """Puts the saved weights into `module`. Raises UserError if they cannot be read or do not fit."""
     from safetensors import SafetensorError
@@ -150,7 +140,8 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
 
     path = _file(directory, WEIGHTS)
     try:
-        with storage.local_copy(path) as here:
+        with download.local_copy(path) as here:
+            files.open_file(here).close()  # a pipe would be waited for
             load_model(module, here)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} cannot be read as weights: {error}") from None

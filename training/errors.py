@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from training.printable import plain
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -37,13 +39,13 @@ def exits(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except UserError as error:
-            print(f"error: {error}", file=sys.stderr, flush=True)
+            print(f"error: {plain(error)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_USER_ERROR) from None
         except Preempted as stop:
-            print(f"stopped: {stop}", file=sys.stderr, flush=True)
+            print(f"stopped: {plain(stop)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_PREEMPTED) from None
         except ProcessFailed as failure:
-            print(f"failed: {failure}", file=sys.stderr, flush=True)
+            print(f"failed: {plain(failure)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_FAILED) from None
 
     return run

@@ -56,7 +56,7 @@ class Trainer:
         self.dealt = deal(self.plan.microbatches, rank.world_size, rank.rank)
         self.data = manifests.load(argument["data"])
         self.rows = open_rows(argument["data"], "train")
-        self.task = tasks.load(self.data.task, self.data.options, train_months=self.data.train_months,
+        self.task = tasks.load(self.config.task, self.data.options, train_months=self.data.train_months,
                                test_month=self.data.test_month)  # fmt: skip
         self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
         self.validation = Validation(argument, self.data, self.plan, rank, shared_model=self.config.strategy == "fsdp")

@@ -72,7 +72,13 @@ def prepare(
 
 @exits
 def train(
-    data: str | Path, model: str | Path, checkpoints: str | Path, *, nproc: int | None = None, **config: Any
+    data: str | Path,
+    model: str | Path,
+    checkpoints: str | Path,
+    *,
+    task: str = "",
+    nproc: int | None = None,
+    **config: Any,
 ) -> dict[str, Any]:
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
 
@@ -81,11 +87,13 @@ def train(
         model: Folder for model.safetensors and model.json.
         checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
             step a folder that all attempts at this task share is derived from it (`place`).
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
         config: Fields of `training.config.TrainConfig`.
     """
     manifest = manifests.load(data)
-    settings = configs.parse({"task": manifest.task, "options": manifest.options, **config})
+    chosen = tasks.trusted(manifest.task, f"{data}/{manifests.FILE_NAME}", task)
+    settings = configs.parse({"task": chosen, "options": manifest.options, **config})
     from training.fit import train as run
 
     folder, job = place(str(checkpoints), settings, manifest, os.environ)
@@ -93,11 +101,18 @@ def train(
 
 
 @exits
-def evaluate(data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "") -> "Evaluation":
-    """Scores model, champion and baseline on the test rows into `destination`; returns the measures."""
+def evaluate(
+    data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "", task: str = ""
+) -> "Evaluation":
+    """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
+
+    Args:
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
+    """
     _check_champion(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
+    tasks.find(tasks.trusted(manifests.load(data).task, f"{data}/{manifests.FILE_NAME}", task))
     from training.evaluation.evaluate import evaluate as run
 
     return run(data, model, destination, champion=champion)

@@ -8,14 +8,13 @@ import glob
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
 
@@ -63,57 +62,6 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     return sorted(found, key=lambda file: file.path)
 
 
-def open_binary(path: str) -> BinaryIO:
-    """Opens a local or remote file for reading; remote ones are read in pieces and can be sought.
-
-    Raises:
-        UserError: it does not exist or may not be read.
-    """
-    try:
-        if not is_remote(path):
-            return open(path, "rb")
-        bucket, name = split(path)
-        with explained(path):  # pins the generation: one version, start to end
-            blob = _client(os.getpid()).bucket(bucket).get_blob(name, retry=patient(1, READ_DEADLINE_S, path))
-        if blob is None:
-            raise FileNotFoundError
-        return _reader(blob, path)
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist.") from None
-    except (PermissionError, IsADirectoryError) as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _reader(blob: Any, path: str) -> BinaryIO:
-    from google.cloud.storage.fileio import BlobReader
-
-    class Reader(BlobReader):
-        def read(self, size: int = -1) -> bytes:
-            with explained(path):
-                return bytes(super().read(size))
-
-    return cast(BinaryIO, Reader(blob, retry=patient(1, READ_DEADLINE_S, path)))
-
-
-@contextmanager
-def local_copy(path: str) -> Iterator[str]:
-    """A path on this machine for what is at `path`: itself, or a copy that goes afterwards.
-
-    Raises:
-        UserError: a remote file does not exist or may not be read.
-    """
-    if not is_remote(path):
-        yield path
-        return
-    bucket, name = split(path)
-    with tempfile.NamedTemporaryFile(suffix=Path(name).suffix) as file:
-        with explained(path):
-            blob = _client(os.getpid()).bucket(bucket).blob(name)
-            blob.download_to_file(file, checksum="crc32c", retry=patient(1, READ_DEADLINE_S, path))
-        file.flush()
-        yield file.name
-
-
 def overwrite(path: str, data: bytes) -> None:
     """Writes a small file in place of what is there. Raises OSError, ConnectionError if the store is down."""
     if not is_remote(path):
@@ -137,10 +85,32 @@ def _find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
     if os.path.isdir(pattern):
         paths = [str(p) for p in Path(pattern).iterdir() if p.name.endswith(tuple(suffixes))]
     elif os.path.exists(pattern):  # also a name that happens to hold a wildcard
+        if not os.path.isfile(pattern):
+            raise UserError(f"{pattern} is no regular file, but a pipe, a socket or a device.")
         paths = [pattern]
+    elif "**" in pattern:
+        paths = list(_walked(pattern))
     else:
-        paths = glob.glob(pattern, recursive=True)
+        paths = glob.glob(pattern)
     return [File(path, os.path.getsize(path)) for path in paths if os.path.isfile(path)]
+
+
+def _walked(pattern: str) -> Iterator[str]:
+    """The paths that a glob with `**` matches. Links to folders are followed, but no folder is entered twice:
+    `glob` would go around a link to a folder above it for forty rounds."""
+    root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
+    start = root or ("/" if pattern.startswith("/") else ".")
+    matches, entered = re.compile(glob_regex(pattern)).fullmatch, set[tuple[int, int]]()
+    for folder, folders, names in os.walk(start, followlinks=True):
+        place = os.stat(folder)
+        if (place.st_dev, place.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((place.st_dev, place.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = folder if root or start == "/" else folder.removeprefix(".").removeprefix("/")
+        paths = (os.path.join(below, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if matches(path))
 
 
 def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:

@@ -72,8 +72,9 @@ class Task(ABC):
         """Merges the scans, in shard order, into statistics that every `rows` call receives.
 
         They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
-        arrays. Four keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), and
-        the windows that were taken, `train_months` and `test_month`.
+        arrays. Five keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
+        (sentences that a reader of the results must know), and the windows that were taken, `train_months` and
+        `test_month`.
         """
         return {}
 

@@ -72,7 +72,7 @@ def submit(
     a command that lost its connection or was killed can simply be repeated. Later it starts the next one: ID-a2.
 
     Exit codes: 0 started, or with --wait succeeded; 1 failed; 2 the request was wrong; 3 cancelled (--wait);
-    4 nothing was started: a run of the same request goes on (--wait follows it), or ended within the hour (1: failed).
+    4 nothing was started: a run of the same request goes on (--wait follows it), or ended within the hour.
     """
     from pipelines import submit as verb
     from pipelines.settings import load

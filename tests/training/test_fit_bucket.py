@@ -3,10 +3,11 @@
 import hashlib
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
-from training import bundle, storage
+from training import bundle, download, storage
 from training.checkpoint import recovery
 from training.checkpoint.store import store_at
 from training.config import parse
@@ -43,8 +44,8 @@ def test_a_run_that_was_stopped_and_killed_ends_with_the_bits_of_an_uninterrupte
     figures = run(digits, tmp_path / "model", place)
     assert figures["resumed_from"] >= 20
     assert bits(tmp_path / "model", place) == bits(tmp_path / "whole", tmp_path / "checkpoints")
-    with storage.open_binary(f"{place}/training.json") as file:
-        assert json.load(file)["steps"] == figures["steps"]
+    with download.local_copy(f"{place}/training.json") as file:
+        assert json.loads(Path(file).read_bytes())["steps"] == figures["steps"]
     assert len(storage.find(f"{place}/tensorboard/*tfevents*")) >= 2  # one for each start that ended
 
 

@@ -4,15 +4,18 @@ import io
 import json
 import os
 import pickle
+import shutil
 import struct
+import subprocess
 import sys
+from pathlib import Path
 
 import google_crc32c
 import pytest
 import torch
 from torch import nn
 
-from training import bundle
+from training import bundle, steps, tasks
 from training.checkpoint import recovery, state
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest, Part, part_name
@@ -20,10 +23,12 @@ from training.checkpoint.part import encode
 from training.checkpoint.saved import Saved
 from training.config import parse
 from training.data import manifest as manifests
+from training.data.rows import open_rows
 from training.errors import UserError
 from training.fit import train
 from training.history import History
 from training.order import Plan
+from training.report import data as summaries
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)
 NEWEST = "run000-step000000002.json"
@@ -402,6 +407,126 @@ def test_a_card_with_absurd_options_is_refused_in_one_line(model, hidden):
     forge(model, options={"hidden": hidden})
     with pytest.raises(UserError, match="describes no model that digits:Digits can build") as caught:
         bundle.load(model)
+    assert "\n" not in str(caught.value)
+
+
+# ---- datasets
+
+
+@pytest.fixture
+def dataset(digits, tmp_path):
+    """A copy of the digits, to be forged."""
+    shutil.copytree(digits, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def forge_manifest(dataset, **changes):
+    content = json.loads((dataset / "manifest.json").read_text())
+    (dataset / "manifest.json").write_text(json.dumps(content | changes))
+
+
+def refused(capfd, call, *arguments, **named):
+    """The line with which a step ends that is called with these."""
+    with pytest.raises(SystemExit) as stop:
+        call(*arguments, **named)
+    said = capfd.readouterr()
+    assert stop.value.code == 2 and not said.out
+    (line,) = said.err.splitlines()
+    return line
+
+
+@pytest.fixture
+def evil(tmp_path, sprung, monkeypatch):
+    """A module that can be imported and must not be; in the folder where one works, and on the path."""
+    (tmp_path / "evil.py").write_text(f"import os\nos.mkdir({str(sprung)!r})\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    yield "evil:Task"
+    assert "evil" not in sys.modules
+
+
+@pytest.mark.parametrize("task", ["this:Zen", "evil:Task", "antigravity:Task", "evil", "", ":", "\x1b[2Jevil:Task"])
+def test_a_dataset_cannot_have_a_module_imported_by_any_step(dataset, model, evil, tmp_path, capfd, task):
+    forge_manifest(dataset, task=task)
+    before = set(sys.modules)
+    for call, arguments in (
+        (steps.train, (dataset, tmp_path / "out", tmp_path / "checkpoints")),
+        (steps.evaluate, (dataset, model, tmp_path / "evaluation")),
+    ):
+        line = refused(capfd, call, *arguments)
+        assert line.startswith(f"error: {dataset}/manifest.json names the task") and "\x1b" not in line
+        assert "--task" in line or "form module:Class" in line
+        line = refused(capfd, call, *arguments, task="digits:Digits")
+        assert line.startswith(f"error: {dataset}/manifest.json is of the task") and "not of digits:Digits" in line
+    assert not (set(sys.modules) - before) & {"this", "antigravity", "evil"}
+    assert not (tmp_path / "out").exists() and not (tmp_path / "checkpoints").exists()
+
+
+def test_a_dataset_cannot_name_code_to_the_command_line(dataset, evil, sprung, tmp_path):
+    forge_manifest(dataset, task=evil)
+    for verb in (["train", "data", "--model", "m", "--checkpoints", "c"], ["evaluate", "data", "e", "--model", "m"]):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(bundle.__file__).parents[1]), "."])}
+        command = [sys.executable, "-m", "training", *verb]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: data/manifest.json names the task 'evil:Task'"), done.stderr
+
+
+def test_the_task_that_a_step_is_given_is_the_one_that_is_run(digits, monkeypatch):
+    """Also if it was never imported: the caller speaks for it."""
+    monkeypatch.delitem(sys.modules, "digits", raising=False)
+    assert tasks.trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
+    with pytest.raises(UserError, match="neither shipped nor in use here"):
+        tasks.trusted("digits:Digits", "manifest.json")
+    assert tasks.trusted("training.tasks.flights:Flights", "x") == tasks.trusted("flights", "x", "flights")
+    with pytest.raises(UserError, match="'flights', not of language_model"):
+        tasks.trusted("flights", "x", "language_model")
+
+
+OUTSIDE = ["../outside/x.parquet", "/etc/x.parquet", "{absolute}/outside/x.parquet", "sub/x.parquet", "..", ".",
+           "x\\..\\y.parquet", "", "x\0.parquet", "train.csv", ".hidden.parquet", "a" * 300 + ".parquet"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_manifest_cannot_name_a_shard_outside_of_its_folder(dataset, outside, tmp_path, name):
+    splits = json.loads((dataset / "manifest.json").read_text())["splits"]
+    splits["train"][0]["path"] = name.format(absolute=tmp_path) if "{" in name else name
+    forge_manifest(dataset, splits=splits)
+    with pytest.raises(UserError, match=r"manifest.json cannot be read as a dataset manifest: splits.train.0.path"):
+        open_rows(dataset, "train")
+
+
+def test_a_shard_that_is_a_link_is_not_followed(dataset, outside, tmp_path):
+    shard = dataset / "train-00000.parquet"
+    shard.unlink()
+    shard.symlink_to(tmp_path / "outside" / bundle.WEIGHTS)
+    with pytest.raises(UserError, match="train-00000.parquet is a symbolic link"):
+        open_rows(dataset, "train")
+    with pytest.raises(UserError, match="train-00000.parquet is a symbolic link"):
+        summaries.columns(dataset, manifests.load(dataset), "test")
+
+
+def test_a_manifest_that_is_a_link_is_not_followed(dataset, tmp_path):
+    (dataset / "manifest.json").rename(tmp_path / "elsewhere.json")
+    (dataset / "manifest.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(UserError, match="manifest.json is a symbolic link"):
+        manifests.load(dataset)
+
+
+def test_a_shard_that_is_a_pipe_is_not_waited_for(dataset):
+    (dataset / "train-00000.parquet").unlink()
+    os.mkfifo(dataset / "train-00000.parquet")
+    with pytest.raises(UserError, match="train-00000.parquet is no regular file"):
+        open_rows(dataset, "train")
+
+
+@pytest.mark.parametrize("changes", [{"rows": -1}, {"bytes": 1 << 60}, {"rows": 1 << 60}, {"bytes": -1}])
+def test_absurd_sizes_of_a_shard_are_refused_in_one_line(dataset, changes):
+    splits = json.loads((dataset / "manifest.json").read_text())["splits"]
+    splits["train"][0] |= changes
+    forge_manifest(dataset, splits=splits)
+    with pytest.raises(UserError) as caught:
+        open_rows(dataset, "train")
     assert "\n" not in str(caught.value)
 
 

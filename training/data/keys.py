@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 #: Hashes held in memory at once while merging: 16 bytes each, and as much again to sort them.
 MERGE_ROWS = 2_000_000
+
+#: Stands for a missing value: no count or date is likely to be this number.
+MISSING = np.uint64(0x9D39247E33776D41)
 
 Hashes = NDArray[np.uint64]
 
@@ -44,21 +48,37 @@ class Row:
     row: int
 
 
-def duplicates(files: Sequence[KeyFile]) -> Iterator[tuple[Row, Row]]:
-    """Pairs of rows whose hashes are equal: candidates, since two keys may share a 64-bit hash."""
+class Sorted(Protocol):
+    """A file of so many sorted hashes."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def hashes(self) -> Hashes: ...
+
+
+def ranges(files: Sequence[Sorted]) -> Iterator[list[slice]]:
+    """Where in each file the hashes of one range lie, range by range; about MERGE_ROWS in all files together."""
     if not files:
         return
-    ranges = max(1, -(-sum(file.rows for file in files) // MERGE_ROWS))
-    bounds = [round(2**64 * i / ranges) for i in range(1, ranges)]
-    starts = [[0, *(int(np.searchsorted(file.hashes(), np.uint64(bound))) for bound in bounds)] for file in files]
-    for i in range(ranges):
-        ends = [starts[k][i + 1] if i + 1 < ranges else file.rows for k, file in enumerate(files)]
-        yield from _equal_neighbours(files, [start[i] for start in starts], ends)
+    number = max(1, -(-sum(file.rows for file in files) // MERGE_ROWS))
+    bounds = [round(2**64 * i / number) for i in range(1, number)]
+    cuts = [
+        [0, *(int(np.searchsorted(file.hashes(), np.uint64(bound))) for bound in bounds), file.rows] for file in files
+    ]
+    for i in range(number):
+        yield [slice(cut[i], cut[i + 1]) for cut in cuts]
+
+
+def duplicates(files: Sequence[KeyFile]) -> Iterator[tuple[Row, Row]]:
+    """Pairs of rows whose hashes are equal: candidates, since two keys may share a 64-bit hash."""
+    for slices in ranges(files):
+        yield from _equal_neighbours(files, [span.start for span in slices], [span.stop for span in slices])
 
 
 def _equal_neighbours(files: Sequence[KeyFile], starts: list[int], ends: list[int]) -> Iterator[tuple[Row, Row]]:
-    slices = zip(files, starts, ends, strict=True)
-    hashes = np.concatenate([np.asarray(file.hashes()[start:end]) for file, start, end in slices])
+    spans = zip(files, starts, ends, strict=True)
+    hashes = np.concatenate([np.asarray(file.hashes()[start:end]) for file, start, end in spans])
     ordered = np.sort(hashes)
     if not (ordered[1:] == ordered[:-1]).any():
         return
@@ -75,10 +95,13 @@ def _row(files: Sequence[KeyFile], starts: list[int], offsets: NDArray[np.int64]
 
 
 def hashed(columns: Sequence[pa.Array]) -> Hashes:
-    """One 64-bit hash per row over all columns, uint64 (rows,); the same on every machine."""
+    """One 64-bit hash per row over all columns, uint64 (rows,); the same on every machine.
+
+    A missing value is one of its own, other than 0, "" or false.
+    """
     result = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        result = mixed(result * np.uint64(31) + _numbers(column))
+        result = mixed(result * np.uint64(31) + _present(column))
     return result
 
 
@@ -90,13 +113,38 @@ def mixed(values: Hashes) -> Hashes:
     return z ^ (z >> np.uint64(31))
 
 
+def _present(column: pa.Array) -> Hashes:
+    if not column.null_count:
+        return _numbers(column)
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    result = np.full(len(column), MISSING, np.uint64)
+    result[known] = _numbers(column.drop_null())
+    return result
+
+
 def _numbers(column: pa.Array) -> Hashes:
-    if pa.types.is_string(column.type):
-        encoded = column.dictionary_encode()
-        digests = (blake2b(value.encode(), digest_size=8).digest() for value in encoded.dictionary.to_pylist())
-        return np.frombuffer(b"".join(digests), "<u8")[encoded.indices.to_numpy()]
-    if pa.types.is_floating(column.type):
-        return column.to_numpy().astype(np.float64).view(np.uint64)
-    if pa.types.is_temporal(column.type):
-        column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return column.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+    kind = column.type
+    if pa.types.is_floating(kind):
+        numbers = column.to_numpy().astype(np.float64) + 0.0  # -0.0 is 0.0
+        numbers[np.isnan(numbers)] = np.nan  # of its many forms one
+        return numbers.view(np.uint64)
+    if pa.types.is_temporal(kind):
+        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if kind == pa.uint64():
+        return np.asarray(column.to_numpy())
+    if pa.types.is_boolean(kind) or pa.types.is_integer(column.type):
+        return column.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+    return _digests(column)
+
+
+def _digests(column: pa.Array) -> Hashes:
+    """Of strings and of all that can be written as one: decimals, bytes, dictionaries."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    text = column if binary or pa.types.is_string(kind) else column.cast(pa.string())
+    encoded = text.dictionary_encode()
+    values = (value if isinstance(value, bytes) else value.encode() for value in encoded.dictionary.to_pylist())
+    digests = (blake2b(value, digest_size=8).digest() for value in values)
+    return np.frombuffer(b"".join(digests), "<u8")[encoded.indices.to_numpy()]

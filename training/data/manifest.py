@@ -15,12 +15,14 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from training import strict
+from training import files, strict
 from training.errors import UserError
 
 FILE_NAME = "manifest.json"
+#: Of a shard's file, and of its rows when decoded: it is held in memory.
+MOST_SHARD_BYTES = 4 << 30
 
 
 class Frozen(BaseModel):
@@ -36,7 +38,7 @@ class Column(Frozen):
     #: Arrow type as text: `int32`, `float`, `fixed_size_list<item: float>[64]`...
     type: str
     #: Elements per row: 1, or the length of the vector.
-    width: int = 1
+    width: int = Field(1, ge=0)
     count: int = 0
     missing: int = 0
     #: number and vector (over all elements)
@@ -49,11 +51,18 @@ class Column(Frozen):
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
 
+    @model_validator(mode="after")
+    def _counted(self) -> "Column":
+        if self.counts and len(self.counts) != len(self.values):
+            raise ValueError(f"{len(self.values)} values have {len(self.counts)} counts")
+        return self
+
 
 class ShardFile(Frozen):
-    path: str
-    rows: int
-    bytes: int
+    #: A name in the dataset's folder: a manifest may not lead out of it.
+    path: str = Field(pattern=r"^[\w-][\w.-]*\.parquet$", max_length=200)
+    rows: int = Field(ge=0)
+    bytes: int = Field(ge=0, le=MOST_SHARD_BYTES)
     sha256: str
 
 
@@ -80,6 +89,8 @@ class Manifest(Frozen):
     #: Rows read, rows dropped and why: shown in the report.
     rows_read: int = 0
     rows_dropped: dict[str, int] = {}
+    #: What a reader of the results must know about the rows: shown in the report.
+    notes: tuple[str, ...] = ()
     sources: tuple[SourceFile, ...] = ()
     #: sha256 over the sources' checksums and the configuration: same fingerprint, same shards.
     fingerprint: str = ""
@@ -95,7 +106,7 @@ def load(directory: str | Path) -> Manifest:
     """Reads the manifest of a prepared dataset."""
     path = Path(directory) / FILE_NAME
     try:
-        return strict.parse(Manifest, path.read_bytes())
+        return strict.parse(Manifest, files.read(path, links=False))
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished, prepared dataset.") from None
     except ValueError as error:
@@ -105,6 +116,13 @@ def load(directory: str | Path) -> Manifest:
 def save(manifest: Manifest, directory: str | Path) -> None:
     """Writes the manifest atomically; call it last."""
     path = Path(directory) / FILE_NAME
+    text = json.dumps(manifest.model_dump(), indent=1, sort_keys=True) + "\n"
+    if len(text) > files.MOST_JSON_BYTES:
+        largest = max(manifest.columns, key=lambda column: sum(map(len, column.values)))
+        raise UserError(
+            f"the manifest would have {len(text) >> 20} MiB, and may have {files.MOST_JSON_BYTES >> 20}: categories of "
+            f"fewer or shorter values are needed, above all {largest.name}."
+        )
     scratch = path.with_suffix(".partial")
-    scratch.write_text(json.dumps(manifest.model_dump(), indent=1, sort_keys=True) + "\n")
+    scratch.write_text(text)
     os.replace(scratch, path)

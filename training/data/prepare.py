@@ -12,8 +12,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, count
 from pathlib import Path
@@ -30,6 +31,7 @@ from training.data.manifest import Manifest, ShardFile
 from training.data.pool import Shared, WorkerPool
 from training.data.shard import ROW_ID, Order, Prepared, prepare_shard, write_shard
 from training.errors import UserError
+from training.printable import listed
 from training.task import Task
 
 #: The errors of a file system that are the user's to mend.
@@ -77,9 +79,11 @@ def _prepare(name: str, task: Task, data: str, target: Destination, pool: Worker
     statistics = task.combine(pool.map("scanning", task.scan, shards))
     shared = Shared(statistics, task.scratch / "statistics")
     make = partial(_make, task, shared, max(64, leaks.SAMPLE_ROWS // max(1, len(shards))))
-    prepared = list(pool.map("making rows", make, list(enumerate(shards))))
-    columns = _merged(prepared)
-    _check(task, prepared, columns)
+    prepared, columns = _merged(pool.map("making rows", make, list(enumerate(shards))))
+    notes = tuple(statistics.get("notes", ()))
+    _check(task, prepared, columns, notes)
+    for note in (*notes, *_absent(task, prepared)):
+        print(f"note: {note}", file=sys.stderr, flush=True)
     values = {name: category_values(s.counts) for name, s in columns.items() if s.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
     with target.writing() as folder:
@@ -94,22 +98,34 @@ def _make(task: Task, statistics: Shared, sample_rows: int, numbered: tuple[int,
     return prepare_shard(task, *numbered, statistics.value, sample_rows)
 
 
-def _merged(prepared: Sequence[Prepared]) -> dict[str, Sketch]:
-    merged: dict[str, Sketch] = {ROW_ID: Sketch("id", pa.int64())}
-    for shard in prepared:
+def _merged(shards: Iterable[Prepared]) -> tuple[list[Prepared], dict[str, Sketch]]:
+    """The shards, and the figures of all; merged as they come, so that the values of each are not held."""
+    prepared, merged = [], {ROW_ID: Sketch("id", pa.int64())}
+    for shard in shards:
         for name, sketch in shard.columns.items():
             if name in merged:
                 merged[name].merge(sketch)
             else:
                 merged[name] = sketch
-    return merged
+            merged[name].require_few_values(name)
+        prepared.append(replace(shard, columns={}))
+    return prepared, merged
 
 
-def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch]) -> None:
+def _absent(task: Task, prepared: Sequence[Prepared]) -> Iterator[str]:
+    """What is wrong with a test split that lacks a class; the train split may not lack one."""
+    known = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
+    if known and (absent := [title for code, title in enumerate(task.classes) if code not in known]):
+        yield f"The test split has no row of the class {listed(absent)}: there will be no AUC."
+
+
+def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str]) -> None:
     """Raises UserError if there is nothing to learn from or to test on, or a column tells the label."""
-    for split in ("train", "test"):
-        if not sum(shard.rows.get(split, 0) for shard in prepared):
-            raise UserError(f"there is no row in the {split} split.")
+    rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
+    for split, other in (("train", "test"), ("test", "train")):
+        if not rows[split]:
+            lack = f"there is no row in the {split} split, and {rows[other]:,} in the {other} split: more are needed."
+            raise UserError(" ".join([lack, *notes]))
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return
@@ -152,7 +168,7 @@ def _manifest(
     columns: tuple[manifest.Column, ...],
     splits: dict[str, tuple[ShardFile, ...]],
 ) -> Manifest:
-    own = {"rows_read", "rows_dropped", "train_months", "test_month"}
+    own = {"rows_read", "rows_dropped", "notes", "train_months", "test_month"}
     return Manifest(
         task=tasks.spec(name),
         options=task.options,
@@ -163,6 +179,7 @@ def _manifest(
         statistics={key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
         rows_read=statistics.get("rows_read", sum(f.rows for files in splits.values() for f in files)),
         rows_dropped=statistics.get("rows_dropped", {}),
+        notes=tuple(statistics.get("notes", ())),
         sources=task.sources,
         fingerprint=_fingerprint(name, task),
     )

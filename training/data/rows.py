@@ -7,22 +7,27 @@ processes of this machine map into memory and share.
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from training import files, inflate
 from training.data import manifest as manifests
 from training.data.columns import elements
-from training.data.manifest import Column, Manifest, ShardFile
+from training.data.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
 from training.errors import UserError
+from training.printable import quoted
 
 IN_MEMORY_BYTES = 1 << 30
 
@@ -54,10 +59,10 @@ def open_rows(directory: str | Path, split: str) -> Rows:
     manifest = manifests.load(folder)
     if split not in manifest.splits:
         raise UserError(f"{folder} has no split {split!r}; it has {', '.join(manifest.splits)}.")
-    files, rows = manifest.splits[split], manifest.rows(split)
-    if rows * _row_bytes(manifest) <= IN_MEMORY_BYTES:
-        return Rows(_decoded(folder, files, manifest, _empty_arrays(manifest, rows)))
-    return Rows(_mapped(folder, files, manifest, rows))
+    shards, rows = manifest.splits[split], manifest.rows(split)
+    if rows * _row_bytes(manifest.columns) <= IN_MEMORY_BYTES:
+        return Rows(_decoded(folder, shards, manifest, _empty_arrays(manifest, rows)))
+    return Rows(_mapped(folder, shards, manifest, rows))
 
 
 def recode(codes: Array, data: Column, model: Column) -> Array:
@@ -70,20 +75,21 @@ def recode(codes: Array, data: Column, model: Column) -> Array:
     return mapping[codes]
 
 
-def _mapped(folder: Path, files: tuple[ShardFile, ...], manifest: Manifest, rows: int) -> dict[str, Array]:
+def _mapped(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, rows: int) -> dict[str, Array]:
     """Decodes into scratch files, once per machine: the first process builds, the others wait for it."""
-    key = hashlib.sha256("".join(file.sha256 for file in files).encode()).hexdigest()[:32]
+    key = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()[:32]
     home = Path(tempfile.gettempdir()) / f"prepared-rows-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     ready = home / key
     with open(home / f"{key}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.is_dir():
-            _build(folder, files, manifest, rows, ready)
+            inflate.require_space(home, 0, rows * _row_bytes(manifest.columns), str(folder))
+            _build(folder, shards, manifest, rows, ready)
     return {column.name: np.load(ready / f"{i}.npy", mmap_mode="r") for i, column in enumerate(manifest.columns)}
 
 
-def _build(folder: Path, files: tuple[ShardFile, ...], manifest: Manifest, rows: int, ready: Path) -> None:
+def _build(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, rows: int, ready: Path) -> None:
     building = ready.with_suffix(".partial")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
@@ -94,7 +100,7 @@ def _build(folder: Path, files: tuple[ShardFile, ...], manifest: Manifest, rows:
             )
             for i, column in enumerate(manifest.columns)
         }
-        _decoded(folder, files, manifest, arrays)
+        _decoded(folder, shards, manifest, arrays)
         del arrays
         os.rename(building, ready)
     except BaseException:
@@ -103,36 +109,94 @@ def _build(folder: Path, files: tuple[ShardFile, ...], manifest: Manifest, rows:
 
 
 def _decoded(
-    folder: Path, files: tuple[ShardFile, ...], manifest: Manifest, arrays: dict[str, Array]
+    folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, arrays: dict[str, Array]
 ) -> dict[str, Array]:
     start = 0
-    for file, table in _tables(folder, files):
+    for shard in shards:
+        table = read_shard(folder, shard, manifest.columns)
         for column in manifest.columns:
-            arrays[column.name][start : start + file.rows] = elements(table[column.name].combine_chunks())
-        start += file.rows
+            arrays[column.name][start : start + shard.rows] = elements(table[column.name].combine_chunks())
+        start += shard.rows
     return arrays
 
 
-def _tables(folder: Path, files: tuple[ShardFile, ...]) -> Iterator[tuple[ShardFile, pa.Table]]:
-    for file in files:
-        path = folder / file.path
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}. Prepare the data again.") from None
-        if len(data) != file.bytes:
-            raise UserError(f"{path} has {len(data)} bytes, the manifest says {file.bytes}: prepare the data again.")
-        if hashlib.sha256(data).hexdigest() != file.sha256:
-            raise UserError(f"{path} is not the file that was prepared (other checksum): prepare the data again.")
-        yield file, pq.read_table(pa.BufferReader(data))
+def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, verify: bool = True) -> pa.Table:
+    """The columns of a shard's file, once it is known to hold what the manifest says.
+
+    Args:
+        verify: Whether to read the whole file for its checksum.
+
+    Raises:
+        UserError: it is missing, no regular file, or something else than the manifest says.
+    """
+    path = folder / shard.path
+    try:
+        with files.open_file(path, links=False) as stream:
+            _check_size(path, stream, shard)
+            source = pa.BufferReader(_verified(path, stream, shard)) if verify else stream
+            parquet = pq.ParquetFile(source)
+            _check_columns(path, parquet, shard, columns)
+            table = parquet.read([column.name for column in columns])
+            _check_values(path, table, columns)
+            return table
+    except UserError:
+        raise
+    except Exception as error:  # a damaged footer makes the reader fail in any way
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise UserError(f"{path} cannot be read: {reason}. Prepare the data again.") from None
+
+
+def _check_size(path: Path, stream: BufferedReader, shard: ShardFile) -> None:
+    size = files.version(stream).bytes
+    if size != shard.bytes:
+        raise UserError(f"{path} has {size} bytes, the manifest says {shard.bytes}: prepare the data again.")
+
+
+def _verified(path: Path, stream: BufferedReader, shard: ShardFile) -> bytes:
+    data = stream.read(shard.bytes)
+    if hashlib.sha256(data).hexdigest() != shard.sha256:
+        raise UserError(f"{path} is not the file that was prepared (other checksum): prepare the data again.")
+    return data
+
+
+def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, columns: Sequence[Column]) -> None:
+    """What decoding takes follows from the footer's word, so it is held to the manifest's."""
+    if parquet.metadata.num_rows != shard.rows:
+        raise UserError(f"{path} has {parquet.metadata.num_rows} rows, the manifest says {shard.rows}.")
+    schema = parquet.schema_arrow
+    for column in columns:
+        written = schema.field(column.name).type if column.name in schema.names else None
+        if written is None or not _fits(written, column):
+            raise UserError(f"{path} holds {column.name} as {written}, the manifest says {column.type}.")
+    decoded = shard.rows * _row_bytes(columns)
+    if decoded > MOST_SHARD_BYTES:
+        raise UserError(f"{path} would take {decoded >> 20} MiB of memory, and may take {MOST_SHARD_BYTES >> 20}.")
+
+
+def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> None:
+    for column in columns:
+        if table[column.name].null_count:
+            raise UserError(f"{path} lacks values of {column.name}; no shard does.")
+        if column.kind in ("category", "label") and len(table):
+            codes = pc.min_max(table[column.name])
+            if codes["min"].as_py() < 0 or codes["max"].as_py() >= len(column.values):
+                raise UserError(f"{path} holds codes of {column.name} beyond its {len(column.values)} values.")
+
+
+def _fits(written: pa.DataType, column: Column) -> bool:
+    if pa.types.is_fixed_size_list(written):
+        return written.list_size == column.width and _element(str(written.value_type)) == _dtype(column)
+    if pa.types.is_fixed_size_binary(written):
+        return written.byte_width == column.width and _dtype(column) == np.uint8
+    return pa.types.is_primitive(written) and str(written) == column.type
 
 
 def _empty_arrays(manifest: Manifest, rows: int) -> dict[str, Array]:
     return {column.name: np.empty(_shape(column, rows), _dtype(column)) for column in manifest.columns}
 
 
-def _row_bytes(manifest: Manifest) -> int:
-    return sum(column.width * _dtype(column).itemsize for column in manifest.columns)
+def _row_bytes(columns: Sequence[Column]) -> int:
+    return sum(column.width * _dtype(column).itemsize for column in columns)
 
 
 def _shape(column: Column, rows: int) -> tuple[int, ...]:
@@ -141,6 +205,7 @@ def _shape(column: Column, rows: int) -> tuple[int, ...]:
 
 #: numpy's names for the types that Arrow calls otherwise.
 NUMPY_NAMES: Mapping[str, str] = {"float": "float32", "double": "float64", "halffloat": "float16"}
+NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 
 def _dtype(column: Column) -> np.dtype[Any]:
@@ -150,4 +215,11 @@ def _dtype(column: Column) -> np.dtype[Any]:
         return np.dtype(np.uint8)
     if text.startswith("fixed_size_list"):
         text = text.partition(": ")[2].partition(">")[0].partition(" not null")[0]
-    return np.dtype(NUMPY_NAMES.get(text, text))
+    return _element(text)
+
+
+def _element(text: str) -> np.dtype[Any]:
+    name = NUMPY_NAMES.get(text, text)
+    if not NUMBERS.fullmatch(name):
+        raise UserError(f"the manifest names the type {quoted(text)}, which is none of numbers.")
+    return np.dtype(name)

@@ -5,6 +5,7 @@ scratch space and returns what they hold, `write_shard` writes the Parquet files
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +17,13 @@ import pyarrow.parquet as pq
 
 from training.data import leaks
 from training.data.columns import Sketch, fixed_width, sketches
-from training.data.manifest import ShardFile
+from training.data.manifest import MOST_SHARD_BYTES, ShardFile
 from training.errors import UserError
 from training.task import Task
 
 ROW_ID = "row_id"
+#: It becomes a part of file names.
+SPLIT_NAME = re.compile(r"[\w-]{1,100}")
 
 
 @dataclass
@@ -30,6 +33,8 @@ class Prepared:
     path: Path
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, Sketch] = field(default_factory=dict)
+    #: The codes of the classes that occur, by split.
+    classes: dict[str, set[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
 
 
@@ -46,8 +51,16 @@ def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, 
     """Makes the rows of one shard and leaves them in the task's scratch folder."""
     prepared = Prepared(task.scratch / f"rows-{number}")
     for split, table in task.rows(shard, statistics).items():
+        if not SPLIT_NAME.fullmatch(split):
+            raise UserError(f"{type(task).__name__}.rows names a split {split!r}: letters, digits, _ and - only.")
         rows = fixed_width(table, task.label)
+        if rows.nbytes > MOST_SHARD_BYTES:
+            raise UserError(
+                f"the rows of one shard take {rows.nbytes >> 30} GiB, and may take {MOST_SHARD_BYTES >> 30}: have "
+                f"{type(task).__name__}.shards cut the input into smaller pieces."
+            )
         prepared.rows[split] = rows.num_rows
+        prepared.classes[split] = _classes(rows, task.label)
         _merge(prepared, sketches(rows, task.label, split == "train"))
         if split == "train":
             prepared.sample = leaks.sample(rows, number, sample_rows)
@@ -65,6 +78,12 @@ def _merge(prepared: Prepared, found: dict[str, Sketch]) -> None:
         return
     for name, sketch in prepared.columns.items():
         sketch.merge(found[name])
+
+
+def _classes(rows: pa.Table, label: str) -> set[int]:
+    if label not in rows.column_names or not pa.types.is_integer(rows[label].type):
+        return set()
+    return set(rows[label].unique().to_pylist())
 
 
 def write_shard(order: Order, values: Mapping[str, tuple[str, ...]]) -> dict[str, ShardFile]:

@@ -24,12 +24,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from training.data import keys, schema, sources, splits
+from training.data import alike, keys, schema, sources, splits
+from training.data.alike import CountFile
 from training.data.declaration import check_declaration, check_options
 from training.data.keys import KeyFile
 from training.data.schema import Field
 from training.data.sources import Piece
 from training.errors import UserError
+from training.printable import listed, quoted
 from training.task import Task
 
 if TYPE_CHECKING:
@@ -48,15 +50,20 @@ class Scan:
     labelled: Counter[int] = field(default_factory=Counter)
     unlabelled: Counter[int] = field(default_factory=Counter)
     keys: list[KeyFile] = field(default_factory=list)
+    kinds: list[CountFile] = field(default_factory=list)
     summary: Any = None
+    #: Of all pieces together: the position of each one's first row.
+    first_rows: list[int] = field(default_factory=list)
 
     def summaries(self, scans: "Iterable[Scan]") -> Iterator[Any]:
         """Adds up the scans as they come and passes their summaries on, so that these are never all held."""
         for scan in scans:
+            self.first_rows.append(self.rows)
             self.rows += scan.rows
             self.labelled.update(scan.labelled)
             self.unlabelled.update(scan.unlabelled)
             self.keys += scan.keys
+            self.kinds += scan.kinds
             yield scan.summary
 
 
@@ -71,7 +78,8 @@ class TabularTask(Task):
     schema: ClassVar[tuple[Field, ...]] = ()
     #: Columns that together occur once; checked over all files.
     key: ClassVar[tuple[str, ...]] = ()
-    #: Date or timestamp column that the windows cut; without one, rows are split by a hash of `group` or key.
+    #: Date or timestamp column that the windows cut; without one, rows are split by a hash of `group` or key, or of all
+    #: columns known before the outcome.
     time: ClassVar[str] = ""
     #: Column that holds the outcome: bool, class names, or class codes. Unneeded if `labels` is overridden.
     target: ClassVar[str] = ""
@@ -149,6 +157,7 @@ class TabularTask(Task):
             labelled=_counted(days[known]),
             unlabelled=_counted(days[~known]),
             keys=self._write_keys(shard, table),
+            kinds=self._write_kinds(shard, table),
             summary=self.summary(table),
         )
 
@@ -158,12 +167,16 @@ class TabularTask(Task):
         merged = self.merge(summaries)
         deque(summaries, maxlen=0)  # those that `merge` had no use for
         self._check_duplicates(whole.keys)
-        return {**splits.plan(self, whole.labelled, whole.unlabelled), "rows_read": whole.rows, **merged}
+        kinds = alike.count(whole.kinds) if whole.kinds else None
+        planned = splits.plan(self, whole.labelled, whole.unlabelled, kinds)
+        return {**planned, "rows_read": whole.rows, "_first_rows": whole.first_rows, **merged}
 
     def rows(self, shard: Piece, statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         table = schema.read(shard, self.schema)
         columns = self._row_columns(shard, table, statistics)
-        split = splits.assign(self, table, self._days(table), statistics)
+        group = columns[self.group] if self.group else None
+        first_row = statistics["_first_rows"][shard.number]
+        split = splits.assign(self, table, group, self._days(table), first_row, statistics)
         split[~columns[self.label].is_valid().to_numpy(zero_copy_only=False)] = -1
         finished = pa.table(columns)
         return {name: finished.take(pa.array(np.flatnonzero(split == code))) for code, name in enumerate(splits.NAMES)}
@@ -200,8 +213,9 @@ class TabularTask(Task):
         record = pc.index(wrong, True).as_py()
         if record >= 0:
             given = table[self.target][record].as_py() if self.target else labels[record].as_py()
+            shown = quoted(given) if isinstance(given, str) else given
             raise UserError(
-                f"{shard.source}, line {schema.line_of(shard, record)}: the label {given!r} is none of "
+                f"{shard.source}, line {schema.line_of(shard, record)}: the label {shown} is none of "
                 f"{', '.join(self.classes)}{'' if self.target else f' (codes 0 to {len(self.classes) - 1})'}."
             )
         return labels
@@ -209,7 +223,7 @@ class TabularTask(Task):
     def _row_columns(self, shard: Piece, table: pa.Table, statistics: Mapping[str, Any]) -> dict[str, pa.Array]:
         before = table.select([f.name for f in self.schema if f.known == "before"])
         features = self._checked_features(before, statistics)
-        rest = {"row_id": pa.array(np.arange(table.num_rows) + shard.first_row)}
+        rest = {"row_id": pa.array(np.arange(table.num_rows) + statistics["_first_rows"][shard.number])}
         if self.group and self.group not in features:
             rest[self.group] = self._group(before)
         return {**rest, **features, self.label: _array(self.labels(table)).cast(pa.int64())}
@@ -225,6 +239,8 @@ class TabularTask(Task):
                 f"{type(self).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
                 "the model would learn from what it is to predict."
             ) from None
+        if not features:
+            raise UserError(f"{type(self).__name__}.features gives no column: there is nothing to learn from.")
         if leaks := sorted(after & features.keys()):
             raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
         if lacking := [name for name in self.slices if name not in features]:
@@ -247,13 +263,18 @@ class TabularTask(Task):
         hashes = keys.hashed([_column(table, name) for name in self.key])
         return [KeyFile.write(self.scratch / f"keys-{shard.number}", hashes)]
 
+    def _write_kinds(self, shard: Piece, table: pa.Table) -> list[CountFile]:
+        if not splits.counts_kinds(self) or not table.num_rows:
+            return []
+        return [CountFile.write(self.scratch / f"kinds-{shard.number}", splits.hashes(self, table))]
+
     # ---- all pieces
 
     def _check_duplicates(self, files: Sequence[KeyFile]) -> None:
         for first, second in keys.duplicates(files):
             here, there = (self._key_at(row) for row in (second, first))
             if here[1] == there[1]:  # else two keys share a hash
-                written = ", ".join(f"{k}={v}" for k, v in here[1].items())
+                written = ", ".join(f"{k}={listed([str(v)])}" for k, v in here[1].items())
                 raise UserError(f"{here[0]} repeats the key of {there[0]}: {written}. A key must occur once.")
 
     def _key_at(self, row: keys.Row) -> tuple[str, dict[str, Any]]:

@@ -3,15 +3,13 @@
 import hashlib
 import os
 import re
-import shutil
 import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import storage
+from training import download, files, storage
 from training.data.manifest import SourceFile
 from training.errors import UserError
 
@@ -36,11 +34,12 @@ class Passage:
 
     name: str
     path: str
+    version: files.Version
     start: int
     end: int
 
     def read(self) -> bytes:
-        with open(self.path, "rb") as file:
+        with files.open_unchanged(self.path, self.version, self.name) as file:
             if self.start:  # the line that the cut fell into belongs to the passage before
                 file.seek(self.start - 1)
                 file.readline()
@@ -112,26 +111,26 @@ def cut(texts: Sequence[Text], scratch: Path) -> tuple[list[tuple[Passage, ...]]
     shards: list[tuple[Passage, ...]] = []
     shard: list[Passage] = []
     size = 0
-    for text, (path, _) in zip(texts, local, strict=True):
-        for start in range(0, text.bytes, SHARD_BYTES):
-            end = min(start + SHARD_BYTES, text.bytes)
+    for text, (path, version, _) in zip(texts, local, strict=True):
+        for start in range(0, version.bytes, SHARD_BYTES):
+            end = min(start + SHARD_BYTES, version.bytes)
             if shard and size + end - start > SHARD_BYTES:
                 shards.append(tuple(shard))
                 shard, size = [], 0
-            shard.append(Passage(text.name, str(path), start, end))
+            shard.append(Passage(text.name, str(path), version, start, end))
             size += end - start
-    return [*shards, tuple(shard)], tuple(source for _, source in local)
+    return [*shards, tuple(shard)], tuple(source for *_, source in local)
 
 
-def _local(text: Text, scratch: Path) -> tuple[Path, SourceFile]:
+def _local(text: Text, scratch: Path) -> tuple[Path, files.Version, SourceFile]:
     path = Path(text.path)
     if storage.is_remote(text.path):
-        with closing(storage.open_binary(text.path)) as remote, open(scratch, "wb") as copy:
-            shutil.copyfileobj(remote, copy, SHARD_BYTES)
+        download.copy(text.path, scratch)
         path = scratch
     try:
-        with open(path, "rb") as file:
+        with files.open_file(path) as file:
+            version = files.version(file)
             checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    return path, SourceFile(path=text.path, bytes=text.bytes, sha256=checksum)
+    except FileNotFoundError:
+        raise UserError(f"{path} was removed while it was read.") from None
+    return path, version, SourceFile(path=text.path, bytes=version.bytes, sha256=checksum)

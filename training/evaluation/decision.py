@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from training import files
 from training.data.manifest import Frozen
 
 FILE_NAME = "decision.json"
@@ -89,4 +90,4 @@ def save(decision: Decision, directory: str | Path) -> None:
 def load(directory: str | Path) -> Decision | None:
     """The decision in an evaluation's directory; None if there is none yet."""
     path = Path(directory) / FILE_NAME
-    return Decision.model_validate_json(path.read_bytes()) if path.exists() else None
+    return Decision.model_validate_json(files.read(path)) if path.exists() else None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from training import files
 from training.data.manifest import Frozen
 from training.errors import UserError, exits
 from training.evaluation import comparison, metrics, predictions
@@ -140,7 +141,7 @@ def load(directory: str | Path) -> Evaluation:
     """
     path = Path(directory) / FILE_NAME
     try:
-        return Evaluation.model_validate_json(path.read_bytes())
+        return Evaluation.model_validate_json(files.read(path))
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
     except ValueError as error:

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from training import files
 from training.data.manifest import Frozen
 from training.errors import UserError
 from training.evaluation import metrics
@@ -153,6 +154,7 @@ def read(directory: str | Path) -> Predictions:
     """
     path = Path(directory) / FILE_NAME
     try:
+        files.open_file(path).close()  # a pipe would be waited for
         table = pq.read_table(path)
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from training import bundle, tasks
+from training import bundle
 from training.batches import tensors
 from training.bundle import ModelCard
 from training.data.manifest import Column, Manifest
@@ -75,7 +75,6 @@ def load(model: str | Path, data: Manifest) -> TrainedModel:
         UserError: the directory holds no model, or the data lacks what it was trained with.
     """
     columns = _columns(model, bundle.load_card(model), data)
-    tasks.find(data.task)  # a model of the task that the caller has prepared data for may be loaded
     task, module, card = bundle.load(model)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return TrainedModel(str(model), task, module.to(device), device, columns, card)

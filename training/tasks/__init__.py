@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.errors import UserError
+from training.printable import quoted
 from training.task import Task
 
 #: Short names for the tasks that ship.
@@ -30,6 +31,27 @@ def load(name: str, options: Mapping[str, Any] | None = None, **window: str) -> 
 def spec(name: str) -> str:
     """The full `module:Class` of a short name; other names as they are."""
     return SHIPPED.get(name, name)
+
+
+def trusted(named: str, file: str, chosen: str = "") -> str:
+    """The task that a file names, if it may be loaded: one that ships, that the caller chose, or has imported.
+
+    A file is not enough to import a module, for that runs its code; and files lie in folders that others may write.
+
+    Raises:
+        UserError: it names another task than the chosen one, or one that nobody but the file speaks for.
+    """
+    full = spec(named)
+    module, _, member = full.partition(":")
+    if chosen and spec(chosen) != full:
+        raise UserError(f"{file} is of the task {quoted(named)}, not of {chosen}.")
+    if not (chosen or full in SHIPPED.values() or member in getattr(sys.modules.get(module), "__dict__", {})):
+        raise UserError(
+            f"{file} names the task {quoted(named)}, which is neither shipped nor in use here, and a file is not "
+            f"enough to import a module. If you trust it: import {quoted(module)[1:-1]} first, or give the step its "
+            "task (--task)."
+        )
+    return full
 
 
 def find(name: str) -> type[Task]:

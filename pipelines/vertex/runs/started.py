@@ -10,22 +10,14 @@ from pipelines.vertex.runs.state import Run
 
 #: Exit code of a command that started nothing, because a run of the same request goes on or has just ended.
 NOTHING_STARTED = 4
-#: The same, where that run failed: what a command that had waited for it would have said.
-HAS_FAILED = 1
 
 
 def as_json(settings: Settings, run: Run, fresh: bool) -> dict[str, Any]:
     """For --json: the run that was started, or that stands for the request."""
     return {
         "id": run.id, "started": fresh, "state": run.state, "over": run.over, "ended": rfc3339(run.ended),
-        "name": run.name, "url": names.run_link(settings, run.id), "exit_code": exit_code(run, fresh),
+        "name": run.name, "url": names.run_link(settings, run.id), "exit_code": 0 if fresh else NOTHING_STARTED,
     }  # fmt: skip
-
-
-def exit_code(run: Run, fresh: bool) -> int:
-    if fresh:
-        return 0
-    return HAS_FAILED if run.state == "failed" else NOTHING_STARTED
 
 
 def text(settings: Settings, run: Run, fresh: bool, *, of: str = "", by_id: bool = False) -> str:

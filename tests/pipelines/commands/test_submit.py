@@ -100,7 +100,7 @@ def test_a_request_that_failed_within_the_hour_says_how_to_go_on_and_later_start
     first = json.loads(run(capsys, "--json")[1])["id"]
     cloud.clock.advance(HOUR // 2)
     code, out, _ = run(capsys)
-    assert code == 1 and out.startswith(f"nothing was started: {first}, of the same request, failed at ")
+    assert code == 4 and out.startswith(f"nothing was started: {first}, of the same request, failed at ")
     assert f"pipelines rerun {first} --from-failed" in out and "--new" in out
     cloud.clock.advance(HOUR)
     code, out, _ = run(capsys, "--json")

@@ -1,3 +1,4 @@
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +42,29 @@ def test_columns_of_every_type_can_be_keys():
         pa.array([0.5, -0.5]),
         pa.array([1, 2], pa.uint8()),
         pa.array(["", "x"]),
+        pa.array([2**64 - 1, 2**63], pa.uint64()),
+        pa.array([Decimal("1.50"), Decimal("1.51")]),
+        pa.array(["", "x"], pa.large_string()),
+        pa.array([b"\xff", b"\xfe"]),
+        pa.array(["a", "b"]).dictionary_encode(),
+        pa.array([0.5, 0.25], pa.float16()),
+        pa.array([0, 1], pa.time32("s")),
+        pa.array([0, 1], pa.duration("ms")),
     ]
     for column in columns:
         first, second = keys.hashed([column])
         assert first != second
+        missing = pa.concat_arrays([column, pa.nulls(2, column.type)])
+        hashes = keys.hashed([missing])
+        assert hashes[:2].tolist() == [first, second] and hashes[2] == hashes[3]
+        assert len(set(hashes.tolist())) == 3  # a missing value is neither
+
+
+def test_values_that_are_equal_have_equal_hashes():
+    zeros = pa.array([0.0, -0.0, float("nan"), -float("nan")])
+    first, second, third, fourth = keys.hashed([zeros])
+    assert first == second and third == fourth
+    assert keys.hashed([pa.array(["a"])]) == keys.hashed([pa.array(["a"]).dictionary_encode()])
 
 
 def test_no_rows_have_no_hashes():

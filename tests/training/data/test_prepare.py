@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from training.data import manifest, sources
 from training.data.prepare import prepare
 from training.errors import UserError
+from training.task import Task
 
 from .conftest import HEADER, visit_rows
 
@@ -288,3 +290,57 @@ def test_the_manifest_is_plain_json(visits, write_csv, tmp_path):
     read = json.loads((tmp_path / "data" / "manifest.json").read_text(), parse_constant=pytest.fail)
     assert read["task"] == "visits_task:Visits"
     assert [Path(source["path"]).name for source in read["sources"]] == ["v.csv.gz"]
+
+
+@pytest.mark.parametrize("split", ["", "a/b", "../up", "x" * 200, "a\0b"])
+def test_a_split_that_cannot_be_a_file_name_is_refused(split, tmp_path, monkeypatch):
+    class Odd(Task):
+        def shards(self, data):
+            return [0]
+
+        def rows(self, shard, statistics):
+            table = pa.table({"label": pa.array([0, 1], pa.int64()), "x": [0.5, 1.5]})
+            return {"train": table, "test": table, split: table}
+
+        def model(self, data): ...
+        def loss(self, model, batch): ...
+        def predict(self, model, batch): ...
+
+    monkeypatch.setattr("training.tasks.find", lambda name: Odd)
+    with pytest.raises(UserError, match="Odd.rows names a split .*: letters, digits, _ and - only"):
+        prepare("odd:Odd", "", tmp_path / "data", workers=1)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("month", ["1", "4"], ids=["train", "test"])
+def test_an_infinite_number_is_refused_in_every_split(visits, write_csv, tmp_path, month):
+    lines = visit_rows()
+    row = next(i for i, line in enumerate(lines) if f"2024-0{month}-" in line)
+    visitor, day, *_ = lines[row].split(",")
+    lines[row] = f"{visitor},{day},home,1e999,0,false"
+    with pytest.raises(UserError, match="column seconds holds infinite values"):
+        prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
+
+
+def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_path, monkeypatch):
+    """By the first piece that is too much, not after all of them."""
+    from training.data import columns
+
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(columns, "MAX_VALUES", 300)
+    lines = [line.replace('"home"', f'"home {i}"') for i, line in enumerate(visit_rows())]
+    with pytest.raises(UserError, match="the category page has more than 300 values; drop it or group them"):
+        prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
+    monkeypatch.setattr(columns, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(columns, "MAX_VALUE_BYTES", 1_000)
+    with pytest.raises(UserError, match="the values of the category page take more than 0 MiB; drop it or group them"):
+        prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
+
+
+def test_a_manifest_that_could_not_be_read_is_not_written(visits, write_csv, tmp_path, monkeypatch):
+    from training import files
+
+    monkeypatch.setattr(files, "MOST_JSON_BYTES", 2_000)
+    with pytest.raises(UserError, match="the manifest would have .* above all page"):
+        prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    assert not (tmp_path / "data").exists()

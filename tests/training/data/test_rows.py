@@ -1,8 +1,10 @@
+import hashlib
 import multiprocessing
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -93,6 +95,92 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
 def test_a_damaged_shard_is_refused_by_name(dataset: Path, damage, says):
     damage(dataset / "test-00000.parquet")
     with pytest.raises(UserError, match=f"test-00000.parquet.*{says}"):
+        open_rows(dataset, "test")
+
+
+def rewrite(dataset: Path, table: pa.Table, **changes) -> None:
+    """Another file for the test split, under a manifest that speaks for it."""
+    pq.write_table(table, dataset / "test-00000.parquet")
+    data, made = (dataset / "test-00000.parquet").read_bytes(), manifest.load(dataset)
+    (shard,) = made.splits["test"]
+    entry = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), **changes}
+    splits = {**made.splits, "test": (shard.model_copy(update=entry),)}
+    manifest.save(made.model_copy(update={"splits": splits}), dataset)
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        (None, "holds seconds as None, the manifest says float"),
+        (["x"], "holds seconds as string, the manifest says float"),
+        ([0.5], "holds seconds as double, the manifest says float"),
+        ([[0.5, 0.5]], r"holds seconds as list<.*>, the manifest says float"),
+    ],
+    ids=["missing", "words", "another number", "a list"],
+)
+def test_a_shard_of_other_columns_than_the_manifest_says_is_refused(dataset: Path, column, says):
+    table = pq.read_table(dataset / "test-00000.parquet")
+    position = table.column_names.index("seconds")
+    other = table.remove_column(position)
+    if column is not None:
+        other = table.set_column(position, "seconds", pa.array(column * len(table)))
+    rewrite(dataset, other)
+    with pytest.raises(UserError, match=f"test-00000.parquet {says}"):
+        open_rows(dataset, "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("page", pa.array([99], pa.int32()), "holds codes of page beyond its 4 values"),
+        ("label", pa.array([-1], pa.int64()), "holds codes of label beyond its 2 values"),
+        ("row_id", pa.array([None], pa.int64()), "lacks values of row_id; no shard does"),
+    ],
+)
+def test_a_shard_of_values_that_cannot_be_is_refused(dataset: Path, name, values, says):
+    table = pq.read_table(dataset / "test-00000.parquet")
+    rest = table[name].combine_chunks()[1:]
+    rewrite(dataset, table.set_column(table.column_names.index(name), name, pa.concat_arrays([values, rest])))
+    with pytest.raises(UserError, match=f"test-00000.parquet {says}"):
+        open_rows(dataset, "test")
+
+
+@pytest.mark.parametrize("damage", [b"PAR1", b"\x0f", bytes(40)])
+def test_a_shard_whose_footer_is_damaged_is_refused_in_one_line(dataset: Path, damage):
+    """With a checksum that fits: somebody meant it."""
+    rewrite(dataset, pq.read_table(dataset / "test-00000.parquet"))
+    path = dataset / "test-00000.parquet"
+    data = path.read_bytes()[: -60 - len(damage)] + damage + path.read_bytes()[-60:]
+    path.write_bytes(data)
+    made = manifest.load(dataset)
+    entry = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    splits = {**made.splits, "test": (made.splits["test"][0].model_copy(update=entry),)}
+    manifest.save(made.model_copy(update={"splits": splits}), dataset)
+    with pytest.raises(UserError, match=r"^[^\n]*test-00000.parquet [^\n]*$"):
+        open_rows(dataset, "test")
+
+
+def test_a_shard_of_other_rows_than_the_manifest_says_is_refused(dataset: Path):
+    table = pq.read_table(dataset / "test-00000.parquet")
+    rewrite(dataset, table.slice(1))
+    with pytest.raises(UserError, match=f"has {len(table) - 1} rows, the manifest says {len(table)}"):
+        open_rows(dataset, "test")
+
+
+def test_a_shard_that_would_fill_the_memory_is_refused_before_it_is_decoded(dataset: Path, monkeypatch):
+    """A few kilobytes of runs stand for as many rows as one likes."""
+    table = pq.read_table(dataset / "test-00000.parquet").slice(0, 1)
+    monkeypatch.setattr(rows, "MOST_SHARD_BYTES", 1 << 20)
+    rewrite(dataset, pa.concat_tables([table] * 50_000).combine_chunks(), rows=50_000)
+    with pytest.raises(UserError, match="test-00000.parquet would take 1 MiB of memory, and may take 1"):
+        open_rows(dataset, "test")
+
+
+def test_a_type_that_is_none_is_refused(dataset: Path):
+    made = manifest.load(dataset)
+    columns = tuple(c.model_copy(update={"type": "object"}) if c.name == "seconds" else c for c in made.columns)
+    manifest.save(made.model_copy(update={"columns": columns}), dataset)
+    with pytest.raises(UserError, match="names the type 'object', which is none of numbers"):
         open_rows(dataset, "test")
 
 

@@ -32,7 +32,7 @@ def test_pieces_of_any_size_hold_whole_records_and_know_their_lines(rows, piece_
     assert found == rows
     line = 2
     for number, piece in enumerate(pieces):
-        assert (piece.number, piece.first_line, piece.first_row) == (number, line, line - 2)
+        assert (piece.number, piece.first_line) == (number, line)
         assert piece.columns == ("a", "b")
         line += piece.read().count(b"\n")
 
@@ -49,7 +49,6 @@ def test_compressed_files_are_read_like_plain_ones(tmp_path: Path):
     pieces, files = sources.cut(str(tmp_path), scratch)
     assert [Path(file.path).name for file in files] == ["x.csv", "y.csv.gz", "z.csv.zip"]
     assert [piece.read() for piece in pieces] == [text[4:]] * 3
-    assert [piece.first_row for piece in pieces] == [0, 1000, 2000]
     zipped = (tmp_path / "z.csv.zip").read_bytes()
     assert (files[2].bytes, files[2].sha256) == (len(zipped), hashlib.sha256(zipped).hexdigest())
 
@@ -119,3 +118,23 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path):
     (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,2\r\n")
     pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
     assert pieces[0].columns == ("a", "b")
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_an_error_with_its_name(tmp_path: Path):
+    """Its checksum would be of other rows than the dataset's."""
+    (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
+    pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    with open(tmp_path / "x.csv", "ab") as file:
+        file.write(b"3,4\n")
+    with pytest.raises(UserError, match="x.csv changed while it was read: give a copy that nobody writes to"):
+        pieces[0].read()
+
+
+def test_a_header_and_blank_lines_of_any_size_are_no_rows(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(sources, "PIECE_BYTES", 10)
+    (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"\r\n" * 100)
+    with pytest.raises(UserError, match="has no rows"):
+        sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    (tmp_path / "y.csv").write_bytes(b"a,b\n" + b"\n" * 100 + b"1,2\n")
+    pieces, _ = sources.cut(f"{tmp_path}/x.csv,{tmp_path}/y.csv", tmp_path)
+    assert pieces[0].first_line == 102 and pieces[0].read().strip() == b"1,2"

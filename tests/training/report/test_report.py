@@ -186,5 +186,12 @@ def test_a_sample_of_large_shards_spans_all_of_them(made, monkeypatch):
     monkeypatch.setattr(summaries, "SAMPLE_ROWS", 40)
     arguments = made()
     manifest = manifests.load(arguments["data"])
-    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], ["row_id"])["row_id"]
+    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], [manifest.column("row_id")])["row_id"]
     assert len(found) <= 40 and found.min() < 1_000 and found.max() >= 19_000
+
+
+def test_what_a_reader_must_know_of_the_data_is_in_the_report(made, tmp_path):
+    arguments = made()
+    manifest = manifests.load(arguments["data"])
+    manifests.save(manifest.model_copy(update={"notes": ("1,315 of 1,316 rows are <alike>.",)}), arguments["data"])
+    assert "1,315 of 1,316 rows are <alike>." in Outline(page(tmp_path, arguments)).text

@@ -314,3 +314,11 @@ def test_a_champion_with_another_vocabulary_is_refused(prepared, corpus, tmp_pat
     reused = {**OPTIONS, "vocabulary_of": str(tmp_path / "old")}
     again = prepare("language_model", str(corpus), tmp_path / "again", options=reused, workers=1)
     assert again.statistics == other
+
+
+def test_a_text_that_is_written_to_while_it_is_read_is_an_error_with_its_name(tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    shards, _ = text.cut(text.find(str(tmp_path)), tmp_path)
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    with pytest.raises(UserError, match=r"a.txt changed while it was read"):
+        shards[0][0].read()

@@ -1,0 +1,86 @@
+"""Prepares every file of `hostile.CASES`: `python hostile_run.py FOLDER`; a line of JSON for each on stdout.
+
+A process of its own with little memory, and a clock for each file: a crash, a hang and a full memory are failures
+that a test could not tell in its own process.
+"""
+
+import json
+import resource
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from hostile import CASES
+
+MEMORY_BYTES = 3 << 30
+SECONDS = 8
+
+TASK = """
+import pyarrow as pa
+from training.data.schema import Field
+from training.data.tabular import TabularTask
+
+class Mine(TabularTask):
+    schema = (
+        Field("n", pa.int64()),
+        Field("size", pa.float64(), nullable=True),
+        Field("word", pa.string()),
+        Field("yes", pa.bool_(), known="after"),
+    )
+    target = "yes"
+"""
+
+
+def tightened() -> None:
+    """Limits that small files can break."""
+    from training import inflate
+    from training.data import columns, sources
+
+    sources.PIECE_BYTES, sources.MAX_RECORD_BYTES = 1 << 20, 2 << 20
+    inflate.MAX_BYTES = 32 << 20
+    columns.MAX_VALUES, columns.MAX_VALUE_BYTES = 5_000, 2 << 20
+
+
+def outcome(path: Path, destination: Path) -> str:
+    """What is said of a file; "" if it is good, a traceback if it broke the reader."""
+    from training.data.prepare import prepare
+    from training.errors import UserError
+
+    signal.alarm(SECONDS)
+    try:
+        prepare("mine:Mine", str(path), destination, workers=1)
+    except UserError as error:
+        return str(error)
+    except BaseException:
+        return traceback.format_exc()
+    finally:
+        signal.alarm(0)
+    return ""
+
+
+def late(*_: object) -> None:
+    raise TimeoutError("it took too long")
+
+
+def main(root: Path) -> None:
+    (root / "mine.py").write_text(TASK)
+    sys.path.insert(0, str(root))
+    import training.data.prepare  # before the clock starts  # noqa: F401
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.signal(signal.SIGALRM, late)
+    tightened()
+    for number, (name, case) in enumerate(CASES.items()):
+        place = root / str(number)
+        place.mkdir()
+        path = place / case.name
+        case.content(path) if callable(case.content) else path.write_bytes(case.content)
+        began = time.monotonic()
+        said = outcome(path, place / "data")
+        print(json.dumps([name, said, time.monotonic() - began, (place / "data").exists()]), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,319 @@
+"""Splits of tables without a time: never by the label, the same however the input is cut, and explained."""
+
+import csv
+import random
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from training import tasks
+from training.data import sources, splits
+from training.data.prepare import prepare
+from training.data.rows import open_rows
+from training.data.schema import Field
+from training.data.tabular import TabularTask
+from training.errors import UserError
+from training.evaluation import baseline
+
+#: (class, age, sex): passengers who died and who survived; British Board of Trade 1912, as in Dawson 1995,
+#: https://doi.org/10.1080/10691898.1995.11910499.
+TITANIC = {
+    ("1st", "child", "male"): (0, 5), ("1st", "child", "female"): (0, 1), ("1st", "adult", "male"): (118, 57),
+    ("1st", "adult", "female"): (4, 140), ("2nd", "child", "male"): (0, 11), ("2nd", "child", "female"): (0, 13),
+    ("2nd", "adult", "male"): (154, 14), ("2nd", "adult", "female"): (13, 80), ("3rd", "child", "male"): (35, 13),
+    ("3rd", "child", "female"): (17, 14), ("3rd", "adult", "male"): (387, 75), ("3rd", "adult", "female"): (89, 76),
+}  # fmt: skip
+
+
+class Titanic(TabularTask):
+    schema = (
+        Field("class", pa.string()),
+        Field("age", pa.string()),
+        Field("sex", pa.string()),
+        Field("survived", pa.bool_(), nullable=True, known="after"),
+    )
+    target = "survived"
+    classes = ("died", "survived")
+
+
+def passengers(seed: int = 0) -> list[list[str]]:
+    rows = []
+    for who, (died, survived) in TITANIC.items():
+        rows += [[*who, "false"]] * died + [[*who, "true"]] * survived
+    random.Random(seed).shuffle(rows)
+    return rows
+
+
+def write(path: Path, header: list[str], rows: list[list[str]]) -> str:
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+NAMES = ["class", "age", "sex", "survived"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Prepares rows as a task; the manifest, and the split of each row by its number."""
+    count = iter(range(100))
+
+    def prepared(task: type[TabularTask], header: list[str], rows: list[list[str]]):
+        number = next(count)
+        monkeypatch.setattr(tasks, "find", lambda name: task)
+        folder = tmp_path / f"data-{number}"
+        made = prepare("test_splits:Mine", write(tmp_path / f"{number}.csv", header, rows), folder, workers=1)
+        found = {int(row): name for name in made.splits for row in open_rows(folder, name).columns["row_id"]}
+        return made, found, folder
+
+    return prepared
+
+
+@pytest.mark.parametrize("order", [0, "sorted"])
+def test_a_table_of_few_kinds_of_rows_can_be_learned_and_tested(run, order):
+    """It was split by a hash of all columns: those who died of a kind to one split, its survivors to another."""
+    rows = sorted(passengers()) if order == "sorted" else passengers(order)
+    made, _, folder = run(Titanic, NAMES, rows)
+    assert (made.rows("test"), made.rows("validation")) == (pytest.approx(263, abs=4), pytest.approx(66, abs=2))
+    learned = baseline.fit(made, open_rows(folder, "train"), Titanic())
+    test = open_rows(folder, "test").columns
+    assert 0.76 < roc_auc_score(test["label"], learned(test)[:, 1]) < 0.90
+
+
+def wide(count: int = 600, copies: int = 1) -> list[list[str]]:
+    draw = random.Random(3)
+    rows = [[f"{draw.random():.6f}", f"{draw.random():.6f}", draw.choice("ab")] for _ in range(count // copies)]
+    return [[*row, draw.choice(["true", "false"])] for row in rows * copies]
+
+
+class Wide(TabularTask):
+    schema = (
+        Field("x", pa.float64()),
+        Field("y", pa.float64(), nullable=True),
+        Field("word", pa.string()),
+        Field("late", pa.bool_(), nullable=True, known="after"),
+    )
+    target = "late"
+
+
+WIDE = ["x", "y", "word", "late"]
+
+
+@pytest.mark.parametrize(
+    ("task", "header", "rows"),
+    [(Titanic, NAMES, passengers()), (Wide, WIDE, wide()), (Wide, WIDE, wide(copies=3)), (Wide, WIDE, wide(copies=60))],
+    ids=["few kinds", "all different", "each three times", "each sixty times"],
+)
+def test_other_labels_change_nothing_of_the_split(run, task, header, rows):
+    _, before, _ = run(task, header, rows)
+    labels = [row[-1] for row in rows]
+    for seed in range(2):
+        random.Random(seed).shuffle(labels)
+        _, after, _ = run(task, header, [[*row[:-1], label] for row, label in zip(rows, labels, strict=True)])
+        assert after == before
+    flipped = [[*row[:-1], "true" if row[-1] == "false" else "false"] for row in rows]
+    assert run(task, header, flipped)[1] == before
+    some = [[*row[:-1], "" if i % 3 == 0 else row[-1]] for i, row in enumerate(rows)]  # unknown: left out, no more
+    assert run(task, header, some)[1] == {row: split for row, split in before.items() if row % 3}
+
+
+def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(run):
+    rows = wide(600, copies=3) + [["0", "", "c", random.Random(i).choice(["true", "false"])] for i in range(80)]
+    made, found, _ = run(Wide, WIDE, rows)
+    of_kind = defaultdict(Counter)
+    for number, row in enumerate(rows):
+        of_kind[tuple(row[:-1])][found[number]] += 1
+    common = of_kind.pop(("0", "", "c"))
+    assert all(len(places) == 1 for places in of_kind.values())
+    assert 8 <= common["test"] <= 24 and common["train"] > 40
+    (note,) = made.notes
+    assert "680 of 680 rows are like another in all columns known before the outcome: there are 201 kinds" in note
+    assert "Rows of common kinds (1 kinds, 80 rows) go to the splits one by one, by their position" in note
+    assert (
+        "Rows of every other kind stay together" in note
+        and "A key or a group, if you declare one, decides instead." in note
+    )
+
+
+@pytest.mark.parametrize("piece_bytes", [60, 1000, 1 << 23])
+@pytest.mark.parametrize("blank", [False, True])
+def test_the_split_does_not_depend_on_how_the_input_is_cut(run, monkeypatch, piece_bytes, blank):
+    rows = passengers()[:120]
+    _, expected, _ = run(Titanic, NAMES, rows)
+    monkeypatch.setattr(sources, "PIECE_BYTES", piece_bytes)
+    if blank:  # no rows, and no places either
+        rows = [row for pair in zip(rows, [[]] * len(rows), strict=True) for row in pair]
+    assert run(Titanic, NAMES, rows)[1] == expected
+
+
+def test_more_rows_leave_the_others_where_they_are(run):
+    _, before, _ = run(Titanic, NAMES, passengers()[:900])
+    _, after, _ = run(Titanic, NAMES, passengers())
+    assert {row: after[row] for row in before} == before
+    places = Counter(after.values())
+    assert (places["test"], places["validation"]) == (pytest.approx(263, abs=4), pytest.approx(66, abs=2))
+
+
+def test_each_run_of_twenty_positions_has_the_exact_shares():
+    codes = splits._by_position(0, 2000).reshape(-1, 20)
+    assert (codes == 2).sum(axis=1).tolist() == [4] * 100 and (codes == 1).sum(axis=1).tolist() == [1] * 100
+    assert len({tuple(row) for row in codes.tolist()}) > 90
+    assert np.array_equal(np.concatenate([splits._by_position(0, 7), splits._by_position(7, 1993)]), codes.reshape(-1))
+
+
+def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run, capfd, tmp_path):
+    made, _, folder = run(Titanic, NAMES, passengers())
+    (note,) = made.notes
+    assert "1,315 of 1,316 rows are like another" in note and "12 kinds" in note
+    assert f"note: {note}" in capfd.readouterr().err.splitlines()
+    assert made.statistics["split_by"] == "position"
+
+
+def test_rows_that_differ_are_not_worth_a_word(run):
+    made, _, _ = run(Wide, WIDE, wide())
+    assert made.notes == () and made.statistics["split_by"] == "columns"
+
+
+class Keyed(Wide):
+    schema = (Field("id", pa.int64()), *Wide.schema)
+    key = ("id",)
+
+
+def test_a_key_alone_decides(run):
+    rows = [[str(i), *row] for i, row in enumerate(wide(copies=60))]
+    made, first, _ = run(Keyed, ["id", *WIDE], rows)
+    again, second, _ = run(Keyed, ["id", *WIDE], [[row[0], "0", "", "a", row[-1]] for row in rows])
+    assert first == second and made.statistics["split_by"] == again.statistics["split_by"] == "key"
+    assert made.notes == ()
+
+
+class KeyedByOutcome(Wide):
+    schema = (Field("id", pa.int64()), *Wide.schema[:3], Field("late", pa.bool_(), known="after"))
+    key = ("id", "late")
+
+
+def test_a_key_that_holds_the_outcome_decides_without_it(run):
+    rows = [[str(i // 2), *wide(1)[0][:-1], "true" if i % 2 else "false"] for i in range(400)]
+    made, found, _ = run(KeyedByOutcome, ["id", *WIDE], rows)
+    assert "400 of 400 rows are like another in the columns of the key (id) known before" in made.notes[0]
+    assert all(found[i] == found[i + 1] for i in range(0, 400, 2))
+
+
+class Grouped(Keyed):
+    group = "word"
+
+
+def groups_of(values: list[str]) -> list[list[str]]:
+    return [[str(i), *row[:2], values[i % len(values)], row[-1]] for i, row in enumerate(wide())]
+
+
+def test_a_group_of_few_values_is_said(run):
+    made, found, _ = run(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(12)]))
+    assert made.statistics["split_by"] == "group word"
+    assert "few make up most of the 600 rows (12 values of word)" in made.notes[0]
+    assert all(found[i] == found[i % 12] for i in range(600))
+    assert run(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(300)]))[0].notes == ()
+
+
+def test_a_group_that_leaves_no_test_is_refused_with_the_reason(run):
+    with pytest.raises(UserError, match=r"there is no row in the (test|train) split.*\(1 values of word\)"):
+        run(Grouped, ["id", *WIDE], groups_of(["g"]))
+
+
+class Derived(Keyed):
+    group = "half"
+
+    def features(self, table, statistics):
+        return {"x": table["x"], "half": pa.array([str(i // 2) for i in table["id"].to_pylist()])}
+
+
+def test_a_group_of_the_tasks_own_making_stays_together(run):
+    """Its rows went to splits by their keys, which no one could see."""
+    rows = [[str(i), *row] for i, row in enumerate(wide())]
+    _, found, _ = run(Derived, ["id", *WIDE], rows)
+    assert all(found[i] == found[i + 1] for i in range(0, 600, 2)) and len(set(found.values())) == 3
+
+
+class Unknown(Keyed):
+    group = "house"
+
+
+def test_a_group_that_is_no_column_is_refused(run):
+    with pytest.raises(UserError, match="Unknown.group is 'house': neither a feature, nor a column known before"):
+        run(Unknown, ["id", *WIDE], groups_of(["g"]))
+
+
+class Label(TabularTask):
+    schema = (Field("late", pa.bool_(), known="after"),)
+    target = "late"
+
+
+def test_a_table_of_nothing_but_the_label_is_refused(run):
+    with pytest.raises(UserError, match="Label.features gives no column: there is nothing to learn from"):
+        run(Label, ["late"], [["true" if i % 3 else "false"] for i in range(100)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9])
+def test_very_few_rows_are_refused_in_a_sentence_or_split(run, count):
+    rows = [["1st", "adult", "male", "true" if i % 2 else "false"] for i in range(count)]
+    try:
+        made, _, _ = run(Titanic, NAMES, rows)
+        assert made.rows("train") and made.rows("test")
+    except UserError as error:
+        assert re.search(r"no row in the (test|train) split|does not occur in the train split", str(error))
+
+
+def test_a_test_split_that_lacks_a_class_is_said(run, capfd):
+    rows = passengers()
+    _, found, _ = run(Titanic, NAMES, rows)
+    one = [[*row[:-1], "false" if found[i] == "test" else row[-1]] for i, row in enumerate(rows)]
+    run(Titanic, NAMES, one)
+    assert "note: The test split has no row of the class survived: there will be no AUC." in capfd.readouterr().err
+
+
+PENGUINS = ["species", "island", "bill_mm", "mass_g", "year", "sex", "sampled"]
+
+
+class Penguins(TabularTask):
+    """Every column but the label may be missing, and there is no key."""
+
+    schema = (
+        Field("species", pa.string(), known="after"),
+        Field("island", pa.string(), nullable=True),
+        Field("bill_mm", pa.float64(), nullable=True),
+        Field("mass_g", pa.int64(), nullable=True),
+        Field("year", pa.int16(), nullable=True),
+        Field("sex", pa.bool_(), nullable=True),
+    )
+    target = "species"
+    classes = ("Adelie", "Chinstrap", "Gentoo")
+
+
+def test_numbers_that_may_be_missing_need_no_key(run):
+    draw = random.Random(5)
+
+    def maybe(value):
+        return "NA" if draw.random() < 0.2 else value
+
+    def penguin():
+        mass = str(draw.randrange(3000, 6000))
+        measured = [maybe(value) for value in (f"{draw.gauss(44, 5):.1f}", mass, "2008", "true")]
+        return [draw.choice(Penguins.classes), "Dream", *measured, "x"]
+
+    rows = [penguin() for _ in range(344)]
+    made, _, folder = run(Penguins, PENGUINS, rows)
+    missing = sum(np.isnan(open_rows(folder, split).columns["mass_g"]).sum() for split in made.splits)
+    assert missing == sum(row[3] == "NA" for row in rows) > 40
+    assert sum(made.rows(split) for split in made.splits) == 344
+
+
+def test_a_date_beyond_the_calendar_is_a_sentence():
+    with pytest.raises(
+        UserError, match="a row is dated 10,000,000 days from 1970, which is beyond the years 1 to 9999"
+    ):
+        splits._date(10_000_000)

@@ -1,0 +1,22 @@
+import pytest
+
+from training.errors import UserError, exits
+from training.printable import listed, plain, quoted
+
+
+def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
+    @exits
+    def step():
+        raise UserError("the key \x1b]0;owned\x07 of the file\nhas two lines\t and a tab\x9b2J")
+
+    with pytest.raises(SystemExit):
+        step()
+    said = capsys.readouterr().err
+    assert said == "error: the key \\x1b]0;owned\\x07 of the file\nhas two lines\t and a tab\\x9b2J\n"
+    assert plain("ä 東") == "ä 東"
+
+
+def test_much_text_is_cut_and_odd_names_are_quoted():
+    assert quoted("a" * 1000) == repr("a" * 80 + "...")
+    assert listed(["n", "price;tax", "", "a\tb", "x" * 100]) == f"n, price;tax, '', 'a\\tb', {'x' * 80 + '...'!r}"
+    assert listed([f"c{i}" for i in range(100_000)]).endswith("c19 and 99,980 more")

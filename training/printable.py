@@ -1,0 +1,25 @@
+"""Text of somebody else's, for a message: without control characters, and of much only the start."""
+
+import re
+from collections.abc import Sequence
+
+#: C0 and C1 controls but for line feed and tab: a terminal obeys them.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+MOST_LETTERS = 80
+MOST_NAMES = 20
+
+
+def plain(text: object) -> str:
+    """The text with its lines, and each control character as `\\x1b`."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+
+
+def quoted(text: str) -> str:
+    return repr(text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "...")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names separated by commas: ordinary ones as they are, others in quotes."""
+    shown = (name if name.isprintable() and name.strip() and len(name) <= MOST_LETTERS else quoted(name)
+             for name in names[:MOST_NAMES])  # fmt: skip
+    return ", ".join(shown) + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
