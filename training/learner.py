@@ -41,8 +41,7 @@ class Learner:
             blocks.compile_in_place(self.module, repeated)
         if config.activation_checkpointing:
             blocks.recompute(repeated)
-        self.bf16 = uses_bf16(config.precision, rank.device)
-        self.gradients = gradients.choose(self.module, repeated, config, rank, bf16=self.bf16)
+        self.gradients = gradients.choose(self.module, repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -51,9 +50,7 @@ class Learner:
         self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in dealt]
-        # A disabled autocast costs as much as an enabled one.
-        bf16 = torch.autocast(rank.device.type, torch.bfloat16)
-        self.autocast: AbstractContextManager[Any] = bf16 if self.bf16 else nullcontext()
+        self.autocast = autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
@@ -111,6 +108,7 @@ class Learner:
             batch = self.task.augment(batch, self.generator)
         with self.autocast:
             loss = self.task.loss(self.model, batch)
+        loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
         loss.backward(weight.to(loss.dtype))
         return loss.detach()
 
@@ -184,6 +182,16 @@ def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> No
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)
+
+
+def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
+    """What the forward pass runs in; nothing in float32, since a disabled autocast costs as much as an enabled one.
+
+    Its cache of weights in bfloat16 would hold a whole model where each rank should hold a share.
+    """
+    if not uses_bf16(config.precision, device):
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16, cache_enabled=config.strategy != "fsdp")
 
 
 def uses_bf16(precision: str, device: torch.device) -> bool:
