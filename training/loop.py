@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -83,9 +83,8 @@ class Trainer:
         first = self.plan.rows(0, 1, range(self.dealt.start, self.dealt.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
-            self.learner.take_weights(self.config.warm_start)
-        patience_s = self.config.checkpoint_patience_s
-        found = resume.newest(self.argument, self.rank, self.learner, patience_s)
+            self._warm_start()
+        found = resume.newest(self.argument, self.rank, self.learner, self.config)
         self.step = found.step if found else 0
         self.resumed_from = self.step
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
@@ -101,6 +100,14 @@ class Trainer:
         self.next_pulse = self._boundary(self.step + 1)
         if self.rank.leads:
             self._lead(found)
+
+    def _warm_start(self) -> None:
+        self.learner.take_weights(self.config.warm_start)
+        if names := self._broken():
+            raise UserError(
+                f"warm_start={self.config.warm_start}: that model holds values that are not finite ({names}); its "
+                "training had diverged. Give another model."
+            )
 
     def _accept(self, found: Checkpoint) -> None:
         """Takes its learning curve. Raises UserError if the step or the curve make no sense."""
@@ -133,11 +140,12 @@ class Trainer:
         while self.step < self.plan.steps:
             self.pending += self.learner.step(self.step, batches)
             self.step += 1
-            if self.step == self.next_pulse:
+            if self.step == self.next_pulse or self.learner.norm.faulty:
                 self._pulse()
         return self._finish()
 
     def _pulse(self) -> None:
+        self.rank.trace.mark(self.step, "the meeting of the ranks")
         count = len(self.pending) // len(self.dealt)
         elapsed = time.monotonic() - self.pulsed_at
         values = [float(self.rank.stopping), float(self._save_is_due()), self._next_interval(elapsed / count)]
@@ -146,7 +154,7 @@ class Trainer:
         everyone = gather(values, 3 + count * widest)
         self.pending.clear()
         losses = self._global_losses(everyone[:, 3:], count)
-        self._record(self.step - count, losses)
+        self._record(self.step - count, losses, self.learner.norm.first_fault())
         self._act(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]), interval=int(everyone[0, 2]))
         if self.rank.leads:
             self._show(losses[-1], elapsed, count)
@@ -171,10 +179,13 @@ class Trainer:
         return max(1, min(2 * self.pulse_steps, int(_PULSE_S / max(step_s, 1e-6)), 4096))
 
     def _act(self, *, stop: bool, save: bool, interval: int) -> None:
-        if self.plan.ends_epoch(self.step - 1):
+        every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
+        save = save or stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
+        if save or ends_epoch:
+            self._require_finite()
+        if ends_epoch:
             self._validate()
-        every = self.config.checkpoint_every_steps
-        if save or stop or (every and self.step % every == 0) or self.step == self.plan.steps:
+        if save:
             self._save()
         if stop and self.step < self.plan.steps:
             self._wait()
@@ -194,28 +205,67 @@ class Trainer:
         done = int(self.plan.epoch(self.step) + 1e-12)
         return max(self.step + 1, math.ceil((done + 1) * self.plan.samples / self.plan.global_batch_size))
 
-    def _record(self, first: int, losses: list[float]) -> None:
+    def _record(self, first: int, losses: list[float], fault: int | None) -> None:
+        """Adds to the curve. Raises UserError at the first loss or gradient (of step `fault`) that is not finite."""
         for step, loss in enumerate(losses, first):
-            if not loss <= self.config.loss_limit:  # also true of NaN
-                self._diverged(step, loss)
+            if step == fault or not math.isfinite(loss) or loss > self.config.loss_limit:
+                self._diverged(step, loss, gradient=step == fault)
             self.history.add(step, loss)
 
-    def _diverged(self, step: int, loss: float) -> None:
+    def _diverged(self, step: int, loss: float, *, gradient: bool) -> None:
         rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
         ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
-        shown = ", ".join(map(str, ids[:20].tolist())) + (", ..." if len(ids) > 20 else "")
-        good = self.writer.durable_step or self.resumed_from
+        limit = f"(loss_limit={self.config.loss_limit:g})"
+        what = f"the loss of step {step} is {loss:g}; training stops {limit}."
+        if gradient and math.isfinite(loss):
+            what = f"the gradient of step {step} is not finite, though its loss is {loss:g}; training stops."
         raise UserError(
-            f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g}).\n"
-            f"Rows of its batch (row_id): {shown}\n"
-            + (f"The last good checkpoint is of step {good}, in {self.store}.\n" if good else "")
-            + "A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps."
+            f"{what}\nRows of its batch (row_id): {_listed(ids.tolist(), 20)}\n"
+            + (f"Parameters whose gradients are not finite: {self._culprits()}\n" if gradient else "")
+            + self._advice()
         )
+
+    def _culprits(self) -> str:
+        """Names of the parameters with a broken gradient on any rank, and of how many."""
+        names = self.learner.updated()
+        anywhere = gather([float(bad) for bad in self.learner.norm.culprits()], len(names)).any(dim=0).tolist()
+        order = {name: place for place, (name, _) in enumerate(self.learner.module.named_parameters())}
+        bad = sorted((n for n, bad in zip(names, anywhere, strict=True) if bad), key=lambda n: order.get(n, len(order)))
+        return f"{_listed(bad, 5)} (of {len(names)})"
+
+    def _require_finite(self) -> None:
+        """Before a state is validated, saved or exported. Raises UserError, on every rank alike."""
+        if names := self._broken():
+            raise UserError(
+                f"after step {self.step} of {self.plan.steps} the state holds values that are not finite: {names}; "
+                "training stops.\nLosses and gradients were finite, so it was the last update, or the task itself "
+                "has written them.\n" + self._advice()
+            )
+
+    def _broken(self) -> str:
+        """What is not finite in the state of any rank; "" if all is."""
+        names = sorted(name.removeprefix("model/") for name in self.learner.broken())
+        counts = gather([float(len(names))], 1).flatten().tolist()
+        worst = counts.index(max(counts))
+        return self.rank.agree(_listed(names, 5), by=worst) if any(counts) else ""
+
+    def _advice(self) -> str:
+        """Where to go on from, and what often helps; every rank must call it."""
+        good = self.rank.agree(self.writer.newest() or self.resumed_from)
+        precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
+        return (
+            f"The last good checkpoint is of step {good}, in {self.store}.\n" if good else "No checkpoint was saved.\n"
+        ) + f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
 
     def _validate(self) -> None:
         if not self.validation.sizes:
             return
+        self.rank.trace.mark(self.step, "validation")
         loss = self.validation.loss(self.learner)
+        if not math.isfinite(loss):  # the weights are finite, so it is a row of the split, or the loss itself
+            if self.rank.leads:
+                self.progress.say(f"warning: after step {self.step} the validation loss is {loss:g}; it is left out")
+            return
         self.history.validated(loss)
         if self.rank.leads:
             self.tensorboard.add_scalar("loss/validation", loss, self.step)
@@ -223,7 +273,8 @@ class Trainer:
     # ---- saving and the end
 
     def _wait(self) -> None:
-        """Until nothing is being written."""
+        """Until no rank is writing: rank 0 commits what all have written, and may take its time."""
+        self.rank.trace.mark(self.step, "a checkpoint")
         try:
             self.writer.wait()
         except OSError as error:
@@ -231,6 +282,7 @@ class Trainer:
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
                 f"(checkpoint_patience_s): {error}"
             ) from None
+        self.rank.exchange(None, within_s=self.config.checkpoint_patience_s + self.config.hang_after_s)
 
     def _save(self) -> None:
         self._wait()
@@ -248,12 +300,17 @@ class Trainer:
         self.tensorboard.add_scalar("samples_per_s", count * self.plan.global_batch_size / elapsed, self.step)
 
     def _finish(self) -> dict[str, Any]:
+        """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         seconds = time.monotonic() - self.began
         self._wait()
+        self.rank.trace.mark(self.step, "the end")
         module = self.learner.finished()
+        self.rank.exchange(None, within_s=self.config.hang_after_s)  # none leaves while another needs it
         if not self.rank.leads:
             return {}
-        bundle.save(self.argument["model"], module, self._card(self.learner.sample(module, self._say)))
+        bundle.save(self.argument["model"], module, self._card())
+        if sample := self.learner.sample(module, self._say):
+            bundle.save_card(self.argument["model"], self._card(sample))
         figures = self._figures(seconds)
         text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
         try:
@@ -262,7 +319,7 @@ class Trainer:
             self._say(f"warning: training.json was not written: {error}")
         return figures
 
-    def _card(self, sample: str) -> bundle.ModelCard:
+    def _card(self, sample: str = "") -> bundle.ModelCard:
         return bundle.ModelCard(
             task=tasks.spec(self.data.task), options=self.data.options, train_months=self.data.train_months,
             test_month=self.data.test_month, columns=self.data.columns, statistics=self.data.statistics,
@@ -289,3 +346,9 @@ class Trainer:
 
     def _device_name(self) -> str:
         return torch.cuda.get_device_name() if self.rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
+
+
+def _listed(items: Sequence[Any], most: int) -> str:
+    """Such as `a, b and 3 more`."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more

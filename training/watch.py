@@ -11,13 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from training.control import Control
+from training.control import NOWHERE, Control
 from training.errors import EXIT_PREEMPTED
+from training.hang import Trace
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
 _SETTLE_S = 0.5
 #: The same, where the cause may be on another machine.
 _SETTLE_FAR_S = 4.0
+#: The same, where a rank waited in vain: time for the others to say so as well, and for stacks to be written; and
+#: where the rank that they waited for may be on another machine.
+_SETTLE_LATE_S = 3.0
+_SETTLE_LATE_FAR_S = 7.0
 _LAST_LINES = 15
 
 
@@ -30,6 +35,7 @@ class Child:
     stdout: int
     stderr: int
     events: int
+    trace: Trace
     status: int | None = None
     """As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running."""
     ending: dict[str, Any] | None = None
@@ -67,9 +73,14 @@ class Watch:
         self.stop_s = stop_s
         self.stop_by = float("inf")
         self.settled_at = float("inf")
+        self.hang_after_s = request["hang_after_s"]
         self.muted = False
+        self.late_at = float("inf")
+        """When it was known that a rank has waited in vain for another, here or on another machine."""
         self._own = False
         """Whether the cause of the end lies on this machine."""
+        if control:
+            control.position = lambda: min((child.trace.position for child in self._running()), default=NOWHERE)
         self.selector = selectors.DefaultSelector()
         for child in children:
             for descriptor in (child.stdout, child.stderr, child.events):
@@ -89,8 +100,20 @@ class Watch:
     def _goes_on(self) -> bool:
         """Whether ranks run, or all have ended because of something that another machine may yet explain."""
         unexplained = self.control and not self.control.failure and any(map(_is_bystander, self.children))
-        running = any(child.status is None for child in self.children)
-        return time.monotonic() < self.settled_at and bool(running or unexplained)
+        return time.monotonic() < self.settled_at and bool(self._running() or unexplained or self._waits_for_chief())
+
+    def _running(self) -> list[Child]:
+        return [child for child in self.children if child.status is None]
+
+    def _waits_for_chief(self) -> bool:
+        """Whether all has ended well here, while the chief may still write the model.
+
+        If it fails it is started again, and then needs this machine again.
+        """
+        if not self.control or self.control.place.node == 0 or any(child.status != 0 for child in self.children):
+            return False
+        self.control.left = True
+        return not self.control.finished and self.stop_by == float("inf")
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(timeout=0.05):
@@ -98,19 +121,35 @@ class Watch:
         self._reap()
         if time.monotonic() > self.stop_by:
             self.settled_at = 0
+        if self.control and self.control.late:
+            self._look_for_the_late()
+        if time.monotonic() > self.late_at + _SETTLE_LATE_S and self._hanging():
+            self.settled_at = 0
         if self.control and (self.control.failure or self.control.lost):
             self.muted = True
             self.settled_at = min(self.settled_at, time.monotonic() + _SETTLE_S)
+
+    def _look_for_the_late(self) -> None:
+        """Has the ranks that still run write their stacks: the others may have waited for one of them."""
+        if self.late_at < float("inf"):
+            return
+        self.late_at, self.muted = time.monotonic(), True
+        self._signal(signal.SIGUSR1)
+        self.settled_at = min(self.settled_at, self.late_at + self._settling_late())
+        if self.control:
+            self.control.late = True
+
+    def _settling_late(self) -> float:
+        return _SETTLE_LATE_FAR_S if self.control else _SETTLE_LATE_S
 
     def _stop(self, number: int, frame: Any) -> None:
         self.stop_by = min(self.stop_by, time.monotonic() + self.stop_s)
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        for child in self.children:
-            if child.status is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child.pid, number)
+        for child in self._running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, number)
 
     def _read(self, child: Child, descriptor: int) -> None:
         data = os.read(descriptor, 1 << 16)
@@ -148,8 +187,16 @@ class Watch:
     def _fails(self, child: Child) -> None:
         child.failed_at = min(child.failed_at, time.monotonic())
         self.muted = True
-        far = self.control and _is_bystander(child)
-        self.settled_at = min(self.settled_at, time.monotonic() + (_SETTLE_FAR_S if far else _SETTLE_S))
+        if _is_late(child):
+            self._look_for_the_late()
+        self.settled_at = min(self.settled_at, time.monotonic() + self._settling(child))
+
+    def _settling(self, child: Child) -> float:
+        if not _is_bystander(child):
+            return _SETTLE_S
+        if self.late_at < float("inf"):
+            return self._settling_late()
+        return _SETTLE_FAR_S if self.control else _SETTLE_S
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -166,12 +213,15 @@ class Watch:
     def _report(self) -> dict[str, Any]:
         failed = [child for child in self.children if child.failed_at < float("inf")]
         culprit = min(failed, key=_guilt) if failed else None
-        if culprit and not (self.control and _is_bystander(culprit)):
+        if culprit and not _is_bystander(culprit):
             self._own = True
             return self._failure(culprit)
+        if hanging := self._hanging():
+            self._own = True
+            return {"kind": "failed", "text": "\n".join(map(self._hang, hanging))}
         if self.control and self.control.failure:
             return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
-        if self.control and (culprit or self.control.lost) and any(child.status != 0 for child in self.children):
+        if self.control and self._is_deserted(self.control, culprit):
             self._own = bool(self.control.quiet())
             return {"kind": "failed", "text": f"{self.host} stops: {self.control.loss}"}
         if culprit:
@@ -181,6 +231,26 @@ class Watch:
         said = [child.ending for child in self.children if child.ending and child.ending["kind"] == "preempted"]
         late = f"training did not stop within {self.stop_s:.0f} s and was ended; start it again to resume"
         return said[0] if said else {"kind": "preempted", "text": late}
+
+    def _is_deserted(self, control: Control, culprit: Child | None) -> bool:
+        """Whether another machine is gone, while this one still needed it."""
+        unfinished = any(child.status != 0 for child in self.children) or self._waits_for_chief()
+        return unfinished and (control.lost or bool(culprit and control.quiet()))
+
+    def _hanging(self) -> list[Child]:
+        """The ranks that the others have waited for in vain; none if those are on another machine."""
+        if self.late_at == float("inf"):
+            return []
+        silent = [child for child in self._running() if not child.ending and not child.trace.waits]
+        behind = min((child.trace.position for child in silent), default=NOWHERE)
+        if self.control and self.control.last_position < behind:
+            return []
+        return [child for child in silent if child.trace.position == behind]
+
+    def _hang(self, child: Child) -> str:
+        head = f"rank {child.rank} of {self.world_size} on {self.host} hangs"
+        waited = f"others have waited for it for {self.hang_after_s:g} s (hang_after_s)"
+        return f"{head}: {waited}. {child.trace.describe(child.pid)}"
 
     def _failure(self, child: Child) -> dict[str, Any]:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
@@ -198,7 +268,13 @@ def _guilt(child: Child) -> tuple[int, float]:
 
 
 def _is_bystander(child: Child) -> bool:
-    return bool(child.ending and child.ending.get("bystander"))
+    return bool(child.ending and child.ending.get("bystander")) or _is_late(child)
+
+
+def _is_late(child: Child) -> bool:
+    """Whether it waited in vain for another: it says so, or NCCL's watchdog has ended it for that."""
+    watchdog = child.status == -signal.SIGABRT and any("collective operation timeout" in line for line in child.last)
+    return bool(child.ending and child.ending.get("late")) or watchdog
 
 
 def _summary(text: str) -> str:

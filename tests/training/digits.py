@@ -83,7 +83,7 @@ def tables() -> dict[str, Any]:
     return {"train": whole.slice(0, 1200), "validation": whole.slice(1200, 300), "test": whole.slice(1500)}
 
 
-def prepare(directory: Path, **options: Any) -> Path:
+def prepare(directory: Path, *, task: str = "digits:Digits", **options: Any) -> Path:
     """Writes the dataset by hand, as `training.data.prepare` would."""
     import hashlib
 
@@ -108,7 +108,7 @@ def prepare(directory: Path, **options: Any) -> Path:
     fingerprint = hashlib.sha256(json.dumps([options, [s[0].sha256 for s in splits.values()]]).encode()).hexdigest()
     manifests.save(
         manifests.Manifest(
-            task="digits:Digits", options=options, columns=columns, splits=splits, fingerprint=fingerprint
+            task=task, options=options, columns=columns, splits=splits, fingerprint=fingerprint
         ),
         directory,
     )

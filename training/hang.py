@@ -1,0 +1,90 @@
+"""What a launcher can see of a rank without its help: where it is, and its Python stack.
+
+A rank notes where it is in memory that it shares with its launcher, and writes its stack when a signal comes, even
+while a C call holds the interpreter's lock. Of a rank that is stopped the first can still be read.
+"""
+
+import faulthandler
+import mmap
+import os
+import re
+import signal
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+#: Within a step, in their order.
+STAGES = ("the start", "its batch", "the forward pass", "the backward pass", "the update", "the meeting of the ranks",
+          "validation", "a checkpoint", "the end")  # fmt: skip
+_POSITION = struct.Struct("qq")
+_FRAME = re.compile(r'  File "(?P<file>.*)", line \d+ in ')
+#: Innermost frames that are shown of each thread.
+_MOST_FRAMES = 12
+
+
+class Trace:
+    """Made by the launcher before it forks the rank."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, _POSITION.size)
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the rank lives
+
+    def mark(self, step: int, stage: str) -> None:
+        _POSITION.pack_into(self.memory, 0, step, STAGES.index(stage))
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Step and number of the stage; ranks compare by it."""
+        step, stage = _POSITION.unpack_from(self.memory, 0)
+        return step, stage
+
+    def listen(self) -> None:
+        """In the rank: from now on SIGUSR1 has it write the stacks of all its threads."""
+        faulthandler.register(signal.SIGUSR1, self.file, all_threads=True)
+
+    def threads(self) -> list[list[str]]:
+        """The frames of each thread, innermost last; the main thread is the last. Empty before the signal."""
+        text = os.pread(self.file.fileno(), 1 << 20, 0).decode(errors="replace")
+        blocks = [block.splitlines() for block in re.split(r"\n\n|(?=^Current thread)", text, flags=re.MULTILINE)]
+        current = [any(line.startswith("Current thread") for line in block) for block in blocks]
+        ordered = [b for _, b in sorted(zip(current, blocks, strict=True), key=lambda pair: pair[0])]
+        return [frames for block in ordered if (frames := [line for line in block if _FRAME.match(line)][::-1])]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the main thread is in a collective, as those are that wait for another rank."""
+        threads = self.threads()
+        innermost = _FRAME.match(threads[-1][-1]) if threads else None
+        return bool(innermost and "/torch/distributed/" in innermost["file"])
+
+    def describe(self, pid: int) -> str:
+        """A sentence about where the rank is, and its stacks."""
+        step, stage = self.position
+        head = f"It was last seen in step {step}, at {STAGES[stage]}"
+        if state := _halted(pid):
+            return f"{head}; its process {state}."
+        threads = [_shown(frames) for frames in self.threads()]
+        if not threads:
+            return f"{head}; it shows no Python stack."
+        others = [f"another thread:\n{text}" for text in threads[:-1]]
+        return "\n".join([f"{head} (most recent call last):", *others, "its main thread:", threads[-1]])
+
+
+def _shown(frames: list[str]) -> str:
+    """Without what every rank has in common: the launcher's frames, and those of Python's own start."""
+    own = ("/training/launcher.py", "/training/rank.py", "<frozen runpy>")
+    kept = [line for line in frames if not any(part in line for part in own)][-_MOST_FRAMES:]
+    return "\n".join(kept)
+
+
+def _halted(pid: int) -> str:
+    """What the kernel says of a process that cannot answer a signal; "" if it can, or where nobody says."""
+    if sys.platform != "linux":
+        return ""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+    said = {"T": "is stopped (SIGSTOP)", "t": "is held by a debugger", "D": "waits for a disk or a driver"}
+    return said.get(state, "")
