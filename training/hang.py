@@ -18,7 +18,9 @@ from pathlib import Path
 STAGES = ("the start", "its batch", "the forward pass", "the backward pass", "the update", "the meeting of the ranks",
           "validation", "a checkpoint", "the end")  # fmt: skip
 _POSITION = struct.Struct("qq")
-_FRAME = re.compile(r'  File "(?P<file>.*)", line \d+ in ')
+_FRAME = re.compile(r'  File ".*", line \d+ in ')
+#: The innermost frame of a rank that waits for another.
+_WAITING = re.compile(r'  File ".*(/torch/distributed/.*|/training/rank\.py", line \d+ in (exchange|agree|_leave)$)')
 #: Innermost frames that are shown of each thread.
 _MOST_FRAMES = 12
 
@@ -28,7 +30,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, _POSITION.size)
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the rank lives
+        self.file, path = tempfile.mkstemp()
+        os.unlink(path)
 
     def mark(self, step: int, stage: str) -> None:
         _POSITION.pack_into(self.memory, 0, step, STAGES.index(stage))
@@ -45,7 +48,7 @@ class Trace:
 
     def threads(self) -> list[list[str]]:
         """The frames of each thread, innermost last; the main thread is the last. Empty before the signal."""
-        text = os.pread(self.file.fileno(), 1 << 20, 0).decode(errors="replace")
+        text = os.pread(self.file, 1 << 20, 0).decode(errors="replace")
         blocks = [block.splitlines() for block in re.split(r"\n\n|(?=^Current thread)", text, flags=re.MULTILINE)]
         current = [any(line.startswith("Current thread") for line in block) for block in blocks]
         ordered = [b for _, b in sorted(zip(current, blocks, strict=True), key=lambda pair: pair[0])]
@@ -53,10 +56,9 @@ class Trace:
 
     @property
     def waits(self) -> bool:
-        """Whether the main thread is in a collective, as those are that wait for another rank."""
+        """Whether the main thread itself waits for another rank, in a collective or in `Rank.exchange`."""
         threads = self.threads()
-        innermost = _FRAME.match(threads[-1][-1]) if threads else None
-        return bool(innermost and "/torch/distributed/" in innermost["file"])
+        return bool(threads and _WAITING.match(threads[-1][-1]))
 
     def describe(self, pid: int) -> str:
         """A sentence about where the rank is, and its stacks."""

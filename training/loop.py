@@ -32,7 +32,7 @@ from training.history import History
 from training.learner import Learner, gather
 from training.order import Plan, deal
 from training.progress import Progress
-from training.rank import Rank
+from training.rank import SLOWEST_BYTES_PER_S, Rank
 from training.validation import Validation
 
 _PULSE_S = 0.5
@@ -56,16 +56,21 @@ class Trainer:
         self.dealt = deal(self.plan.microbatches, rank.world_size, rank.rank)
         self.data = manifests.load(argument["data"])
         self.rows = open_rows(argument["data"], "train")
+        self.validation = Validation(argument, self.data, self.plan, rank, shared_model=self.config.strategy == "fsdp")
+        # One process of a machine decodes what the others then map: no collective before all have their rows.
+        size = sum(file.bytes for files in self.data.splits.values() for file in files)
+        rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
         self.task = tasks.load(self.data.task, self.data.options, train_months=self.data.train_months,
                                test_month=self.data.test_month)  # fmt: skip
         self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
-        self.validation = Validation(argument, self.data, self.plan, rank, shared_model=self.config.strategy == "fsdp")
         self.store = store_at(argument["checkpoints"])
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
             token=argument["token"], settings=argument["settings"], keep=self.config.keep,
             patience_s=self.config.checkpoint_patience_s, job=argument["job"],
         )  # fmt: skip
+        #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
+        self.patience_s = self.config.checkpoint_patience_s + self.config.hang_after_s
         self.learner.before_update = self.writer.settle
         self.pending: list[Tensor] = []
 
@@ -245,17 +250,15 @@ class Trainer:
     def _broken(self) -> str:
         """What is not finite in the state of any rank; "" if all is."""
         names = sorted(name.removeprefix("model/") for name in self.learner.broken())
-        counts = gather([float(len(names))], 1).flatten().tolist()
-        worst = counts.index(max(counts))
-        return self.rank.agree(_listed(names, 5), by=worst) if any(counts) else ""
+        return next(filter(None, self.rank.exchange(_listed(names, 5), within_s=self.patience_s)), "")
 
     def _advice(self) -> str:
         """Where to go on from, and what often helps; every rank must call it."""
-        good = self.rank.agree(self.writer.newest() or self.resumed_from)
+        good = self.rank.exchange(self.writer.newest() or self.resumed_from, within_s=self.patience_s)[0]
+        saved = f"The last good checkpoint is of step {good}, in {self.store}." if good else "No checkpoint was saved."
         precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
-        return (
-            f"The last good checkpoint is of step {good}, in {self.store}.\n" if good else "No checkpoint was saved.\n"
-        ) + f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
+        helps = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
+        return f"{saved}\n{helps}"
 
     def _validate(self) -> None:
         if not self.validation.sizes:
@@ -282,7 +285,7 @@ class Trainer:
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
                 f"(checkpoint_patience_s): {error}"
             ) from None
-        self.rank.exchange(None, within_s=self.config.checkpoint_patience_s + self.config.hang_after_s)
+        self.rank.exchange(None, within_s=self.patience_s)
 
     def _save(self) -> None:
         self._wait()

@@ -29,6 +29,8 @@ from training.hang import Trace
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
 _GONE = ("connection closed by peer", "connection reset", "connection refused", "broken pipe",
          "nccl communicator was aborted", "remote process exited")  # fmt: skip
+#: A rank that reads files more slowly has stopped.
+SLOWEST_BYTES_PER_S = 10e6
 
 
 class Late(RuntimeError):
@@ -198,7 +200,10 @@ def _join(rank: Rank, store: dist.TCPStore, timeout_s: float, hang_after_s: floa
             f"this machine counts {rank.world_size} processes in all, the chief {chief_counts}: "
             "every machine must have the same number of GPUs, or be given the same nproc."
         )
-    rank.exchange(None, within_s=timeout_s)  # machines come up minutes apart; from here on all are there
+    try:
+        rank.exchange(None, within_s=timeout_s)  # machines come up minutes apart; from here on all are there
+    except Late as late:
+        raise ProcessFailed(f"{late} at the start (rendezvous_timeout_s)") from None
     store.set_timeout(timedelta(seconds=hang_after_s))
     if rank.local_world_size == rank.world_size and rank.device.type == "cpu" and sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # never look up the host's name on one machine

@@ -14,10 +14,7 @@ from training.checkpoint.store import Store, store_at
 from training.config import TrainConfig
 from training.errors import ProcessFailed, UserError
 from training.learner import Learner
-from training.rank import Rank
-
-#: A rank that reads more slowly, bytes per second, has stopped.
-_SLOWEST = 10e6
+from training.rank import SLOWEST_BYTES_PER_S, Rank
 
 
 def newest(argument: Mapping[str, Any], rank: Rank, learner: Learner, config: TrainConfig) -> Manifest | None:
@@ -40,7 +37,7 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
     diverged = ""
     for name in names:
         found, damage = _verified(source, name, rank)
-        longest_s = within_s + sum(part.bytes for part in (found.parts if found else ())) / _SLOWEST
+        longest_s = within_s + sum(part.bytes for part in (found.parts if found else ())) / SLOWEST_BYTES_PER_S
         damages = rank.exchange(damage, within_s=longest_s)
         if not any(damages):
             assert found

@@ -24,6 +24,8 @@ _SETTLE_FAR_S = 4.0
 _SETTLE_LATE_S = 3.0
 _SETTLE_LATE_FAR_S = 7.0
 _LAST_LINES = 15
+#: From the last line of NCCL's watchdog (`ProcessGroupNCCL.cpp`).
+_NCCL_LATE = b"Watchdog caught collective operation timeout"
 
 
 @dataclass
@@ -44,11 +46,14 @@ class Child:
     partial: dict[int, bytes] = field(default_factory=dict)
     """The unfinished line of each descriptor."""
     message: bytes = b""
+    aborted: bool = False
+    """Whether NCCL has said that it ends the process, since it waited in vain."""
 
     def hear(self, data: bytes, descriptor: int) -> list[bytes]:
         """Takes output in; returns the lines that are complete."""
         *lines, self.partial[descriptor] = (self.partial.get(descriptor, b"") + data).split(b"\n")
         self.last.extend(map(_shown, lines))
+        self.aborted = self.aborted or _NCCL_LATE in data
         return lines
 
     def last_words(self) -> list[str]:
@@ -223,7 +228,7 @@ class Watch:
             return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
         if self.control and self._is_deserted(self.control, culprit):
             self._own = bool(self.control.quiet())
-            return {"kind": "failed", "text": f"{self.host} stops: {self.control.loss}"}
+            return {"kind": "failed", "text": f"{self.host} stops: {self._loss(self.control)}"}
         if culprit:
             return self._failure(culprit)
         if all(child.status == 0 for child in self.children):
@@ -236,6 +241,13 @@ class Watch:
         """Whether another machine is gone, while this one still needed it."""
         unfinished = any(child.status != 0 for child in self.children) or self._waits_for_chief()
         return unfinished and (control.lost or bool(culprit and control.quiet()))
+
+    def _loss(self, control: Control) -> str:
+        """What is lost, in words. The chief's store is its own rank 0's."""
+        lead = self.children[0]
+        if lead.rank == 0 and lead.status is None and control.lost and not control.gone:
+            return f"rank 0 has been silent for {control.lost_after_s:g} s. {lead.trace.describe(lead.pid)}"
+        return control.loss
 
     def _hanging(self) -> list[Child]:
         """The ranks that the others have waited for in vain; none if those are on another machine."""
@@ -272,9 +284,8 @@ def _is_bystander(child: Child) -> bool:
 
 
 def _is_late(child: Child) -> bool:
-    """Whether it waited in vain for another: it says so, or NCCL's watchdog has ended it for that."""
-    watchdog = child.status == -signal.SIGABRT and any("collective operation timeout" in line for line in child.last)
-    return bool(child.ending and child.ending.get("late")) or watchdog
+    """Whether it waited in vain for another."""
+    return bool(child.ending and child.ending.get("late")) or (child.aborted and child.status == -signal.SIGABRT)
 
 
 def _summary(text: str) -> str:

@@ -1,6 +1,7 @@
 """What is not finite is neither applied, saved nor exported."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -13,16 +14,13 @@ from training.finite import GradientNorm
 from training.launch import launch
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    import sys
-    from pathlib import Path
-
-    sys.path.insert(0, str(Path(__file__).parent))
-    from digits import prepare
-
-    sys.path.pop(0)
-    return prepare(tmp_path_factory.mktemp("faulty") / "data", task="faulty:Faulty")
+@pytest.fixture
+def data(digits, tmp_path):
+    """The digits, for the task that breaks."""
+    folder = shutil.copytree(digits, tmp_path / "data")
+    text = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text(text.replace("digits:Digits", "faulty:Faulty"))
+    return folder
 
 
 def newest_step(folder):
