@@ -21,6 +21,11 @@ _POSITION = struct.Struct("qq")
 _FRAME = re.compile(r'  File ".*", line \d+ in ')
 #: The innermost frame of a rank that waits for another.
 _WAITING = re.compile(r'  File ".*(/torch/distributed/.*|/training/rank\.py", line \d+ in (exchange|agree|_leave)$)')
+#: The innermost frame of a thread that has nothing to do.
+_IDLE = re.compile(r"concurrent/futures/thread\.py.* in _worker$|/threading\.py.* in wait$")
+#: Frames that say nothing about a hang, unless they are the innermost.
+_COMMON = ("/training/launcher.py", "/training/rank.py", "<frozen runpy>", "/threading.py", "/concurrent/futures/",
+           "/torch/nn/modules/module.py")  # fmt: skip
 #: Innermost frames that are shown of each thread.
 _MOST_FRAMES = 12
 
@@ -66,18 +71,17 @@ class Trace:
         head = f"It was last seen in step {step}, at {STAGES[stage]}"
         if state := _halted(pid):
             return f"{head}; its process {state}."
-        threads = [_shown(frames) for frames in self.threads()]
+        threads = self.threads()
         if not threads:
             return f"{head}; it shows no Python stack."
-        others = [f"another thread:\n{text}" for text in threads[:-1]]
-        return "\n".join([f"{head} (most recent call last):", *others, "its main thread:", threads[-1]])
+        others = [f"another thread:\n{_shown(frames)}" for frames in threads[:-1] if not _IDLE.search(frames[-1])]
+        return "\n".join([f"{head} (most recent call last):", *others, "its main thread:", _shown(threads[-1])])
 
 
 def _shown(frames: list[str]) -> str:
-    """Without what every rank has in common: the launcher's frames, and those of Python's own start."""
-    own = ("/training/launcher.py", "/training/rank.py", "<frozen runpy>")
-    kept = [line for line in frames if not any(part in line for part in own)][-_MOST_FRAMES:]
-    return "\n".join(kept)
+    """The innermost frames, without those that every rank and every module has in common."""
+    kept = [line for line in frames[:-1] if not any(part in line for part in _COMMON)]
+    return "\n".join([*kept, frames[-1]][-_MOST_FRAMES:])
 
 
 def _halted(pid: int) -> str:

@@ -7,7 +7,6 @@ import math
 import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from training import blocks, bundle, finite, gradients
+from training import blocks, bundle, finite, gradients, precision
 from training.buffers import MovingBuffers
 from training.checkpoint import state
 from training.checkpoint.saved import Saved
@@ -33,11 +32,15 @@ Batch = dict[str, Tensor]
 class Learner:
     """A task's model in training on one rank."""
 
-    def __init__(self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range):
+    def __init__(
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range, rows: Batch
+    ):
+        """`rows` are some of the data, the same on every rank."""
         self.task, self.data, self.config, self.plan, self.rank, self.dealt = task, data, config, plan, rank, dealt
         make_deterministic(config.deterministic)
         seed_everything(seed_of(config.seed, "model"))
         self.module: nn.Module = task.model(data).to(rank.device)
+        self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
             blocks.compile_in_place(self.module, repeated)
@@ -55,13 +58,20 @@ class Learner:
         self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in dealt]
-        self.autocast = autocast(config, rank.device)
+        self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
+
+    def _keep_float32(self, rows: Batch) -> list[str]:
+        """Names of the layers that compute in float32 though the others do not."""
+        raw = any(values.is_floating_point() for values in rows.values())
+        if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
+            return []
+        return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -207,22 +217,6 @@ def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> No
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)
-
-
-def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
-    """What the forward pass runs in; nothing in float32, since a disabled autocast costs as much as an enabled one.
-
-    Its cache of weights in bfloat16 would hold a whole model where each rank should hold a share.
-    """
-    if not uses_bf16(config.precision, device):
-        return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16, cache_enabled=config.strategy != "fsdp")
-
-
-def uses_bf16(precision: str, device: torch.device) -> bool:
-    """Whether the model computes in bfloat16: if asked for, or if left open and the GPU does it in hardware."""
-    capable = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return precision == "bf16" or (precision == "auto" and capable)
 
 
 def gather(values: list[float], length: int) -> Tensor:

@@ -36,6 +36,8 @@ from training.rank import SLOWEST_BYTES_PER_S, Rank
 from training.validation import Validation
 
 _PULSE_S = 0.5
+#: Rows that are looked at before training.
+_SOME_ROWS = 256
 
 
 def run(argument: Mapping[str, Any], rank: Rank) -> dict[str, Any]:
@@ -62,7 +64,8 @@ class Trainer:
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
         self.task = tasks.load(self.data.task, self.data.options, train_months=self.data.train_months,
                                test_month=self.data.test_month)  # fmt: skip
-        self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
+        some = tensors(self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS]), rank.device)
+        self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt, some)
         self.store = store_at(argument["checkpoints"])
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
@@ -132,6 +135,8 @@ class Trainer:
         self.tensorboard = Curves(self.argument["tensorboard"], purge_step=self.step if found else None)
         if about := self.task.describe(self.data):
             self._say(about)
+        if layers := self.learner.in_float32:
+            self._say(f"in float32, since bfloat16 would spoil their raw inputs: {_listed(layers, 5)}")
         if found:
             self._say(f"resuming from step {found.step} of {self.plan.steps}")
 

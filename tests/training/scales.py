@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Statistics in buffers, batch norm on raw values, a table of rotations by position, a head in float32."""
+    """Statistics in buffers, batch norm and a layer on raw values, a table of rotations, a head in float32."""
 
     def __init__(self, width: int = 16):
         super().__init__()
@@ -52,6 +52,7 @@ class Model(nn.Module):
         self.register_buffer("cosine", angles.cos(), persistent=False)
         self.register_buffer("sine", angles.sin(), persistent=False)
         self.batch_norm = nn.BatchNorm1d(len(DEVIATIONS))
+        self.straight = nn.Sequential(nn.Linear(1, width), nn.BatchNorm1d(width))
         self.kinds = nn.Embedding(3, width)
         self.inputs = nn.Linear(2 * len(DEVIATIONS) + 1, width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(2))
@@ -62,7 +63,7 @@ class Model(nn.Module):
         standard = torch.cat(
             [(raw - self.mean) / self.deviation, self.batch_norm(raw), batch["flag"][:, None].float()], 1
         )
-        hidden = self.inputs(standard) + self.kinds(batch["kind"])
+        hidden = self.inputs(standard) + self.kinds(batch["kind"]) + self.straight(raw[:, -1:])
         rotation = self.cosine[batch["position"]], self.sine[batch["position"]]
         for block in self.blocks:
             hidden = block(hidden, raw, rotation)
@@ -101,7 +102,7 @@ def curves(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     for name, changes in argument.items():
         config = TrainConfig(epochs=1, learning_rate=0.01, **changes)
         dealt = deal(PLAN.microbatches, rank.world_size, rank.rank)
-        learner = Learner(Scales(), None, config, PLAN, rank, dealt)
+        learner = Learner(Scales(), None, config, PLAN, rank, dealt, batch(0, 0))
         learner.warm_up(batch(0, dealt.start))
         batches = (batch(step, number) for step in range(PLAN.steps) for number in dealt)
         losses = torch.stack([sum(learner.step(step, batches)) for step in range(PLAN.steps)]) / len(dealt)
