@@ -24,7 +24,7 @@ _LATE = "launcher/late"
 #: A place behind every other: of a machine whose ranks have ended.
 NOWHERE = (1 << 62, 0)
 #: How long rank 0 keeps the store for the launchers of other machines, so that they can read that all is done.
-_LAST_S = 10.0
+_LAST_S = 5.0
 
 
 class Control(threading.Thread):
@@ -66,7 +66,9 @@ class Control(threading.Thread):
         return f"the chief {self.place.chief} has been silent for {self.lost_after_s:g} s"
 
     def quiet(self) -> list[str]:
-        """On the chief: hosts that have missed several of their last words."""
+        """On the chief: hosts that have missed several of their last words; none while it hears nobody."""
+        if self.lost:
+            return []
         now = time.monotonic()
         late = [value for value, since in self._heard.values() if now - since > 4 * POLL_S]
         return [value.decode().split()[0] for value in late]
@@ -83,13 +85,13 @@ class Control(threading.Thread):
         try:
             store = dist.TCPStore(self.place.chief, self.place.port, is_master=False, wait_for_workers=False,
                                   timeout=timedelta(seconds=self.timeout_s))  # fmt: skip
+            self.last_heard = time.monotonic()
             while True:
                 self._exchange(store)
                 self.last_heard = time.monotonic()
                 time.sleep(POLL_S)
         except (RuntimeError, ValueError):  # torch's DistNetworkError and DistStoreError are RuntimeErrors
-            if self.last_heard < float("inf"):
-                self.gone, self.last_heard = True, -float("inf")  # the chief is gone, or has finished
+            self.gone, self.last_heard = True, -float("inf")  # the chief is gone, has finished, or never came
 
     def _exchange(self, store: dist.TCPStore) -> None:
         step, stage = self.position()

@@ -3,6 +3,7 @@
 Forked by `training.launcher`; or the process itself when torchrun has started it.
 """
 
+import contextlib
 import ctypes
 import faulthandler
 import importlib
@@ -47,7 +48,7 @@ class Rank:
     local_world_size: int
     device: torch.device
     #: The key-value store on the chief, through which the ranks found each other.
-    rendezvous: dist.TCPStore = field(init=False)
+    rendezvous: dist.Store = field(init=False)
     #: Whether stderr is a person's terminal.
     terminal: bool = False
     #: Set by SIGTERM or SIGINT; the ranks agree on a step before they obey.
@@ -62,15 +63,15 @@ class Rank:
         """Whether this is the one process that writes artifacts."""
         return self.rank == 0
 
-    def another_rendezvous(self) -> dist.TCPStore:
+    def another_rendezvous(self) -> dist.Store:
         """A connection of its own, for a thread that waits on it."""
         return self.rendezvous.clone()  # type: ignore[attr-defined]
 
-    def agree(self, value: Any, by: int = 0) -> Any:
-        """The `value` (JSON) of rank `by`, on every rank; each call must be made by all."""
+    def agree(self, value: Any) -> Any:
+        """The `value` (JSON) of rank 0, on every rank; each call must be made by all."""
         self._agreements += 1
         key = f"agreement/{self._agreements}"
-        if self.rank == by:
+        if self.leads:
             self.rendezvous.set(key, json.dumps(value))
         return json.loads(self.rendezvous.get(key))
 
@@ -108,9 +109,11 @@ def run_as_rank(
     local_rank, local_world_size = int(environment["LOCAL_RANK"]), int(environment.get("LOCAL_WORLD_SIZE", "1"))
     rank = _rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]), local_rank, local_world_size)
     _catch_signals(rank)
-    _join(rank, dist.TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), rank.world_size,
-                              is_master=rank.leads and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
-                              wait_for_workers=False), timeout_s, hang_after_s)  # fmt: skip
+    store = dist.TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), rank.world_size,
+                          is_master=rank.leads and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+                          wait_for_workers=False)  # fmt: skip
+    attempt = environment.get("TORCHELASTIC_RESTART_COUNT", "0")  # the agent's store outlives it
+    _join(rank, dist.PrefixStore(f"attempt-{attempt}", store), timeout_s, hang_after_s)
     try:
         value = call(target, argument, rank)
         _leave(rank, hang_after_s)
@@ -143,8 +146,9 @@ def child(request: Mapping[str, Any], local_rank: int, events: int, listener: in
         _tell(events, kind="user_error", text=str(error))
         return _linger(rank, EXIT_USER_ERROR)
     except Preempted as stop:
-        _leave(rank, hang_after_s)
         _tell(events, kind="preempted", text=str(stop))
+        with contextlib.suppress(RuntimeError):  # all is saved, whether or not the others leave in order
+            _leave(rank, hang_after_s)
         return EXIT_PREEMPTED
     except ProcessFailed as failure:
         _tell(events, kind="failed", text=str(failure), bystander=False, known=True)
@@ -192,7 +196,7 @@ def _store(rank: Rank, place: clusters.Cluster, listener: int | None, timeout_s:
     )  # fmt: skip
 
 
-def _join(rank: Rank, store: dist.TCPStore, timeout_s: float, hang_after_s: float) -> None:
+def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     rank.rendezvous = store
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:

@@ -291,7 +291,7 @@ def _is_late(child: Child) -> bool:
 def _summary(text: str) -> str:
     """First and last line of a failure: what the other machines say; the traceback is in one log only."""
     lines = text.splitlines()
-    return f"{lines[0].rstrip(':')}: {lines[-1]}" if len(lines) > 1 else lines[0]
+    return f"{lines[0].rstrip(':')}: {lines[-1].strip()}" if len(lines) > 1 else lines[0]
 
 
 def _how(status: int | None) -> str:

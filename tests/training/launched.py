@@ -95,6 +95,7 @@ def caught_in_c():
 
 
 def stopped():
+    time.sleep(1)  # the launchers have heard of each other
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -109,6 +110,6 @@ def load_for_ever():
 
 def abort_like_nccl():
     """What a rank does that waits on a GPU: NCCL's watchdog says so and aborts, and Python then writes its stack."""
-    time.sleep(1)
+    time.sleep(1.5)
     os.write(2, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)\n")
     os.abort()
