@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from training.watch import Child
+    from training.child import Child
 
 
 #: Seconds between a request to stop and SIGKILL: a preempted Spot VM has about 30.
@@ -75,8 +75,8 @@ def _listener(request: dict[str, Any]) -> socket.socket | None:
 
 def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket | None) -> "Child":
     """One rank, with a pipe each for stdout, stderr and its ending."""
+    from training.child import Child
     from training.hang import Trace
-    from training.watch import Child
 
     pipes, trace = [os.pipe() for _ in range(3)], Trace()
     pid = os.fork()

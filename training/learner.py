@@ -150,8 +150,8 @@ class Learner:
         """Names in the state of which this rank holds a nan or an infinity, though they were finite at first."""
         return finite.broken(self.tensors()) - self.boundless
 
-    def updated(self) -> list[str]:
-        """Names of the parameters, in the order of `self.norm.culprits`."""
+    def parameter_names(self) -> list[str]:
+        """Of those that the optimizer updates, in the order of `self.norm.culprits`."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         return [names.get(p, f"parameter {n} of the optimizer") for n, p in enumerate(self.norm.parameters)]
 

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import Preempted, ProcessFailed, UserError
+from training.health import Health, listed
 from training.history import History
 from training.learner import Learner, gather
 from training.order import Plan, deal
@@ -72,8 +73,7 @@ class Trainer:
             token=argument["token"], settings=argument["settings"], keep=self.config.keep,
             patience_s=self.config.checkpoint_patience_s, job=argument["job"],
         )  # fmt: skip
-        #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
-        self.patience_s = self.config.checkpoint_patience_s + self.config.hang_after_s
+        self.health = Health(self.learner, self.writer, self.plan, self.rows, self.config, rank)
         self.learner.before_update = self.writer.settle
         self.pending: list[Tensor] = []
 
@@ -91,10 +91,11 @@ class Trainer:
         first = self.plan.rows(0, 1, range(self.dealt.start, self.dealt.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
-            self._warm_start()
+            self.learner.take_weights(self.config.warm_start)
+            self.health.require_weights(self.config.warm_start)
         found = resume.newest(self.argument, self.rank, self.learner, self.config)
         self.step = found.step if found else 0
-        self.resumed_from = self.step
+        self.resumed_from = self.health.resumed_from = self.step
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
         if found:
             self._accept(found)
@@ -108,14 +109,6 @@ class Trainer:
         self.next_pulse = self._boundary(self.step + 1)
         if self.rank.leads:
             self._lead(found)
-
-    def _warm_start(self) -> None:
-        self.learner.take_weights(self.config.warm_start)
-        if names := self._broken():
-            raise UserError(
-                f"warm_start={self.config.warm_start}: that model holds values that are not finite ({names}); its "
-                "training had diverged. Give another model."
-            )
 
     def _accept(self, found: Checkpoint) -> None:
         """Takes its learning curve. Raises UserError if the step or the curve make no sense."""
@@ -136,7 +129,7 @@ class Trainer:
         if about := self.task.describe(self.data):
             self._say(about)
         if layers := self.learner.in_float32:
-            self._say(f"in float32, since bfloat16 would spoil their raw inputs: {_listed(layers, 5)}")
+            self._say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
         if found:
             self._say(f"resuming from step {found.step} of {self.plan.steps}")
 
@@ -164,7 +157,10 @@ class Trainer:
         everyone = gather(values, 3 + count * widest)
         self.pending.clear()
         losses = self._global_losses(everyone[:, 3:], count)
-        self._record(self.step - count, losses, self.learner.norm.first_fault())
+        fault = self.learner.norm.first_fault()
+        for step, loss in enumerate(losses, self.step - count):
+            self.health.require_finite(step, loss, gradient_is_finite=step != fault)
+            self.history.add(step, loss)
         self._act(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]), interval=int(everyone[0, 2]))
         if self.rank.leads:
             self._show(losses[-1], elapsed, count)
@@ -192,7 +188,7 @@ class Trainer:
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = save or stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         if save or ends_epoch:
-            self._require_finite()
+            self.health.require_state(self.step)
         if ends_epoch:
             self._validate()
         if save:
@@ -214,56 +210,6 @@ class Trainer:
         """Steps done when the epoch that step `self.step` belongs to has ended."""
         done = int(self.plan.epoch(self.step) + 1e-12)
         return max(self.step + 1, math.ceil((done + 1) * self.plan.samples / self.plan.global_batch_size))
-
-    def _record(self, first: int, losses: list[float], fault: int | None) -> None:
-        """Adds to the curve. Raises UserError at the first loss or gradient (of step `fault`) that is not finite."""
-        for step, loss in enumerate(losses, first):
-            if step == fault or not math.isfinite(loss) or loss > self.config.loss_limit:
-                self._diverged(step, loss, gradient=step == fault)
-            self.history.add(step, loss)
-
-    def _diverged(self, step: int, loss: float, *, gradient: bool) -> None:
-        rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
-        ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
-        limit = f"(loss_limit={self.config.loss_limit:g})"
-        what = f"the loss of step {step} is {loss:g}; training stops {limit}."
-        if gradient and math.isfinite(loss):
-            what = f"the gradient of step {step} is not finite, though its loss is {loss:g}; training stops."
-        raise UserError(
-            f"{what}\nRows of its batch (row_id): {_listed(ids.tolist(), 20)}\n"
-            + (f"Parameters whose gradients are not finite: {self._culprits()}\n" if gradient else "")
-            + self._advice()
-        )
-
-    def _culprits(self) -> str:
-        """Names of the parameters with a broken gradient on any rank, and of how many."""
-        names = self.learner.updated()
-        anywhere = gather([float(bad) for bad in self.learner.norm.culprits()], len(names)).any(dim=0).tolist()
-        order = {name: place for place, (name, _) in enumerate(self.learner.module.named_parameters())}
-        bad = sorted((n for n, bad in zip(names, anywhere, strict=True) if bad), key=lambda n: order.get(n, len(order)))
-        return f"{_listed(bad, 5)} (of {len(names)})"
-
-    def _require_finite(self) -> None:
-        """Before a state is validated, saved or exported. Raises UserError, on every rank alike."""
-        if names := self._broken():
-            raise UserError(
-                f"after step {self.step} of {self.plan.steps} the state holds values that are not finite: {names}; "
-                "training stops.\nLosses and gradients were finite, so it was the last update, or the task itself "
-                "has written them.\n" + self._advice()
-            )
-
-    def _broken(self) -> str:
-        """What is not finite in the state of any rank; "" if all is."""
-        names = sorted(name.removeprefix("model/") for name in self.learner.broken())
-        return next(filter(None, self.rank.exchange(_listed(names, 5), within_s=self.patience_s)), "")
-
-    def _advice(self) -> str:
-        """Where to go on from, and what often helps; every rank must call it."""
-        good = self.rank.exchange(self.writer.newest() or self.resumed_from, within_s=self.patience_s)[0]
-        saved = f"The last good checkpoint is of step {good}, in {self.store}." if good else "No checkpoint was saved."
-        precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
-        helps = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
-        return f"{saved}\n{helps}"
 
     def _validate(self) -> None:
         if not self.validation.sizes:
@@ -290,7 +236,7 @@ class Trainer:
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
                 f"(checkpoint_patience_s): {error}"
             ) from None
-        self.rank.exchange(None, within_s=self.patience_s)
+        self.rank.exchange(None, within_s=self.health.patience_s)
 
     def _save(self) -> None:
         self._wait()
@@ -354,9 +300,3 @@ class Trainer:
 
     def _device_name(self) -> str:
         return torch.cuda.get_device_name() if self.rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
-
-
-def _listed(items: Sequence[Any], most: int) -> str:
-    """Such as `a, b and 3 more`."""
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(map(str, items[:most])) + more

@@ -6,14 +6,12 @@ import os
 import selectors
 import signal
 import time
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from training.child import Child
 from training.control import NOWHERE, Control
 from training.errors import EXIT_PREEMPTED
-from training.hang import Trace
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
 _SETTLE_S = 0.5
@@ -23,46 +21,6 @@ _SETTLE_FAR_S = 4.0
 #: where the rank that they waited for may be on another machine.
 _SETTLE_LATE_S = 3.0
 _SETTLE_LATE_FAR_S = 7.0
-_LAST_LINES = 15
-#: From the last line of NCCL's watchdog (`ProcessGroupNCCL.cpp`).
-_NCCL_LATE = b"Watchdog caught collective operation timeout"
-
-
-@dataclass
-class Child:
-    """One rank, seen from the launcher."""
-
-    pid: int
-    rank: int
-    stdout: int
-    stderr: int
-    events: int
-    trace: Trace
-    status: int | None = None
-    """As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running."""
-    ending: dict[str, Any] | None = None
-    failed_at: float = float("inf")
-    last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
-    partial: dict[int, bytes] = field(default_factory=dict)
-    """The unfinished line of each descriptor."""
-    message: bytes = b""
-    aborted: bool = False
-    """Whether NCCL has said that it ends the process, since it waited in vain."""
-
-    def hear(self, data: bytes, descriptor: int) -> list[bytes]:
-        """Takes output in; returns the lines that are complete."""
-        *lines, self.partial[descriptor] = (self.partial.get(descriptor, b"") + data).split(b"\n")
-        self.last.extend(map(_shown, lines))
-        self.aborted = self.aborted or _NCCL_LATE in data
-        return lines
-
-    def last_words(self) -> list[str]:
-        return [*self.last, *(_shown(line) for line in self.partial.values() if line)]
-
-
-def _shown(line: bytes) -> str:
-    """What a terminal shows of a line that was rewritten with carriage returns."""
-    return line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")
 
 
 class Watch:
@@ -104,7 +62,7 @@ class Watch:
 
     def _goes_on(self) -> bool:
         """Whether ranks run, or all have ended because of something that another machine may yet explain."""
-        unexplained = self.control and not self.control.failure and any(map(_is_bystander, self.children))
+        unexplained = self.control and not self.control.failure and any(child.is_bystander for child in self.children)
         return time.monotonic() < self.settled_at and bool(self._running() or unexplained or self._waits_for_chief())
 
     def _running(self) -> list[Child]:
@@ -192,12 +150,12 @@ class Watch:
     def _fails(self, child: Child) -> None:
         child.failed_at = min(child.failed_at, time.monotonic())
         self.muted = True
-        if _is_late(child):
+        if child.is_late:
             self._look_for_the_late()
         self.settled_at = min(self.settled_at, time.monotonic() + self._settling(child))
 
     def _settling(self, child: Child) -> float:
-        if not _is_bystander(child):
+        if not child.is_bystander:
             return _SETTLE_S
         if self.late_at < float("inf"):
             return self._settling_late()
@@ -217,8 +175,8 @@ class Watch:
 
     def _report(self) -> dict[str, Any]:
         failed = [child for child in self.children if child.failed_at < float("inf")]
-        culprit = min(failed, key=_guilt) if failed else None
-        if culprit and not _is_bystander(culprit):
+        culprit = min(failed, key=lambda child: child.guilt) if failed else None
+        if culprit and not culprit.is_bystander:
             self._own = True
             return self._failure(culprit)
         if hanging := self._hanging():
@@ -268,34 +226,13 @@ class Watch:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
         words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_words())
-        head = f"rank {child.rank} of {self.world_size} on {self.host} {_how(child.status)}"
+        head = f"rank {child.rank} of {self.world_size} on {self.host} {child.how}"
         if not child.ending:
             head += "; its last words:" if words else "; it had said nothing"
         return {"kind": "failed", "text": head + "\n" + words if words else head + "."}
-
-
-def _guilt(child: Child) -> tuple[int, float]:
-    """Smallest for the rank that brought the others down: those that only lost their peer come last."""
-    return int(_is_bystander(child)), child.failed_at
-
-
-def _is_bystander(child: Child) -> bool:
-    return bool(child.ending and child.ending.get("bystander")) or _is_late(child)
-
-
-def _is_late(child: Child) -> bool:
-    """Whether it waited in vain for another."""
-    return bool(child.ending and child.ending.get("late")) or (child.aborted and child.status == -signal.SIGABRT)
 
 
 def _summary(text: str) -> str:
     """First and last line of a failure: what the other machines say; the traceback is in one log only."""
     lines = text.splitlines()
     return f"{lines[0].rstrip(':')}: {lines[-1].strip()}" if len(lines) > 1 else lines[0]
-
-
-def _how(status: int | None) -> str:
-    if status is not None and status < 0:
-        name = signal.Signals(-status).name
-        return f"was killed by {name}" + (" (often: out of memory)" if name == "SIGKILL" else "")
-    return "failed" if status in (None, 1) else f"failed with exit code {status}"
