@@ -46,7 +46,8 @@ class Raw(nn.Module):
 
     def forward(self, column, image):
         deep = self.deeper(1_000 + 0.1 * self.column(column))
-        return deep + self.standard((column - 101_325) / 100), self.image(image) + self.bright((image - BRIGHTNESS) / 0.01)
+        bright = self.bright((image - BRIGHTNESS) / 0.01)
+        return deep + self.standard((column - 101_325) / 100), self.image(image) + bright
 
 
 def test_only_layers_on_raw_values_far_from_zero_compute_in_float32():
