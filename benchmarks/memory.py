@@ -51,7 +51,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     found = blocks.repeated(module)
     if config.activation_checkpointing:
         blocks.recompute(found)
-    chosen = gradients.choose(module, found, config, rank, bf16=False)
+    chosen = gradients.choose(module, found, config, rank)
     optimizer = torch.optim.AdamW(module.parameters(), fused=True)
     for step in range(3):
         with chosen.microbatch(last=True):

@@ -188,8 +188,9 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     rows = open_rows(data, "train")
     plan = Plan(len(rows), 100, config.global_batch_size, config.microbatches, config.seed)
     dealt = deal(plan.microbatches, rank.world_size, rank.rank)
-    learner = Learner(task, manifest, config, plan, rank, dealt)
-    learner.warm_up(tensors(rows.take(plan.rows(0, 1, range(dealt.start, dealt.start + 1))), rank.device))
+    first = tensors(rows.take(plan.rows(0, 1, range(dealt.start, dealt.start + 1))), rank.device)
+    learner = Learner(task, manifest, config, plan, rank, dealt, first)
+    learner.warm_up(first)
     batches = microbatches(rows, plan, dealt, 0, rank.device)
 
     def steps(first: int) -> None:

@@ -78,6 +78,12 @@ def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
     (directory / CARD).unlink(missing_ok=True)
     save_model(module, str(directory / WEIGHTS))
     (directory / WEIGHTS).chmod(0o644)  # safetensors makes it the owner's alone; later steps may be other users
+    save_card(directory, card)
+
+
+def save_card(directory: str | Path, card: ModelCard) -> None:
+    """Writes the card alone, in place of one that is there."""
+    directory = Path(directory)
     scratch = directory / (CARD + ".partial")
     scratch.write_text(json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
     scratch.replace(directory / CARD)

@@ -18,6 +18,7 @@ OPERATIONAL = (
     "activation_checkpointing",
     "rendezvous_timeout_s",
     "lost_after_s",
+    "hang_after_s",
 )
 
 
@@ -83,6 +84,9 @@ class TrainConfig(BaseModel):
     lost_after_s: float = Field(30, ge=2)
     """Seconds of silence after which a node counts as lost, such as behind a network that was cut; nodes say that
     they live twice a second. All others then end within 10 s."""
+    hang_after_s: float = Field(600, ge=2)
+    """Seconds that processes wait for one that does not come to where they meet. All then end within 10 s, and it is
+    named, with the step and its Python stack. More than the slowest process may be behind the fastest."""
 
     @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit")
     @classmethod

@@ -64,7 +64,7 @@ def train(
         "tensorboard": f"{place}/tensorboard", "token": os.urandom(4).hex(),
     }  # fmt: skip
     figures = launch("training.loop:run", argument, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s,
-                     lost_after_s=config.lost_after_s)  # fmt: skip
+                     lost_after_s=config.lost_after_s, hang_after_s=config.hang_after_s)  # fmt: skip
     return figures or {}
 
 

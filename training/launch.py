@@ -30,6 +30,7 @@ def launch(
     nproc: int | None = None,
     rendezvous_timeout_s: float = 900,
     lost_after_s: float = 30,
+    hang_after_s: float = 600,
     environment: Mapping[str, str] | None = None,
 ) -> Any:
     """Runs `target` (`module:function`, called with the argument and a `training.rank.Rank`) in every process.
@@ -37,6 +38,7 @@ def launch(
     Args:
         rendezvous_timeout_s: How long machines wait for each other at the start.
         lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
+        hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
 
     Returns:
         What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
@@ -50,7 +52,7 @@ def launch(
     if clusters.started_by_torchrun(environment):
         from training.rank import run_as_rank
 
-        return run_as_rank(target, argument, environment)
+        return run_as_rank(target, argument, environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s)
     place = clusters.cluster(environment)
     if not place.trains:
         return None
@@ -61,6 +63,7 @@ def launch(
         "nproc": clusters.process_count(nproc, environment),
         "timeout_s": rendezvous_timeout_s,
         "lost_after_s": lost_after_s,
+        "hang_after_s": hang_after_s,
         "parent": os.getpid(),
         "path": sys.path,
         "terminal": sys.stderr.isatty(),

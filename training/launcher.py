@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from training.watch import Child
+    from training.child import Child
 
 
 #: Seconds between a request to stop and SIGKILL: a preempted Spot VM has about 30.
@@ -75,16 +75,17 @@ def _listener(request: dict[str, Any]) -> socket.socket | None:
 
 def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket | None) -> "Child":
     """One rank, with a pipe each for stdout, stderr and its ending."""
-    from training.watch import Child
+    from training.child import Child
+    from training.hang import Trace
 
-    pipes = [os.pipe() for _ in range(3)]
+    pipes, trace = [os.pipe() for _ in range(3)], Trace()
     pid = os.fork()
     if pid:
         for _, write in pipes:
             os.close(write)
         number = request["cluster"]["node"] * request["nproc"] + local_rank
         stdout, stderr, events = (read for read, _ in pipes)
-        return Child(pid, number, stdout, stderr, events)
+        return Child(pid, number, stdout, stderr, events, trace)
     code = 1
     try:
         for descriptor in (1, 2):
@@ -92,7 +93,7 @@ def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket |
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         from training.rank import child
 
-        code = child(request, local_rank, pipes[2][1], listener.fileno() if listener else None)
+        code = child(request, local_rank, pipes[2][1], listener.fileno() if listener else None, trace)
     finally:
         os._exit(code)
 

@@ -3,10 +3,10 @@
 The arithmetic of a step depends on its number alone (`training.order`), never on what ran before in the process.
 """
 
+import math
 import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from training import blocks, bundle, gradients
+from training import blocks, bundle, finite, gradients, precision
 from training.buffers import MovingBuffers
 from training.checkpoint import state
 from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
+from training.finite import GradientNorm
 from training.order import Plan, learning_rate_factor, seed_of
 from training.rank import Rank
 from training.task import Task
@@ -31,33 +32,46 @@ Batch = dict[str, Tensor]
 class Learner:
     """A task's model in training on one rank."""
 
-    def __init__(self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range):
+    def __init__(
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range, rows: Batch
+    ):
+        """`rows` are some of the data, the same on every rank."""
         self.task, self.data, self.config, self.plan, self.rank, self.dealt = task, data, config, plan, rank, dealt
         make_deterministic(config.deterministic)
         seed_everything(seed_of(config.seed, "model"))
         self.module: nn.Module = task.model(data).to(rank.device)
+        self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
             blocks.compile_in_place(self.module, repeated)
         if config.activation_checkpointing:
             blocks.recompute(repeated)
-        self.bf16 = uses_bf16(config.precision, rank.device)
-        self.gradients = gradients.choose(self.module, repeated, config, rank, bf16=self.bf16)
+        self.gradients = gradients.choose(self.module, repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
-        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if not all(map(math.isfinite, self.peaks)):
+            raise UserError(f"the task's optimizer has learning rates {self.peaks}: each must be a finite number.")
+        updated = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.norm = GradientNorm(updated, config.clip_norm)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
         self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in dealt]
-        # A disabled autocast costs as much as an enabled one.
-        bf16 = torch.autocast(rank.device.type, torch.bfloat16)
-        self.autocast: AbstractContextManager[Any] = bf16 if self.bf16 else nullcontext()
+        self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
+        #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
+        self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
+
+    def _keep_float32(self, rows: Batch) -> list[str]:
+        """Names of the layers that compute in float32 though the others do not."""
+        raw = any(values.is_floating_point() for values in rows.values())
+        if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
+            return []
+        return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -65,6 +79,7 @@ class Learner:
         DDP orders its gradient buckets by the first backward and uses that order from the second on: without
         this, the first step after a resume would add in another order than it did the first time.
         """
+        self.boundless = finite.broken(self.tensors())
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         self._backward(0, self.dealt.start, batch, self.weights[0])
         self.optimizer.zero_grad()
@@ -72,27 +87,33 @@ class Learner:
         self.buffers = MovingBuffers(self.module, before, total)
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
-        """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars."""
+        """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars.
+
+        A gradient that is known not to be finite (`self.norm.faulty`) changes nothing.
+        """
         losses = []
         self.buffers.begin_step()
         for number, weight in zip(self.dealt, self.weights, strict=True):
             self.buffers.begin_microbatch()
+            self.rank.trace.mark(step, "its batch")
+            batch = next(batches)
             with self.gradients.microbatch(last=number == self.dealt.stop - 1):
-                losses.append(self._backward(step, number, next(batches), weight))
+                losses.append(self._backward(step, number, batch, weight))
             self.buffers.end_microbatch(self.plan.share(number))
         self.buffers.end_step()
         self.gradients.end_step()
-        if self.config.clip_norm:
-            nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        self.rank.trace.mark(step, "the update")
+        self.norm.clip(step)
+        if not self.norm.faulty:
+            self._apply(step)
+        self.optimizer.zero_grad()
+        return losses
+
+    def _apply(self, step: int) -> None:
         factor = learning_rate_factor(step, self.plan.steps, self.config.warmup_fraction)
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
-        self._update()
-        self.optimizer.zero_grad()
-        return losses
-
-    def _update(self) -> None:
         try:
             self.optimizer.step()
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -105,12 +126,15 @@ class Learner:
         self.restored_from = ""
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
+        self.rank.trace.mark(step, "the forward pass")
         seed_step(self.config.seed, step, microbatch, self.rank.device)
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         with self.autocast:
             loss = self.task.loss(self.model, batch)
+        loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+        self.rank.trace.mark(step, "the backward pass")
         loss.backward(weight.to(loss.dtype))
         return loss.detach()
 
@@ -121,6 +145,15 @@ class Learner:
             found = [self.task.loss(self.module, batch).detach() for batch in batches]
         self.module.train()
         return found
+
+    def broken(self) -> set[str]:
+        """Names in the state of which this rank holds a nan or an infinity, though they were finite at first."""
+        return finite.broken(self.tensors()) - self.boundless
+
+    def parameter_names(self) -> list[str]:
+        """Of those that the optimizer updates, in the order of `self.norm.culprits`."""
+        names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
+        return [names.get(p, f"parameter {n} of the optimizer") for n, p in enumerate(self.norm.parameters)]
 
     def tensors(self) -> dict[str, Tensor]:
         return state.tensors_of(self.module, self.optimizer)
@@ -184,12 +217,6 @@ def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> No
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)
-
-
-def uses_bf16(precision: str, device: torch.device) -> bool:
-    """Whether the model computes in bfloat16: if asked for, or if left open and the GPU does it in hardware."""
-    capable = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return precision == "bf16" or (precision == "auto" and capable)
 
 
 def gather(values: list[float], length: int) -> Tensor:

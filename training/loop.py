@@ -28,14 +28,17 @@ from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import Preempted, ProcessFailed, UserError
+from training.health import Health, listed
 from training.history import History
 from training.learner import Learner, gather
 from training.order import Plan, deal
 from training.progress import Progress
-from training.rank import Rank
+from training.rank import SLOWEST_BYTES_PER_S, Rank
 from training.validation import Validation
 
 _PULSE_S = 0.5
+#: Rows that are looked at before training.
+_SOME_ROWS = 256
 
 
 def run(argument: Mapping[str, Any], rank: Rank) -> dict[str, Any]:
@@ -56,16 +59,21 @@ class Trainer:
         self.dealt = deal(self.plan.microbatches, rank.world_size, rank.rank)
         self.data = manifests.load(argument["data"])
         self.rows = open_rows(argument["data"], "train")
+        self.validation = Validation(argument, self.data, self.plan, rank, shared_model=self.config.strategy == "fsdp")
+        # One process of a machine decodes what the others then map: no collective before all have their rows.
+        size = sum(file.bytes for files in self.data.splits.values() for file in files)
+        rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
         self.task = tasks.load(self.config.task, self.data.options, train_months=self.data.train_months,
                                test_month=self.data.test_month)  # fmt: skip
-        self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt)
-        self.validation = Validation(argument, self.data, self.plan, rank, shared_model=self.config.strategy == "fsdp")
+        some = tensors(self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS]), rank.device)
+        self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt, some)
         self.store = store_at(argument["checkpoints"])
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=argument["run"],
             token=argument["token"], settings=argument["settings"], keep=self.config.keep,
             patience_s=self.config.checkpoint_patience_s, job=argument["job"],
         )  # fmt: skip
+        self.health = Health(self.learner, self.writer, self.plan, self.rows, self.config, rank)
         self.learner.before_update = self.writer.settle
         self.pending: list[Tensor] = []
 
@@ -84,10 +92,10 @@ class Trainer:
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
             self.learner.take_weights(self.config.warm_start)
-        patience_s = self.config.checkpoint_patience_s
-        found = resume.newest(self.argument, self.rank, self.learner, patience_s)
+            self.health.require_weights(self.config.warm_start)
+        found = resume.newest(self.argument, self.rank, self.learner, self.config)
         self.step = found.step if found else 0
-        self.resumed_from = self.step
+        self.resumed_from = self.health.resumed_from = self.step
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
         if found:
             self._accept(found)
@@ -120,6 +128,8 @@ class Trainer:
         self.tensorboard = Curves(self.argument["tensorboard"], purge_step=self.step if found else None)
         if about := self.task.describe(self.data):
             self._say(about)
+        if layers := self.learner.in_float32:
+            self._say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
         if found:
             self._say(f"resuming from step {found.step} of {self.plan.steps}")
 
@@ -133,11 +143,12 @@ class Trainer:
         while self.step < self.plan.steps:
             self.pending += self.learner.step(self.step, batches)
             self.step += 1
-            if self.step == self.next_pulse:
+            if self.step == self.next_pulse or self.learner.norm.faulty:
                 self._pulse()
         return self._finish()
 
     def _pulse(self) -> None:
+        self.rank.trace.mark(self.step, "the meeting of the ranks")
         count = len(self.pending) // len(self.dealt)
         elapsed = time.monotonic() - self.pulsed_at
         values = [float(self.rank.stopping), float(self._save_is_due()), self._next_interval(elapsed / count)]
@@ -146,7 +157,10 @@ class Trainer:
         everyone = gather(values, 3 + count * widest)
         self.pending.clear()
         losses = self._global_losses(everyone[:, 3:], count)
-        self._record(self.step - count, losses)
+        fault = self.learner.norm.first_fault()
+        for step, loss in enumerate(losses, self.step - count):
+            self.health.require_finite(step, loss, gradient_is_finite=step != fault)
+            self.history.add(step, loss)
         self._act(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]), interval=int(everyone[0, 2]))
         if self.rank.leads:
             self._show(losses[-1], elapsed, count)
@@ -171,10 +185,13 @@ class Trainer:
         return max(1, min(2 * self.pulse_steps, int(_PULSE_S / max(step_s, 1e-6)), 4096))
 
     def _act(self, *, stop: bool, save: bool, interval: int) -> None:
-        if self.plan.ends_epoch(self.step - 1):
+        every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
+        save = save or stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
+        if save or ends_epoch:
+            self.health.require_state(self.step)
+        if ends_epoch:
             self._validate()
-        every = self.config.checkpoint_every_steps
-        if save or stop or (every and self.step % every == 0) or self.step == self.plan.steps:
+        if save:
             self._save()
         if stop and self.step < self.plan.steps:
             self._wait()
@@ -194,28 +211,15 @@ class Trainer:
         done = int(self.plan.epoch(self.step) + 1e-12)
         return max(self.step + 1, math.ceil((done + 1) * self.plan.samples / self.plan.global_batch_size))
 
-    def _record(self, first: int, losses: list[float]) -> None:
-        for step, loss in enumerate(losses, first):
-            if not loss <= self.config.loss_limit:  # also true of NaN
-                self._diverged(step, loss)
-            self.history.add(step, loss)
-
-    def _diverged(self, step: int, loss: float) -> None:
-        rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
-        ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
-        shown = ", ".join(map(str, ids[:20].tolist())) + (", ..." if len(ids) > 20 else "")
-        good = self.writer.durable_step or self.resumed_from
-        raise UserError(
-            f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g}).\n"
-            f"Rows of its batch (row_id): {shown}\n"
-            + (f"The last good checkpoint is of step {good}, in {self.store}.\n" if good else "")
-            + "A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps."
-        )
-
     def _validate(self) -> None:
         if not self.validation.sizes:
             return
+        self.rank.trace.mark(self.step, "validation")
         loss = self.validation.loss(self.learner)
+        if not math.isfinite(loss):  # the weights are finite, so it is a row of the split, or the loss itself
+            if self.rank.leads:
+                self.progress.say(f"warning: after step {self.step} the validation loss is {loss:g}; it is left out")
+            return
         self.history.validated(loss)
         if self.rank.leads:
             self.tensorboard.add_scalar("loss/validation", loss, self.step)
@@ -223,7 +227,8 @@ class Trainer:
     # ---- saving and the end
 
     def _wait(self) -> None:
-        """Until nothing is being written."""
+        """Until no rank is writing: rank 0 commits what all have written, and may take its time."""
+        self.rank.trace.mark(self.step, "a checkpoint")
         try:
             self.writer.wait()
         except OSError as error:
@@ -231,6 +236,7 @@ class Trainer:
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
                 f"(checkpoint_patience_s): {error}"
             ) from None
+        self.rank.exchange(None, within_s=self.health.patience_s)
 
     def _save(self) -> None:
         self._wait()
@@ -248,12 +254,17 @@ class Trainer:
         self.tensorboard.add_scalar("samples_per_s", count * self.plan.global_batch_size / elapsed, self.step)
 
     def _finish(self) -> dict[str, Any]:
+        """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         seconds = time.monotonic() - self.began
         self._wait()
+        self.rank.trace.mark(self.step, "the end")
         module = self.learner.finished()
+        self.rank.exchange(None, within_s=self.config.hang_after_s)  # none leaves while another needs it
         if not self.rank.leads:
             return {}
-        bundle.save(self.argument["model"], module, self._card(self.learner.sample(module, self._say)))
+        bundle.save(self.argument["model"], module, self._card())
+        if sample := self.learner.sample(module, self._say):
+            bundle.save_card(self.argument["model"], self._card(sample))
         figures = self._figures(seconds)
         text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
         try:
@@ -262,7 +273,7 @@ class Trainer:
             self._say(f"warning: training.json was not written: {error}")
         return figures
 
-    def _card(self, sample: str) -> bundle.ModelCard:
+    def _card(self, sample: str = "") -> bundle.ModelCard:
         return bundle.ModelCard(
             task=tasks.spec(self.data.task), options=self.data.options, train_months=self.data.train_months,
             test_month=self.data.test_month, columns=self.data.columns, statistics=self.data.statistics,

@@ -149,5 +149,8 @@ class Task(ABC):
         return Workload()
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
-        """Something that the trained model makes, for people to look at; it goes into the report."""
+        """Something that the trained model makes, for people to look at; it goes into the report.
+
+        Called on one process, when the model is written and the others have left: it may take its time.
+        """
         return ""

@@ -6,52 +6,21 @@ import os
 import selectors
 import signal
 import time
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from training.control import Control
+from training.child import Child
+from training.control import NOWHERE, Control
 from training.errors import EXIT_PREEMPTED
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
 _SETTLE_S = 0.5
 #: The same, where the cause may be on another machine.
 _SETTLE_FAR_S = 4.0
-_LAST_LINES = 15
-
-
-@dataclass
-class Child:
-    """One rank, seen from the launcher."""
-
-    pid: int
-    rank: int
-    stdout: int
-    stderr: int
-    events: int
-    status: int | None = None
-    """As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running."""
-    ending: dict[str, Any] | None = None
-    failed_at: float = float("inf")
-    last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
-    partial: dict[int, bytes] = field(default_factory=dict)
-    """The unfinished line of each descriptor."""
-    message: bytes = b""
-
-    def hear(self, data: bytes, descriptor: int) -> list[bytes]:
-        """Takes output in; returns the lines that are complete."""
-        *lines, self.partial[descriptor] = (self.partial.get(descriptor, b"") + data).split(b"\n")
-        self.last.extend(map(_shown, lines))
-        return lines
-
-    def last_words(self) -> list[str]:
-        return [*self.last, *(_shown(line) for line in self.partial.values() if line)]
-
-
-def _shown(line: bytes) -> str:
-    """What a terminal shows of a line that was rewritten with carriage returns."""
-    return line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")
+#: The same, where a rank waited in vain: time for the others to say so as well, and for stacks to be written; and
+#: where the rank that they waited for may be on another machine.
+_SETTLE_LATE_S = 3.0
+_SETTLE_LATE_FAR_S = 7.0
 
 
 class Watch:
@@ -67,9 +36,14 @@ class Watch:
         self.stop_s = stop_s
         self.stop_by = float("inf")
         self.settled_at = float("inf")
+        self.hang_after_s = request["hang_after_s"]
         self.muted = False
+        self.late_at = float("inf")
+        """When it was known that a rank has waited in vain for another, here or on another machine."""
         self._own = False
         """Whether the cause of the end lies on this machine."""
+        if control:
+            control.position = lambda: min((child.trace.position for child in self._running()), default=NOWHERE)
         self.selector = selectors.DefaultSelector()
         for child in children:
             for descriptor in (child.stdout, child.stderr, child.events):
@@ -88,9 +62,21 @@ class Watch:
 
     def _goes_on(self) -> bool:
         """Whether ranks run, or all have ended because of something that another machine may yet explain."""
-        unexplained = self.control and not self.control.failure and any(map(_is_bystander, self.children))
-        running = any(child.status is None for child in self.children)
-        return time.monotonic() < self.settled_at and bool(running or unexplained)
+        unexplained = self.control and not self.control.failure and any(child.is_bystander for child in self.children)
+        return time.monotonic() < self.settled_at and bool(self._running() or unexplained or self._waits_for_chief())
+
+    def _running(self) -> list[Child]:
+        return [child for child in self.children if child.status is None]
+
+    def _waits_for_chief(self) -> bool:
+        """Whether all has ended well here, while the chief may still write the model.
+
+        If it fails it is started again, and then needs this machine again.
+        """
+        if not self.control or self.control.place.node == 0 or any(child.status != 0 for child in self.children):
+            return False
+        self.control.left = True
+        return not self.control.finished and self.stop_by == float("inf")
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(timeout=0.05):
@@ -98,19 +84,35 @@ class Watch:
         self._reap()
         if time.monotonic() > self.stop_by:
             self.settled_at = 0
+        if self.control and self.control.late:
+            self._look_for_the_late()
+        if time.monotonic() > self.late_at + _SETTLE_LATE_S and self._hanging():
+            self.settled_at = 0
         if self.control and (self.control.failure or self.control.lost):
             self.muted = True
             self.settled_at = min(self.settled_at, time.monotonic() + _SETTLE_S)
+
+    def _look_for_the_late(self) -> None:
+        """Has the ranks that still run write their stacks: the others may have waited for one of them."""
+        if self.late_at < float("inf"):
+            return
+        self.late_at, self.muted = time.monotonic(), True
+        self._signal(signal.SIGUSR1)
+        self.settled_at = min(self.settled_at, self.late_at + self._settling_late())
+        if self.control:
+            self.control.late = True
+
+    def _settling_late(self) -> float:
+        return _SETTLE_LATE_FAR_S if self.control else _SETTLE_LATE_S
 
     def _stop(self, number: int, frame: Any) -> None:
         self.stop_by = min(self.stop_by, time.monotonic() + self.stop_s)
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        for child in self.children:
-            if child.status is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child.pid, number)
+        for child in self._running():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, number)
 
     def _read(self, child: Child, descriptor: int) -> None:
         data = os.read(descriptor, 1 << 16)
@@ -148,8 +150,16 @@ class Watch:
     def _fails(self, child: Child) -> None:
         child.failed_at = min(child.failed_at, time.monotonic())
         self.muted = True
-        far = self.control and _is_bystander(child)
-        self.settled_at = min(self.settled_at, time.monotonic() + (_SETTLE_FAR_S if far else _SETTLE_S))
+        if child.is_late:
+            self._look_for_the_late()
+        self.settled_at = min(self.settled_at, time.monotonic() + self._settling(child))
+
+    def _settling(self, child: Child) -> float:
+        if not child.is_bystander:
+            return _SETTLE_S
+        if self.late_at < float("inf"):
+            return self._settling_late()
+        return _SETTLE_FAR_S if self.control else _SETTLE_S
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -165,15 +175,18 @@ class Watch:
 
     def _report(self) -> dict[str, Any]:
         failed = [child for child in self.children if child.failed_at < float("inf")]
-        culprit = min(failed, key=_guilt) if failed else None
-        if culprit and not (self.control and _is_bystander(culprit)):
+        culprit = min(failed, key=lambda child: child.guilt) if failed else None
+        if culprit and not culprit.is_bystander:
             self._own = True
             return self._failure(culprit)
+        if hanging := self._hanging():
+            self._own = True
+            return {"kind": "failed", "text": "\n".join(map(self._hang, hanging))}
         if self.control and self.control.failure:
             return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
-        if self.control and (culprit or self.control.lost) and any(child.status != 0 for child in self.children):
+        if self.control and self._is_deserted(self.control, culprit):
             self._own = bool(self.control.quiet())
-            return {"kind": "failed", "text": f"{self.host} stops: {self.control.loss}"}
+            return {"kind": "failed", "text": f"{self.host} stops: {self._loss(self.control)}"}
         if culprit:
             return self._failure(culprit)
         if all(child.status == 0 for child in self.children):
@@ -182,33 +195,44 @@ class Watch:
         late = f"training did not stop within {self.stop_s:.0f} s and was ended; start it again to resume"
         return said[0] if said else {"kind": "preempted", "text": late}
 
+    def _is_deserted(self, control: Control, culprit: Child | None) -> bool:
+        """Whether another machine is gone, while this one still needed it."""
+        unfinished = any(child.status != 0 for child in self.children) or self._waits_for_chief()
+        return unfinished and (control.lost or bool(culprit and control.quiet()))
+
+    def _loss(self, control: Control) -> str:
+        """What is lost, in words. The chief's store is its own rank 0's."""
+        lead = self.children[0]
+        if lead.rank == 0 and lead.status is None and control.lost and not control.gone:
+            return f"rank 0 has been silent for {control.lost_after_s:g} s. {lead.trace.describe(lead.pid)}"
+        return control.loss
+
+    def _hanging(self) -> list[Child]:
+        """The ranks that the others have waited for in vain; none if those are on another machine."""
+        if self.late_at == float("inf"):
+            return []
+        silent = [child for child in self._running() if not child.ending and not child.trace.waits]
+        behind = min((child.trace.position for child in silent), default=NOWHERE)
+        if self.control and self.control.last_position < behind:
+            return []
+        return [child for child in silent if child.trace.position == behind]
+
+    def _hang(self, child: Child) -> str:
+        head = f"rank {child.rank} of {self.world_size} on {self.host} hangs"
+        waited = f"others have waited for it for {self.hang_after_s:g} s (hang_after_s)"
+        return f"{head}: {waited}. {child.trace.describe(child.pid)}"
+
     def _failure(self, child: Child) -> dict[str, Any]:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
         words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_words())
-        head = f"rank {child.rank} of {self.world_size} on {self.host} {_how(child.status)}"
+        head = f"rank {child.rank} of {self.world_size} on {self.host} {child.how}"
         if not child.ending:
             head += "; its last words:" if words else "; it had said nothing"
         return {"kind": "failed", "text": head + "\n" + words if words else head + "."}
 
 
-def _guilt(child: Child) -> tuple[int, float]:
-    """Smallest for the rank that brought the others down: those that only lost their peer come last."""
-    return int(_is_bystander(child)), child.failed_at
-
-
-def _is_bystander(child: Child) -> bool:
-    return bool(child.ending and child.ending.get("bystander"))
-
-
 def _summary(text: str) -> str:
     """First and last line of a failure: what the other machines say; the traceback is in one log only."""
     lines = text.splitlines()
-    return f"{lines[0].rstrip(':')}: {lines[-1]}" if len(lines) > 1 else lines[0]
-
-
-def _how(status: int | None) -> str:
-    if status is not None and status < 0:
-        name = signal.Signals(-status).name
-        return f"was killed by {name}" + (" (often: out of memory)" if name == "SIGKILL" else "")
-    return "failed" if status in (None, 1) else f"failed with exit code {status}"
+    return f"{lines[0].rstrip(':')}: {lines[-1].strip()}" if len(lines) > 1 else lines[0]

@@ -27,6 +27,14 @@ def digits(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("digits") / "data")
 
 
+@pytest.fixture
+def nodes():
+    """What starts several machines."""
+    from machines import nodes
+
+    return nodes
+
+
 @pytest.fixture(scope="module")
 def bucket():
     """A bucket on a real Cloud Storage server of this machine."""

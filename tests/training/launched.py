@@ -1,8 +1,10 @@
 """What the launch tests run in training processes."""
 
+import ctypes
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.distributed as dist
@@ -14,6 +16,15 @@ def add_ranks(argument, rank):
     total = torch.tensor([rank.rank + argument["plus"]])
     dist.all_reduce(total)
     return {"total": total.item(), "world_size": rank.world_size, "local_rank": rank.local_rank}
+
+
+def add_ranks_then_work_alone(argument, rank):
+    """Rank 0 writes a file when the others leave, and returns for so long only after that."""
+    found = add_ranks(argument, rank)
+    if rank.leads:
+        with open(argument["file"], "w"):
+            time.sleep(argument["alone_s"])
+    return found
 
 
 def pids(argument, rank):
@@ -65,3 +76,40 @@ def waiting(argument, rank):
     while True:
         dist.barrier()
         time.sleep(0.1)
+
+
+def stuck(argument, rank):
+    """Ranks are caught in ways that `argument` names by rank; the others wait for them in a collective."""
+    dist.barrier()
+    rank.trace.mark(41, "the forward pass")
+    ways = {"C": caught_in_c, "stopped": stopped, "loader": wait_for_a_thread, "NCCL": abort_like_nccl}
+    ways.get(argument.get(str(rank.rank)), int)()
+    rank.trace.mark(41, "the backward pass")
+    dist.barrier()
+
+
+def caught_in_c():
+    """A call that never returns, and holds the interpreter's lock meanwhile."""
+    read, _ = os.pipe()
+    ctypes.PyDLL(None).read(read, ctypes.create_string_buffer(1), 1)
+
+
+def stopped():
+    time.sleep(1)  # the launchers have heard of each other
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def wait_for_a_thread():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(load_for_ever).result()
+
+
+def load_for_ever():
+    time.sleep(600)
+
+
+def abort_like_nccl():
+    """What a rank does that waits on a GPU: NCCL's watchdog says so and aborts, and Python then writes its stack."""
+    time.sleep(1.5)
+    os.write(2, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)\n")
+    os.abort()

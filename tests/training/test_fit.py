@@ -130,6 +130,18 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once(uninterrupte
     assert model_bits(tmp_path) == model_bits(folder)
 
 
+def test_a_model_is_written_before_its_sample_and_no_rank_waits_for_that(digits, tmp_path, monkeypatch):
+    """However long it takes; and a run that is killed meanwhile has only the end of its work to do again."""
+    monkeypatch.setenv("DIGITS_SAMPLE", "kill")
+    with pytest.raises(ProcessFailed, match="rank 0 of 2 on .* was killed by SIGKILL"):
+        run(tmp_path, digits, 2, epochs=0.1)
+    assert bundle.load(tmp_path / "model")[2].sample == ""
+    monkeypatch.setenv("DIGITS_SAMPLE", "alone")
+    figures = run(tmp_path, digits, 2, epochs=0.1, strategy="fsdp")
+    assert figures["resumed_from"] == figures["steps"] == 2
+    assert bundle.load(tmp_path / "model")[2].sample == "alone"
+
+
 def test_a_loss_that_is_no_number_stops_with_the_step_and_the_rows(digits, tmp_path):
     from digits import prepare
 

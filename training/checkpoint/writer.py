@@ -17,6 +17,9 @@ from training.checkpoint.part import Checksums, encode
 from training.checkpoint.snapshot import Snapshot
 from training.checkpoint.store import Store
 
+#: What a run that ends for another reason waits for a checkpoint that is being written.
+_LAST_S = 10.0
+
 
 class Writer:
     """One rank's side of saving. Rank 0 collects what the others wrote, and commits.
@@ -69,6 +72,13 @@ class Writer:
             self.thread.join()
         if self.error:
             raise self.error
+
+    def newest(self) -> int | None:
+        """Step of the newest checkpoint that this attempt committed; gives one that is on its way a little time."""
+        if self.thread:
+            self.snapshot.settle()
+            self.thread.join(_LAST_S)
+        return self.durable_step
 
     def _guarded(self, step: int, *work: Any) -> None:
         try:

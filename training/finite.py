@@ -1,0 +1,103 @@
+"""Numbers that have stopped being finite: in a gradient before it is applied, in a state before it is kept.
+
+A nan in one gradient is a nan in every weight after one step, and clipping spreads it. So the norm of the whole
+gradient is computed before each update; a state is looked at before it is validated, saved or exported.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+
+class GradientNorm:
+    """Clips the gradient by its 2-norm over all parameters and ranks, and remembers the first that is not finite.
+
+    Nothing here waits for an accelerator: there the first fault stays on the device until `first_fault` is called,
+    and updates after it are lost anyway. On a CPU a fault is known before the update.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], clip_norm: float, *, at_once: bool | None = None):
+        self.parameters, self.clip_norm = list(parameters), clip_norm
+        self.sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
+        device = _local(self.parameters[0]).device
+        self.at_once = device.type == "cpu" if at_once is None else at_once
+        self.zero = torch.zeros((), device=device)
+        self.fault = torch.full((), -1, dtype=torch.int64, device=device)
+        """The first step whose gradient was not finite; -1 = none so far."""
+        self.norms = torch.zeros(len(self.parameters), device=device)
+        """This rank's part of each parameter's norm in that step."""
+        #: Whether a fault is known without waiting.
+        self.faulty = False
+
+    def clip(self, step: int) -> None:
+        grads = {n: _values(p) for n, p in enumerate(self.parameters) if p.grad is not None}
+        norms = self._norms(grads)
+        total = self._total(norms)
+        if self.clip_norm:
+            torch._foreach_mul_(list(grads.values()), (self.clip_norm / (total + 1e-6)).clamp(max=1.0))
+        if self.at_once and not self.faulty and not math.isfinite(total):
+            self.fault, self.norms, self.faulty = self.fault.fill_(step), norms, True
+        elif not self.at_once:
+            first = ~total.isfinite() & (self.fault < 0)
+            self.fault = torch.where(first, step, self.fault)
+            self.norms = torch.where(first, norms, self.norms)
+
+    def first_fault(self) -> int | None:
+        """The first step whose gradient was not finite, the same on every rank; waits for the device."""
+        step = int(self.fault)
+        return step if step >= 0 else None
+
+    def culprits(self) -> list[bool]:
+        """For each parameter, whether what this rank holds of its gradient was not finite in that step."""
+        return (~self.norms.isfinite()).tolist()
+
+    def _norms(self, grads: Mapping[int, Tensor]) -> Tensor:
+        if not grads:
+            return torch.zeros_like(self.norms)
+        computed = dict(zip(grads, torch._foreach_norm(list(grads.values())), strict=True))
+        device = self.zero.device
+        return torch.stack([computed.get(n, self.zero).to(device) for n in range(len(self.parameters))])
+
+    def _total(self, norms: Tensor) -> Tensor:
+        if not self.sharded:
+            return torch.linalg.vector_norm(norms)
+        squares = norms.square().sum()
+        dist.all_reduce(squares)
+        return squares.sqrt()
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _values(parameter: Tensor) -> Tensor:
+    """The memory of this rank's part of a gradient."""
+    assert parameter.grad is not None
+    if parameter.grad.is_sparse:
+        parameter.grad = parameter.grad.coalesce()
+        return parameter.grad.values()
+    return _local(parameter.grad)
+
+
+def broken(tensors: Mapping[str, Tensor]) -> set[str]:
+    """Names of the tensors of which this rank's part holds a nan, or an infinity.
+
+    An optimizer may keep an infinity on purpose, such as the best value so far; a nan it may not.
+    """
+    parts = {name: _local(tensor.detach()) for name, tensor in tensors.items() if tensor.is_floating_point()}
+    if not parts:
+        return set()
+    # A norm is twenty times as fast as a look at every number; one that overflows is looked at.
+    norms = torch._foreach_norm(list(parts.values()))
+    device = max((norm.device for norm in norms), key=lambda device: device.type != "cpu")  # waited for once
+    finite = torch.stack([norm.to(device, torch.float32) for norm in norms]).isfinite().tolist()
+    suspect = [name for name, well in zip(parts, finite, strict=True) if not well]
+    return {name for name in suspect if _is_broken(parts[name], infinite=not name.startswith("optimizer/"))}
+
+
+def _is_broken(part: Tensor, *, infinite: bool) -> bool:
+    return not bool(part.isfinite().all()) if infinite else bool(part.isnan().any())
