@@ -115,9 +115,9 @@ def inputs(folder: Path, **parameters: Any) -> dict[str, Any]:
 
 
 def wait_for(path: Path, text: str = "") -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 30
     while not (path.exists() and text in path.read_text()):
-        assert time.monotonic() < deadline, f"{path} did not appear, or without {text!r}"
+        assert time.monotonic() < deadline, f"no {text!r} in {path}: {path.exists() and path.read_text()}"
         time.sleep(0.02)
 
 
@@ -145,14 +145,15 @@ def test_a_step_ends_with_its_own_exit_code(code: int, tmp_path: Path) -> None:
 def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = str(REPOSITORY / "tests" / "training")
     monkeypatch.syspath_prepend(tasks)
+
     from digits import prepare as prepare_digits
 
     def artifact(name: str, path: Path) -> dict[str, Any]:
         return {"artifacts": [{"name": name, "type": {"schemaTitle": "system.Artifact"}, "uri": str(path)}]}
 
     request = inputs(
-        tmp_path, epochs=9999, global_batch_size=64, learning_rate=0.01, weight_decay=0.0, warmup_fraction=0.0,
-        clip_norm=1.0, precision="fp32", seed=0,
+        tmp_path, task="digits:Digits", epochs=9999, global_batch_size=64, learning_rate=0.01, weight_decay=0.0,
+        warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
     )  # fmt: skip
     request["inputs"]["artifacts"] = {"dataset": artifact("dataset", prepare_digits(tmp_path / "data"))}
     request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("model", "checkpoints")}

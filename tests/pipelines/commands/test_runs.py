@@ -183,7 +183,7 @@ def test_rerun_until_it_works(cloud: Cloud, ran: str, capsys: pytest.CaptureFixt
     assert code == 4 and json.loads(out)["started"] is False and err.startswith("nothing was started: ")
     cloud.clock.advance(3600)
     code, out, err = run(capsys, "rerun", "small-1", "--from-failed", "--json")
-    assert code == 1 and json.loads(out)["state"] == "failed" and f"pipelines rerun {first['id']} --from-failed" in err
+    assert code == 4 and json.loads(out)["state"] == "failed" and f"pipelines rerun {first['id']} --from-failed" in err
     cloud.script("second", seconds=60)
     code, out, _ = run(capsys, "rerun", "small-1", "--from-failed", "--new")
     cloud.clock.advance(3600)
