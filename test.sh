@@ -7,4 +7,4 @@ scripts/setup.sh vertex training dev
 .venv/bin/ruff check .
 .venv/bin/python -m mypy
 # One worker a core; a file stays on one worker, so that what its tests share is made once.
-.venv/bin/python -m pytest -n auto --dist loadfile "$@"
+.venv/bin/python -m pytest -n 3 --dist loadfile "$@"

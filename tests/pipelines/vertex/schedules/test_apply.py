@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from .conftest import SMALL, foreign, make
 
 Declare = Callable[..., Wanted]
 METHOD = "aiplatform.projects.locations.schedules."
-LATER = datetime.now(UTC).replace(microsecond=0) + timedelta(days=400)
+#: Of a day, so that every worker of a test run names its tests alike.
+LATER = datetime.combine(datetime.now(UTC).date(), time(), UTC) + timedelta(days=400)
 FAULTS = [status(429), status(503), reset(), lost_response()]
 
 
