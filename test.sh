@@ -6,5 +6,5 @@ scripts/setup.sh vertex training dev
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
 .venv/bin/python -m mypy
-# One worker a core; a file stays on one worker, so that what its tests share is made once.
-.venv/bin/python -m pytest -n 3 --dist loadfile "$@"
+# A file stays on one worker, so that what its tests share is made once. Many tests wait: one worker more than cores.
+.venv/bin/python -m pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder "$@"

@@ -32,12 +32,7 @@ class Vertex:
 
     def step(self, component: Any) -> Callable[..., Any]:
         placement = self._place(component.name, kind="step")
-        ready = self._ready(component)
-
-        def call(**inputs: Any) -> Any:
-            return _request(ready(**inputs), placement)
-
-        return call
+        return _limited(self._ready(component), placement)
 
     def job(self, component: Any) -> Callable[..., Any]:
         placement = self._place(component.name, kind="custom_job")
@@ -59,15 +54,24 @@ class Vertex:
         return copied
 
 
-def _request(task: Any, placement: Placement) -> Any:
-    """A plain step: limits that leave exactly the placement's machine."""
+def _limited(component: Any, placement: Placement) -> Any:
+    """A plain step: limits that leave exactly the placement's machine.
+
+    They are set on the component: each setter of a kfp task looks at the whole stack, 15 ms and more a call.
+    """
+    from kfp.dsl.structures import ResourceSpec
+
     limits = placement.resources()
-    task.set_cpu_limit(limits["cpu_limit"]).set_memory_limit(limits["memory_limit"])
-    if placement.accelerator_type:
-        task.set_accelerator_type(placement.accelerator_type).set_accelerator_limit(placement.accelerator_count)
-    for name, value in placement.env.items():
-        task.set_env_variable(name, value)
-    return task
+    count = placement.accelerator_count
+    container = component.component_spec.implementation.container
+    container.resources = ResourceSpec(
+        cpu_limit=limits["cpu_limit"],
+        memory_limit=limits["memory_limit"],
+        accelerator_type=placement.accelerator_type,
+        accelerator_count=str(count) if placement.accelerator_type else None,
+    )
+    container.env = {**(container.env or {}), **placement.env} or None
+    return component
 
 
 def _custom_job(component: Any, placement: Placement, home: str) -> Any:
