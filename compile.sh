@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 ./scripts/setup.sh vertex
-exec .venv/bin/python -m pipelines compile "$@"
+exec .venv/bin/python -m vgp compile "$@"

@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")"
 ./scripts/setup.sh vertex training
 ./compile.sh
-exec .venv/bin/python -m pipelines run training --nproc 2 "$@"
+exec .venv/bin/python -m vgp run training --nproc 2 "$@"

@@ -32,7 +32,7 @@ def enlarged(spec: dict, copies: int) -> dict:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         python = [sys.executable, "-W", "ignore"]
-        subprocess.run([*python, "-m", "pipelines", "compile", "--out", folder], check=True, capture_output=True)
+        subprocess.run([*python, "-m", "vgp", "compile", "--out", folder], check=True, capture_output=True)
         small, large = Path(folder) / "training.json", Path(folder) / "large.json"
         spec = enlarged(json.loads(small.read_text()), COPIES)
         large.write_text(json.dumps(spec, indent=1))
@@ -42,9 +42,9 @@ def main() -> None:
         commands = {
             "python -c pass": [*python, "-c", "pass"],
             "import kfp": [*python, "-c", "import kfp"],
-            "pipelines check, compiled pipeline": [*python, "-m", "pipelines", "check", str(small)],
+            "pipelines check, compiled pipeline": [*python, "-m", "vgp", "check", str(small)],
             f"json.load, {size}": [*python, "-c", "import json, sys; json.load(open(sys.argv[1]))", str(large)],
-            f"pipelines check, {size}": [*python, "-m", "pipelines", "check", str(large)],
+            f"pipelines check, {size}": [*python, "-m", "vgp", "check", str(large)],
         }
         times = turns.seconds(commands)
     console = Console()

@@ -164,7 +164,7 @@ def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
 
 
 def main() -> None:
-    from training.launch import launch
+    from training.processes.launch import launch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, default=2)

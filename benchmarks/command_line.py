@@ -15,7 +15,7 @@ BARE = """
 import sys, kfp
 from kfp import compiler
 from pipelines import settings
-from pipelines.placing import Vertex
+from vgp.compiling.vertex import Vertex
 from pipelines.training import build
 compiler.Compiler().compile(build(Vertex(settings.load())), sys.argv[1] + "/bare.json")
 """
@@ -25,9 +25,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         python = [sys.executable, "-W", "ignore"]
         commands = {
-            "pipelines --help": [*python, "-m", "pipelines", "--help"],
+            "pipelines --help": [*python, "-m", "vgp", "--help"],
             "python -c pass": [*python, "-c", "pass"],
-            "pipelines compile": [*python, "-m", "pipelines", "compile", "--out", folder],
+            "pipelines compile": [*python, "-m", "vgp", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
         times = turns.seconds(commands)

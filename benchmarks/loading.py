@@ -57,8 +57,8 @@ def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     import torch
     from torch import nn
 
-    from training import gradients
     from training.config import TrainConfig
+    from training.loop.trainer import gradients
 
     rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
     module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))
@@ -78,7 +78,7 @@ def status_mb(name: str) -> float:
 
 
 def main() -> None:
-    from training.launch import launch
+    from training.processes.launch import launch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, default=2)

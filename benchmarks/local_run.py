@@ -42,7 +42,7 @@ def pipeline(folder: Path) -> tuple[float, float]:
     """Seconds for `pipelines run`, and the sum of its steps' own seconds."""
     start = time.perf_counter()
     settings = [f"task={TASK}", "epochs=3", "global_batch_size=64"]
-    command = [sys.executable, "-W", "ignore", "-m", "pipelines", "run", "training", "--json", "--out", str(folder)]
+    command = [sys.executable, "-W", "ignore", "-m", "vgp", "run", "training", "--json", "--out", str(folder)]
     command += ["--nproc", "1", *(word for setting in settings for word in ("--set", setting))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     steps = json.loads(done.stdout)["steps"]

@@ -2,9 +2,9 @@
 
     python -m benchmarks.memory --nproc 2
 
-A stack of residual blocks with AdamW takes three steps through `training.learner`'s parts. Reported: the live bytes of
-parameters, gradients and optimizer state, as counted, and by how much the process grew at its peak. On a CPU memory
-that was freed may stay with the process, so the peak is an upper bound.
+A stack of residual blocks with AdamW takes three steps through the parts of `training.loop.learner`.
+Reported: the live bytes of parameters, gradients and optimizer state, as counted, and by how much the process grew at
+its peak. On a CPU memory that was freed may stay with the process, so the peak is an upper bound.
 """
 
 import argparse
@@ -30,8 +30,8 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     import torch
     from torch import nn
 
-    from training import blocks, gradients
     from training.config import TrainConfig
+    from training.loop.trainer import blocks, gradients
 
     class Stack(nn.Module):
         def __init__(self, width: int, depth: int):
@@ -70,7 +70,7 @@ def _peak_mb() -> float:
 
 
 def main() -> None:
-    from training.launch import launch
+    from training.processes.launch import launch
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--nproc", type=int, default=2)

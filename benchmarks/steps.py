@@ -1,4 +1,4 @@
-"""Steps per second of training.loop's step against a plain hand-written PyTorch loop, Lightning Fabric and Accelerate.
+"""Steps per second of our step against a plain hand-written PyTorch loop, Lightning Fabric and Accelerate.
 
     python -m benchmarks.steps runs/data --nproc 2
     python -m benchmarks.steps runs/data --weak         # 1 and 2 processes, with as many samples for each
@@ -178,11 +178,12 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
 
 
 def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
-    """The step of `training.loop`, with its feeding and its pulse's losses."""
-    from training.batches import microbatches, tensors
+    """The step of `training.loop.trainer`, with its feeding and its pulse's losses."""
+    from training.loop.trainer.batches import microbatches, tensors
+    from training.loop.trainer.learner import Learner, gather
+    from training.loop.trainer.order import Plan, deal
+
     from training.data.rows import open_rows
-    from training.learner import Learner, gather
-    from training.order import Plan, deal
 
     manifest, task = prepared(data)
     rows = open_rows(data, "train")
@@ -216,7 +217,7 @@ def main() -> None:
 
 
 def measured(data: str, nproc: int, batch: int, microbatches: int, **more: Any) -> dict[str, list[float]]:
-    from training.launch import launch
+    from training.processes.launch import launch
 
     config = {"global_batch_size": batch, "microbatches": microbatches}
     rates: dict[str, list[float]] = launch(

@@ -1,8 +1,7 @@
 """Evaluation -> promote or keep, with the reason and the report."""
 
 from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
-
-from components.image import step
+from vgp.inside.image import step
 
 
 @step

@@ -1,8 +1,7 @@
 """Model, champion and baseline -> predictions and metrics on the same rows."""
 
 from kfp.dsl import Artifact, ClassificationMetrics, Dataset, Input, Metrics, Model, Output
-
-from components.image import step
+from vgp.inside.image import step
 
 
 @step

@@ -7,8 +7,6 @@ installed at run time. Its name is a setting (`image` in pipelines.toml) put in 
 from functools import partial
 
 from kfp import dsl
-
-#: Stands in the components until `pipelines.placing` puts the configured image in its place: no image can be called so.
-IMAGE = "<image of pipelines.toml>"
+from vgp.inside.image import IMAGE
 
 step = partial(dsl.component, base_image=IMAGE, install_kfp_package=False)

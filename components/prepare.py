@@ -1,8 +1,7 @@
 """Raw data -> checked, split and encoded Parquet shards."""
 
 from kfp.dsl import Dataset, Output
-
-from components.image import step
+from vgp.inside.image import step
 
 
 @step

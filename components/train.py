@@ -1,8 +1,7 @@
 """Shards -> a trained model; one process per GPU, on one machine or many."""
 
 from kfp.dsl import Artifact, Dataset, Input, Model, Output
-
-from components.image import step
+from vgp.inside.image import step
 
 
 @step

@@ -14,8 +14,7 @@ from components.evaluate import evaluate
 from components.prepare import prepare
 from components.train import train
 from kfp import dsl
-
-from pipelines.target import Target
+from vgp.compiling.target import Target
 
 
 def build(target: Target) -> Any:

@@ -82,8 +82,8 @@ pip_install --no-deps --no-build-isolation --config-settings editable_mode=compa
 # pip writes the folder's name into its own form of this command, where a shell reads it: a quote or $(...) in it counts.
 cat >.venv/bin/pipelines <<'end'
 #!/bin/sh
-exec "$(dirname "$(readlink -f "$0")")/python" -P -m pipelines "$@"
+exec "$(dirname "$(readlink -f "$0")")/python" -P -m vgp "$@"
 end
 # pip does this for what it installs; an editable install leaves it to the first start of each command.
-.venv/bin/python -m compileall -q pipelines components training
+.venv/bin/python -m compileall -q vgp pipelines components training
 { echo "$wanted"; printf '%s\n' base "$@" $already | sort -u; } >"$stamp"

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from training import download, files, strict, tasks
+from training import tasks
 from training.data.manifest import Column, Manifest
 from training.errors import UserError
+from training.storage.storage import download, files, strict
 
 if TYPE_CHECKING:
     from torch import nn

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from training import cluster as clusters
-from training import storage, tasks
+from training import tasks
 from training.checkpoint import recovery
 from training.checkpoint.manifest import Manifest as Checkpoint
 from training.checkpoint.manifest import require_same
@@ -16,9 +15,11 @@ from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
-from training.launch import launch
-from training.objects import Folder
-from training.order import count_microbatches
+from training.loop.trainer.order import count_microbatches
+from training.processes import cluster as clusters
+from training.processes.launch import launch
+from training.storage.storage import storage
+from training.storage.storage.objects import Folder
 
 #: What Vertex AI names a custom job by, the same on every replica and at every restart.
 _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
@@ -63,8 +64,14 @@ def train(
         "data": str(data), "model": str(model), "checkpoints": place, "run": run, "job": job,
         "tensorboard": f"{place}/tensorboard", "token": os.urandom(4).hex(),
     }  # fmt: skip
-    figures = launch("training.loop:run", argument, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s,
-                     lost_after_s=config.lost_after_s, hang_after_s=config.hang_after_s)  # fmt: skip
+    figures = launch(
+        "training.loop.trainer:run",
+        argument,
+        nproc=local,
+        rendezvous_timeout_s=config.rendezvous_timeout_s,
+        lost_after_s=config.lost_after_s,
+        hang_after_s=config.hang_after_s,
+    )
     return figures or {}
 
 

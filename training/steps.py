@@ -16,7 +16,7 @@ from training import config as configs
 from training import tasks
 from training.data import manifest as manifests
 from training.errors import UserError, exits
-from training.launch import THREADS
+from training.processes.launch import THREADS
 
 if TYPE_CHECKING:
     from training.config import TrainConfig

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from pipelines.__main__ import app
+from vgp.__main__ import app
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "infra/README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

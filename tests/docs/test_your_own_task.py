@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 def test_the_digits_example_goes_from_data_to_report(tmp_path: Path) -> None:
     settings = ["task=docs.examples.digits:Digits", "epochs=40", "global_batch_size=64", "learning_rate=5e-3"]
     settings.append('task_options={"channels": 8}')
-    command = [sys.executable, "-m", "pipelines", "run", "training", "--json", "--nproc", "2", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "vgp", "run", "training", "--json", "--nproc", "2", "--out", str(tmp_path)]
     for setting in settings:
         command += ["--set", setting]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=300)

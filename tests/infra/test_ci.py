@@ -13,8 +13,8 @@ import pytest
 import typer
 import yaml
 
-from pipelines.__main__ import app
-from pipelines.vertex.images.build import configuration
+from vgp.__main__ import app
+from vgp.vertex.images.build import configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.settings.rules import APIS
 from tests.infra.terraform import FILES, FOLDER, TEXT, blocks, locals_, resources, roles_on_project
+from vgp.settings.rules import APIS
 
 VERTEX = FOLDER.parent / "pipelines/vertex"
 

@@ -9,14 +9,15 @@ from digits import Digits, Net
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from training import fit, loop
+from training import fit
 from training.checkpoint import recovery, state
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.saved import Saved
 from training.checkpoint.writer import Writer
 from training.config import parse
 from training.errors import UserError
-from training.rank import Rank
+from training.loop.trainer import trainer as loop
+from training.processes.rank import Rank
 
 
 class Masked(Net):

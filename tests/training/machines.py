@@ -12,7 +12,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
 from training.errors import exits
-from training.launch import launch
+from training.processes.launch import launch
 print("value", exits(launch)({target!r}, {argument!r}, nproc=1, **{settings!r}))
 """
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from training import bundle, download, storage
+from training import bundle
 from training.checkpoint import recovery
 from training.checkpoint.store import store_at
 from training.config import parse
 from training.errors import Preempted, ProcessFailed, UserError
 from training.evaluation.evaluate import evaluate
 from training.fit import train
+from training.storage.storage import download, storage
 
 
 def run(data, model, checkpoints, nproc=2, **changes):

@@ -22,7 +22,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
 from training.errors import exits
-from training.launch import launch
+from training.processes.launch import launch
 exits(launch)("launched:waiting", {{"folder": {folder!r}}}, nproc=2, lost_after_s={lost_after_s})
 """
 

@@ -14,6 +14,8 @@ import google_crc32c
 import pytest
 import torch
 from torch import nn
+from training.loop.trainer.history import History
+from training.loop.trainer.order import Plan
 
 from training import bundle, steps, tasks
 from training.checkpoint import recovery, state
@@ -26,8 +28,6 @@ from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import UserError
 from training.fit import train
-from training.history import History
-from training.order import Plan
 from training.report import data as summaries
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)

@@ -7,12 +7,13 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from training import blocks, bundle
+from training import bundle
 from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
 from training.config import parse
 from training.errors import Preempted, UserError
 from training.fit import train
+from training.loop.trainer import blocks
 
 
 def run(folder, data, nproc, **changes):

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training import strict
 from training.checkpoint.manifest import BLOCK
+from training.storage.storage import strict
 
 #: Memory as uint8.
 Bytes = np.ndarray[Any, Any]

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from training import storage
 from training.checkpoint.bucket import BucketStore
 from training.checkpoint.disk import DiskStore
+from training.storage.storage import storage
 
 
 class Store(Protocol):

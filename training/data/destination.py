@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import storage
 from training.data import manifest
 from training.errors import UserError
+from training.storage.storage import storage
 
 #: Marks a folder in which a preparation has begun and not ended.
 UNFINISHED = "UNFINISHED"

@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from training import files, inflate
 from training.data import manifest as manifests
 from training.data.columns import elements
 from training.data.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
 from training.errors import UserError
 from training.printable import quoted
+from training.storage.storage import files, inflate
 
 IN_MEMORY_BYTES = 1 << 30
 

@@ -13,10 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-from training import download, files, inflate, storage
 from training.data import records
 from training.data.manifest import SourceFile
 from training.errors import UserError
+from training.storage.storage import download, files, inflate, storage
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip")
 PIECE_BYTES = 8 << 20

@@ -184,7 +184,7 @@ class TabularTask(Task):
     # ---- a network that fits any table
 
     def model(self, data: "Manifest") -> "nn.Module":
-        from training.networks import TabularNetwork
+        from training.models.networks import TabularNetwork
 
         columns = [c for c in data.columns if c.kind in ("number", "category") and c.name != self.group]
         setting = {**self.settings, **self.options}

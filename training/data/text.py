@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from training import download, files, storage
 from training.data.manifest import SourceFile
 from training.errors import UserError
+from training.storage.storage import download, files, storage
 
 #: A shard holds about this much text; a larger file is cut into passages of this size.
 SHARD_BYTES = 4 << 20

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from training import files
 from training.data.manifest import Frozen
+from training.storage.storage import files
 
 FILE_NAME = "decision.json"
 #: The model to beat: without a champion the baseline stands in.

@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training import files
 from training.data.manifest import Frozen
 from training.errors import UserError
 from training.evaluation import metrics
+from training.storage.storage import files
 
 FILE_NAME = "predictions.parquet"
 MODELS = ("challenger", "champion", "baseline")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from training.accelerator import Workload
 from training.data import text
 from training.data.declaration import check_options
 from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
+from training.loop.trainer.accelerator import Workload
 from training.task import Batch, Task
 
 if TYPE_CHECKING:

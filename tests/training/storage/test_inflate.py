@@ -1,0 +1,47 @@
+import gzip
+import os
+import zipfile
+from types import SimpleNamespace
+
+import pytest
+
+from training.errors import UserError
+from training.storage.storage import inflate
+
+
+def test_what_was_packed_comes_out(tmp_path):
+    data = os.urandom(3000) + bytes(3000)
+    (tmp_path / "x.gz").write_bytes(gzip.compress(data))
+    inflate.gunzip("x.gz", tmp_path / "x.gz", tmp_path / "one")
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("notes.txt", "more")
+        archive.writestr("a/x.csv", data)
+    inflate.unzip("x.zip", tmp_path / "x.zip", tmp_path / "two", ".csv")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == data
+
+
+def test_a_file_may_inflate_to_a_size_or_to_so_many_times_its_own_whichever_is_more(tmp_path, monkeypatch):
+    packed = gzip.compress(bytes(1 << 20))
+    (tmp_path / "x.gz").write_bytes(packed)
+    monkeypatch.setattr(inflate, "MAX_BYTES", 1 << 20)
+    inflate.gunzip("x.gz", tmp_path / "x.gz", tmp_path / "x")
+    monkeypatch.setattr(inflate, "MAX_BYTES", 0)
+    monkeypatch.setattr(inflate, "MAX_RATIO", -(-(1 << 20) // len(packed)))
+    inflate.gunzip("x.gz", tmp_path / "x.gz", tmp_path / "x")
+    monkeypatch.setattr(inflate, "MAX_RATIO", (1 << 20) // len(packed) - 1)
+    with pytest.raises(UserError, match=rf"x.gz inflates to more than . MiB \({len(packed):,} bytes packed\)"):
+        inflate.gunzip("x.gz", tmp_path / "x.gz", tmp_path / "x")
+
+
+def test_a_disk_is_not_filled_to_the_last_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(inflate, "RESERVE_BYTES", 100 << 20)
+    monkeypatch.setattr(inflate.shutil, "disk_usage", lambda _: SimpleNamespace(free=110 << 20))
+    inflate.require_space(tmp_path, 200 << 20, 10 << 20, "x")
+    with pytest.raises(UserError, match=r"x does not fit into .*, which has 110 MiB free \(100 stay so\).*TMPDIR"):
+        inflate.require_space(tmp_path, 200 << 20, 11 << 20, "x")
+    inflate.require_space(tmp_path, 0, 99 << 20, "x")  # a small file may use the last of it
+    monkeypatch.setattr(inflate, "RESERVE_BYTES", 1 << 20)
+    monkeypatch.setattr(inflate.shutil, "disk_usage", lambda _: SimpleNamespace(free=2 << 20))
+    (tmp_path / "x.gz").write_bytes(gzip.compress(bytes(4 << 20)))
+    with pytest.raises(UserError, match="x.gz does not fit"):
+        inflate.gunzip("x.gz", tmp_path / "x.gz", tmp_path / "x")

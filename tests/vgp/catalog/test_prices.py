@@ -1,0 +1,51 @@
+"""Prices against figures read from Google's SKUs, and the rule that derives the rest."""
+
+import pytest
+
+from vgp.catalog import catalog
+from vgp.catalog.prices import price, priced_regions
+
+
+@pytest.mark.parametrize(
+    ("request_", "usd"),
+    [
+        # Vertex AI SKUs: 0.03474 + 0.00466 per vCPU and GB and the like, read 2025-08 and 2026-10.
+        (("n1-standard-4", None, 0, "us-central1", "standard"), 0.21849885),
+        (("a3-highgpu-8g", "NVIDIA_H100_80GB", 8, "us-central1", "standard"), 101.0074),
+        (("a3-highgpu-1g", "NVIDIA_H100_80GB", 1, "us-central1", "flex_start"), 6.4369),
+        # The same machine by its parts: 8 GPUs, 208 vCPU, 1872 GB.
+        (("a3-highgpu-8g", "NVIDIA_H100_80GB", 8, "us-central1", "reservation"),
+         8 * 11.2660332 + 208 * 0.0293227 + 1872 * 0.0025534),
+    ],
+)  # fmt: skip
+def test_known_prices_of_vertex_ai(request_, usd):
+    assert price(*request_).usd_per_hour == pytest.approx(usd, abs=2e-3)
+
+
+def test_spot_is_the_compute_price_and_the_fee():
+    # 2.00083 on demand and 1.124816 Spot on Compute Engine.
+    assert price("g2-standard-24", "NVIDIA_L4", 2, "us-central1", "spot").usd_per_hour == pytest.approx(
+        1.124816 + 0.15 * 2.000833, abs=1e-5
+    )
+
+
+def test_attached_gpus_are_added_to_their_host():
+    host = price("n1-standard-8", None, 0, "us-central1", "standard").usd_per_hour
+    with_gpus = price("n1-standard-8", "NVIDIA_TESLA_T4", 4, "us-central1", "standard").usd_per_hour
+    assert with_gpus - host == pytest.approx(4 * 0.35 * 1.15)
+
+
+def test_an_unknown_price_is_none_and_a_bound_says_that_it_is_one():
+    assert price("a4-highgpu-8g", "NVIDIA_B200", 8, "us-central1", "reservation") is None
+    assert price("n1-standard-8", "NVIDIA_TESLA_T4", 4, "us-central1", "spot") is None
+    bound = price("g2-standard-4", "NVIDIA_L4", 1, "us-central1", "flex_start")
+    assert bound.at_most and str(bound).startswith("at most $")
+
+
+@pytest.mark.parametrize("name", catalog.machines())
+def test_prices_rise_from_spot_to_on_demand_and_carry_a_date(name):
+    machine = catalog.machine(name)
+    for each in priced_regions(name, machine.accelerator, machine.gpus, "standard"):
+        assert each.usd_per_hour > 0 and len(each.date) == 10
+        spot = price(name, machine.accelerator, machine.gpus, each.region, "spot")
+        assert spot is None or spot.usd_per_hour < each.usd_per_hour * 1.01

@@ -1,0 +1,230 @@
+"""Custom jobs as people write them: for gcloud, for the SDK, for the REST API; and what is no spec at all."""
+
+import json
+from datetime import date
+
+import pytest
+import yaml
+
+from vgp.check.check import check
+from vgp.documents.document import parse
+
+DAY = date(2026, 11, 20)
+IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}
+SOUND = {"timeout": "3600s"}
+
+
+def pool(machine="n1-standard-8", accelerator="NVIDIA_TESLA_T4", count=1, replicas=1, **more):
+    spec = {"machineType": machine, "acceleratorType": accelerator, "acceleratorCount": count}
+    spec = {key: value for key, value in spec.items() if value is not None}
+    return {"machineSpec": spec, "replicaCount": replicas, "containerSpec": IMAGE, **more}
+
+
+def job(*pools, **scheduling):
+    return {"workerPoolSpecs": list(pools), "scheduling": {**SOUND, **scheduling}}
+
+
+def judged(data, **options):
+    return check(parse("job.yaml", yaml.safe_dump(data)), as_of=DAY, **options)
+
+
+def errors(data, **options):
+    return sorted({finding.rule for finding in judged(data, **options).findings if finding.severity == "error"})
+
+
+def snake(value):
+    names = {
+        "machineSpec": "machine_spec", "machineType": "machine_type", "acceleratorType": "accelerator_type",
+        "acceleratorCount": "accelerator_count", "replicaCount": "replica_count", "containerSpec": "container_spec",
+        "imageUri": "image_uri", "workerPoolSpecs": "worker_pool_specs",
+    }  # fmt: skip
+    if isinstance(value, list):
+        return [snake(item) for item in value]
+    return {names.get(key, key): snake(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+SHAPES = {
+    "gcloud config": lambda p: {"workerPoolSpecs": [p]},
+    "snake case": lambda p: snake({"workerPoolSpecs": [p]}),
+    "gcloud mapping": lambda p: {"workerPoolSpecs": p},
+    "REST body": lambda p: {"displayName": "j", "jobSpec": {"workerPoolSpecs": [p]}},
+    "SDK pools": lambda p: snake([p]),
+    "one pool": lambda p: snake(p),
+    "tuning job": lambda p: {"studySpec": {}, "parallelTrialCount": 3, "trialJobSpec": {"workerPoolSpecs": [p]}},
+    "training pipeline": lambda p: {"trainingTaskInputs": {"workerPoolSpecs": [p]}},
+    "list of jobs": lambda p: [{"jobSpec": {"workerPoolSpecs": [p]}}],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_recognised_by_content(shape):
+    right, wrong = judged(SHAPES[shape](pool())), judged(SHAPES[shape](pool(count=3)))
+    assert right.exit_code == 0 and wrong.exit_code == 1
+    assert [finding.rule for finding in wrong.findings if finding.severity == "error"] == ["GPU003"]
+    row = right.steps[0]
+    assert (row.machine_type, row.accelerator_type, row.accelerator_count) == ("n1-standard-8", "NVIDIA_TESLA_T4", 1)
+    assert row.replicas == (3 if shape == "tuning job" else 1)
+
+
+def test_several_documents_are_judged_each():
+    text = "---\n".join(yaml.safe_dump(job(pool(count=count))) for count in (1, 3, 8))
+    report = check(parse("many.yaml", text), as_of=DAY)
+    assert [finding.step for finding in report.findings if finding.severity == "error"] == ["job[1]", "job[2]"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (job(pool(replicas=2)), ["GPU007"]),
+        (job(pool(replicas=0)), ["GPU007"]),
+        (job({}), ["GPU007"]),
+        (job(pool(), pool(replicas=0)), ["GPU007"]),
+        (job(pool(), {}, pool("n1-highcpu-16", None, None, replicas=4)), []),
+        (job(*[pool()] * 5), ["GPU007"]),
+        (job(pool(pythonPackageSpec={"pythonModule": "x"})), ["GPU007"]),
+        (job(), ["GPU025"]),
+        (job(3), ["GPU025"]),
+        ({"workerPoolSpecs": "x"}, ["GPU025"]),
+        (job(pool(None, None, None)), ["GPU025"]),
+        (job(pool(count="four")), ["GPU025"]),
+        (job(pool(count=-1)), ["GPU025"]),
+        (job(pool(replicas="one")), ["GPU025"]),
+        (job(pool(), timeout="1h"), ["GPU025"]),
+        (job(pool(), timeout="0s"), ["GPU028"]),
+        (job(pool(), strategy="SPOTT"), ["GPU009"]),
+        (job(pool(), strategy="FLEX_START"), ["GPU009"]),
+        (job(pool("a3-highgpu-1g", "NVIDIA_H100_80GB", 1)), ["GPU009"]),
+        (job(pool("a3-highgpu-1g", "NVIDIA_H100_80GB", 1), strategy="SPOT"), []),
+        (job(pool("a3-highgpu-1g", "NVIDIA_H100_80GB", 1), strategy=4), []),
+        (job(pool("a4x-highgpu-4g", "NVIDIA_GB200", 4), strategy="SPOT"), ["GPU009"]),
+        (job(pool("g2-standard-8", "NVIDIA_L4", 1), strategy="FLEX_START", timeout="700000s"), ["GPU028"]),
+        (job(pool(diskSpec={"bootDiskType": "pd-balanced"})), ["GPU012"]),
+        (job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 50})), ["GPU012"]),
+        (job(pool(diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
+        (job(pool("${MACHINE}", None, None)), ["GPU015"]),
+        (job(pool(accelerator="{{$.inputs.parameters['gpu']}}")), ["GPU015"]),
+        (job(pool("n1-standard-16", "NVIDIA_TESLA_K80", 4)), ["GPU011"]),
+        (job(pool("n1-standard-16", 5, 4)), []),
+        (job(pool("cloud-tpu", "TPU_V3", 8)), []),
+    ],
+)
+def test_findings_of_a_job(spec, found):
+    assert errors(spec) == found
+
+
+@pytest.mark.parametrize(
+    ("affinity", "found"),
+    [
+        ({"reservationAffinityType": "ANY_RESERVATION"}, []),
+        ({"reservationAffinityType": "ANY_RESERVATION", "key": "x"}, ["GPU013"]),
+        ({"reservationAffinityType": "SPECIFIC_RESERVATION"}, ["GPU013"]),
+        ({"reservationAffinityType": "SOME"}, ["GPU013"]),
+        (
+            {"reservationAffinityType": 3, "key": "compute.googleapis.com/reservation-name", "values": ["a", "b"]},
+            ["GPU013"],
+        ),
+        (
+            {
+                "reservationAffinityType": "SPECIFIC_RESERVATION",
+                "key": "compute.googleapis.com/reservation-name",
+                "values": ["projects/p/zones/us-east4-a/reservations/r"],
+            },
+            ["GPU013"],
+        ),
+    ],
+)
+def test_a_reservation_must_be_one_that_the_job_can_use(affinity, found):
+    request = pool("a3-megagpu-8g", "NVIDIA_H100_MEGA_80GB", 8)
+    request["machineSpec"]["reservationAffinity"] = affinity
+    assert errors(job(request), regions=["us-central1"]) == found
+
+
+def test_a_reservation_takes_the_place_of_on_demand():
+    request = pool("a4-highgpu-8g", "NVIDIA_B200", 8)
+    assert errors(job(request)) == ["GPU009"]
+    request["machineSpec"]["reservationAffinity"] = {"reservationAffinityType": "ANY_RESERVATION"}
+    assert errors(job(request)) == []
+
+
+def test_the_strategy_of_the_command_line_is_for_jobs_that_name_none():
+    silent, spoken = job(pool("a3-highgpu-2g", "NVIDIA_H100_80GB", 2)), job(pool(), strategy="STANDARD")
+    assert errors(silent) == ["GPU009"]
+    assert errors(silent, strategy="spot") == []
+    assert judged(spoken, strategy="spot").steps[0].strategy == "STANDARD"
+
+
+@pytest.mark.parametrize(
+    ("regions", "severity"),
+    [([], None), (["us-central1"], None), (["europe-west2"], "warning"), (["europe-west1"], "error"),
+     (["us-central1", "europe-west1"], "error")],
+)  # fmt: skip
+def test_a_region_is_judged_by_two_pages(regions, severity):
+    found = [
+        each
+        for each in judged(job(pool("g2-standard-8", "NVIDIA_L4", 1)), regions=regions).findings
+        if each.rule == "GPU010"
+    ]
+    assert [each.severity for each in found] == ([severity] if severity else [])
+
+
+def test_the_jobs_own_region_comes_first():
+    spec = {"location": "europe-west1", "jobSpec": job(pool("g2-standard-8", "NVIDIA_L4", 1))}
+    assert errors(spec, regions=["us-central1"]) == ["GPU010"]
+
+
+def test_quota_counts_all_pools_and_names_the_metric():
+    spec = job(pool(count=4), pool(count=4, replicas=9))
+    warning = next(each for each in judged(spec, regions=["us-central1"]).findings if each.rule == "GPU017")
+    assert "is 12; the job needs 40" in warning.message
+    assert "custom_model_training_nvidia_t4_gpus" in warning.suggestion
+
+
+@pytest.mark.parametrize(("replicas", "warned"), [(2, False), (3, True)])
+def test_a_quota_that_just_suffices_is_no_warning(replicas, warned):
+    spec = job(pool(count=4), pool(count=4, replicas=replicas))  # us-central1 has 12 T4 by default
+    assert ("GPU017" in {each.rule for each in judged(spec, regions=["us-central1"]).findings}) == warned
+
+
+def test_rules_can_be_left_out_by_id_and_name():
+    spec = job(pool(count=3, replicas=2))
+    assert errors(spec, ignore=["gpu003"]) == ["GPU007"]
+    assert errors(spec, ignore=["count-not-allowed", "GPU007"]) == []
+    with pytest.raises(ValueError, match="GPU999"):
+        judged(spec, ignore=["GPU999"])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"), ("foo", "nothing that can be judged"), ("a: 1", "its keys are a"), ("[1, 2]", "nothing"),
+        ("{", "YAML"), ("a: [", "YAML"), ("!!python/object/apply:os.system [echo]", "YAML"),
+        ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow", "Argo"), ("a: 2026-99-99", "its keys are a"),
+        ("\x00", "YAML"),
+        ("root: {dag: {tasks: 3}}", "root.dag.tasks"), ("pipelineSpec: {root: {}}", "no tasks"),
+        ("root: {dag: {tasks: {a: {componentRef: 3}}}}\ncomponents: []", "components"),
+    ],
+)  # fmt: skip
+def test_what_is_no_spec_is_unreadable_and_says_where(tmp_path, text, reason):
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    report = check([path])
+    assert report.exit_code == 2
+    assert str(path) in report.unreadable[0] and reason in report.unreadable[0]
+
+
+def test_missing_and_binary_files_are_unreadable(tmp_path):
+    (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
+    report = check([tmp_path / "b.json", tmp_path / "none.json"])
+    assert len(report.unreadable) == 2 and report.exit_code == 2
+
+
+def test_a_folder_is_searched_and_other_yaml_in_it_is_left_alone(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "job.json").write_text(json.dumps(job(pool(count=3))))
+    (tmp_path / "compose.yaml").write_text("services: {}")
+    report = check([tmp_path])
+    assert report.exit_code == 1 and len(report.steps) == 1
+
+
+def test_an_alias_that_contains_itself_is_judged_like_any_other():
+    assert check(parse("a.yaml", "workerPoolSpecs: &a [*a]\n"), as_of=DAY).errors

@@ -1,0 +1,115 @@
+"""What a run can cost at most, and the ceiling."""
+
+import pytest
+from rich.console import Console
+
+from vgp.check import cost
+from vgp.check.finding import StepRow
+from vgp.errors import RequestError
+
+
+def row(step="train", usd=2.0, replicas=3, timeout_s=7200.0, tries=1, turns=1, machine="g2-standard-24"):
+    return StepRow(
+        step, machine, "NVIDIA_L4", 2, replicas, "SPOT", usd, "us-central1", timeout_s, tries=tries, turns=turns
+    )
+
+
+def test_the_most_is_timeout_times_machines_times_price():
+    assert row().max_usd == 12.0
+    assert cost.most_usd([row(), row(usd=1.0)]) == 18.0
+
+
+@pytest.mark.parametrize(
+    ("unknown", "why"),
+    [
+        ({"usd": None}, "no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot"),
+        ({"replicas": None}, "how many machines it takes is not known"), ({"timeout_s": None}, "when it ends is not"),
+        ({"tries": None}, "how many tries it has is not known"), ({"turns": None}, "how often its loop turns is not"),
+        ({"machine": None, "usd": None}, "its machine is not known"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
+    assert row(**unknown).max_usd is None and why in row(**unknown).not_known
+    with pytest.raises(RequestError, match=r"cannot be promised.*train \(") as refused:
+        cost.refuse_above([row("prepare"), row(**unknown)], 1000)
+    assert why in str(refused.value) and "$12.00" in str(refused.value)
+
+
+def test_what_is_known_to_be_too_much_is_said_first_and_what_is_not_in_it():
+    with pytest.raises(RequestError, match=r"at least \$12.00, more than --max-usd 5") as refused:
+        cost.refuse_above([row("prepare"), row(usd=None)], 5)
+    assert "Not in it: train (no price" in str(refused.value)
+
+
+@pytest.mark.parametrize("limit", [float("nan"), float("inf"), -1.0])
+def test_a_limit_that_is_no_amount_is_refused(limit):
+    with pytest.raises(RequestError, match="give dollars"):
+        cost.refuse_above([row()], limit)
+
+
+def test_tries_and_turns_count():
+    assert row(tries=2, turns=5).max_usd == 120.0
+    assert row(tries=2, turns=5).max_usd_a_turn == 24.0
+    with pytest.raises(RequestError, match="for up to 2 h, 10 times, "):
+        cost.refuse_above([row(tries=2, turns=5)], 100)
+
+
+def test_json_has_a_bound_or_says_which_steps_have_none():
+    assert cost.as_json([row()]) == {"max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}}
+    partly = cost.as_json([row("prepare"), row(usd=None)])
+    assert (partly["max_usd"], partly["max_usd_of_priced_steps"]) == (None, 12.0) and "train" in partly["unpriced"]
+
+
+def drawn(rows, width=200):
+    console = Console(record=True, width=width)
+    console.print(cost.table(rows, width=width))
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_total_without_all_prices_is_at_least_and_names_what_is_left_out(width):
+    text = drawn([row(), row("tune", usd=None), row("sweep", turns=None)], width)
+    assert "at least 12.00" in " ".join(text.split())
+    below = " ".join(text.split("not in the total:")[1].split())
+    assert below.startswith(
+        "tune (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot), sweep (how often its loop"
+    )
+    assert "at least" not in drawn([row(), row("tune")]) and "not in the total" not in drawn([row(), row("tune")])
+    assert "not known" in drawn([row(usd=None), row("tune", usd=None)])
+
+
+def test_the_ceiling_is_the_last_that_passes():
+    cost.refuse_above([row()], 12.0)
+    cost.refuse_above([row(usd=None)], None)
+    with pytest.raises(RequestError, match=r"can cost \$12.00, more than --max-usd 11.99"):
+        cost.refuse_above([row()], 11.99)
+
+
+def test_the_table_has_a_line_for_each_step_and_a_total():
+    console = Console(record=True, width=200)
+    console.print(cost.table([row(), row("tune", usd=None)]))
+    text = console.export_text()
+    assert "2 x NVIDIA_L4" in text and "us-central1" in text and "spot" in text
+    assert "6.00" in text and "12.00" in text and "no price" in text and "total" in text
+
+
+def test_on_a_narrow_terminal_no_name_is_broken_and_nothing_is_left_out():
+    console = Console(record=True, width=80)
+    console.print(cost.table([row(), row("prepare")], width=console.width))
+    text = console.export_text()
+    assert "g2-standard-24" in text and "2 x NVIDIA_L4" in text and "total" in text
+    assert "every step: us-central1, spot" in text
+
+
+def test_what_differs_between_steps_keeps_its_column():
+    console = Console(record=True, width=80)
+    elsewhere = StepRow("tune", "g2-standard-24", "NVIDIA_L4", 2, 1, "STANDARD", 2.0, "us-central1", 60.0)
+    console.print(cost.table([row(), elsewhere], width=console.width))
+    text = console.export_text()
+    assert "provisioning" in text and "spot" in text and "standard" in text and "every step: us-central1" in text
+
+
+def test_a_table_without_steps_can_be_drawn():
+    console = Console(record=True, width=80)
+    console.print(cost.table([], width=console.width))
+    assert "machine" in console.export_text()

@@ -1,0 +1,218 @@
+"""Whatever a file holds, the check ends soon, with findings, and judges what stands beside it."""
+
+import io
+import json
+import os
+import signal
+import sys
+import time
+from datetime import date
+
+import pytest
+from tests.pipelines.machines.hostile import FILES, WRONG, call, job, pipeline
+
+from vgp.check import plain_step
+from vgp.check import report as rendering
+from vgp.check.check import check
+from vgp.check.verb import check as verb
+from vgp.documents import budget
+from vgp.documents import document as documents
+
+DAY = date(2026, 11, 20)
+WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])
+#: Processor time; the slowest takes a third of this.
+SECONDS = 4.0
+
+
+@pytest.fixture
+def alarm():
+    """A check that does not end fails, and does not stop all other tests."""
+
+    def ring(*_):
+        raise TimeoutError("the check did not end")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def rules(report):
+    return {finding.rule for finding in report.findings}
+
+
+def not_json(name):
+    raise AssertionError(f"{name} is no JSON")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_hostile_file_is_answered_in_time_and_the_next_one_is_judged(tmp_path, alarm, name):
+    path = tmp_path / name
+    path.write_text(FILES[name], encoding="utf-8")
+    (tmp_path / "wrong.yaml").write_text(WRONG_YAML)
+    before = time.process_time()
+    report = check([path, tmp_path / "wrong.yaml"], as_of=DAY, regions=["us-central1"])
+    text = rendering.render(report, "text")
+    assert time.process_time() - before < SECONDS
+    assert any(finding.rule == "GPU003" and finding.file.endswith("wrong.yaml") for finding in report.findings)
+    assert text.isprintable() or all(line.isprintable() for line in text.split("\n"))
+    assert text.encode() and len(text) < 5_000_000
+    for form in ("json", "sarif"):
+        json.loads(rendering.render(report, form), parse_constant=not_json)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith("yaml") and "many" not in name])
+def test_a_hostile_document_leaves_the_others_of_its_file_alone(tmp_path, alarm, name):
+    path = tmp_path / "two.yaml"
+    path.write_text(f"{WRONG_YAML}\n---\n{FILES[name].removeprefix(chr(0xFEFF))}\n---\n{WRONG_YAML}\n")
+    report = check([path], as_of=DAY)
+    last = path.read_text().count("\n") - WRONG_YAML.count("\n") + 1
+    assert [finding.line for finding in report.findings if finding.rule == "GPU003"] == [2, last]
+
+
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [
+        ("aliases, seven levels.yaml", "1,000,000 values"), ("merged aliases.yaml", "1,000,000 values"),
+        ("an alias inside of itself.yaml", "it never ends"), ("deep JSON.json", "200 levels"),
+        ("a long text a thousand times.yaml", "100,000,000 characters"), ("nested components.json", "10,000 steps"),
+        ("a chain of components.json", "50 deep"), ("many wrong jobs.json", "500 searches"),
+        ("one text for many steps.json", "50,000,000 characters"), ("millions of lists.json", "1,000,000 values"),
+    ],
+)  # fmt: skip
+def test_a_budget_that_is_reached_is_a_finding_that_says_which(tmp_path, alarm, name, reached):
+    path = tmp_path / name
+    path.write_text(FILES[name])
+    report = check([path], as_of=DAY)
+    told = [finding for finding in report.findings if finding.rule == "GPU031"]
+    assert len(told) == 1 and reached in told[0].message
+    assert report.exit_code == (2 if told[0].severity == "error" else 1)
+
+
+def test_time_is_the_last_budget(monkeypatch):
+    monkeypatch.setattr(budget, "SECONDS", -1)
+    report = check(documents.parse("a.yaml", WRONG_YAML), as_of=DAY)
+    assert "more than -1 seconds" in report.findings[0].message and report.exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["TPU_V2", "TPU_V3", "TPU_V4_POD"])
+def test_a_plain_step_may_ask_for_what_the_catalog_has_no_machine_for(kind):
+    spec = pipeline({}, {"resources": {"accelerator": {"type": kind, "count": "1"}}}, {"t": call("step")})
+    report = check([documents.Document("p.json", spec, json.dumps(spec))], as_of=DAY, regions=["us-central1"])
+    assert "GPU031" not in rules(report) and report.findings and len(report.steps) == 1
+
+
+def test_a_fault_of_the_checker_is_a_finding_of_its_step(monkeypatch):
+    judge = plain_step.judge
+
+    def breaking(judgement, step, container):
+        if step == "b":
+            raise ZeroDivisionError("broken")
+        judge(judgement, step, container)
+
+    monkeypatch.setattr(plain_step, "judge", breaking)
+    executor = {"resources": {"accelerator": {"type": "NVIDIA_TESLA_T4", "count": "3"}}}
+    spec = pipeline({}, executor, {name: call("step") for name in "abc"})
+    report = check([documents.Document("p.json", spec, json.dumps(spec))], as_of=DAY)
+    assert [(finding.step, finding.rule) for finding in report.findings if finding.severity == "error"] == [
+        ("a", "GPU003"), ("b", "GPU031"), ("c", "GPU003"),
+    ]  # fmt: skip
+    failed = next(finding for finding in report.findings if finding.rule == "GPU031")
+    assert "ZeroDivisionError: broken (test_hostile.py:" in failed.message and "report it" in failed.suggestion
+
+
+def test_a_component_inside_of_itself_is_named_with_its_way(tmp_path):
+    (tmp_path / "p.json").write_text(FILES["a component in itself.json"])
+    report = check([tmp_path / "p.json"], as_of=DAY)
+    assert {finding.message for finding in report.findings if finding.rule == "GPU025"} == {
+        "The component 'c' contains itself: c > c."
+    }
+    assert [row.step for row in report.steps] == ["other"]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_key_that_is_given_twice_is_an_error_with_its_line(tmp_path, form):
+    texts = {
+        "json": '{"workerPoolSpecs": [{\n"replicaCount": 1, "machineSpec": {"machineType": "n1-standard-4",\n'
+        '"machineType": "n1-standard-8"}, "containerSpec": {"imageUri": "r/i:1"}}]}',
+        "yaml": "workerPoolSpecs:\n- machineSpec: {machineType: n1-standard-4, machineType: n1-standard-8}\n"
+        "  containerSpec: {imageUri: 'r/i:1'}\n",
+    }
+    path = tmp_path / f"job.{form}"
+    path.write_text(texts[form])
+    found = [finding for finding in check([path], as_of=DAY).findings if finding.severity == "error"]
+    assert [(each.rule, each.field, each.line) for each in found] == [
+        ("GPU025", "workerPoolSpecs[0].machineSpec.machineType", 2)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory of nothing", "loop", "device", "large"])
+def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, monkeypatch, kind):
+    path = tmp_path / "spec.yaml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory of nothing":
+        path = tmp_path / ("x" * 300)
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        monkeypatch.setattr(documents, "MAX_BYTES", 10)
+        path.write_text("workerPoolSpecs: []")
+    report = check([path])
+    assert report.exit_code == 2 and len(report.unreadable) == 1
+    assert json.loads(rendering.render(report, "json"))["unreadable"] == report.unreadable
+
+
+def test_a_folder_of_hostile_things_is_walked(tmp_path, alarm):
+    (tmp_path / "wrong.yaml").write_text(WRONG_YAML)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "round").symlink_to(tmp_path)
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    report = check([tmp_path], as_of=DAY)
+    assert report.exit_code == 1 and len(report.steps) == 1 and not report.unreadable
+
+
+def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path, capsys):
+    name = tmp_path / "a\x1b[31m\n.json"
+    name.write_text(FILES["controls.json"])
+    (tmp_path / "odd.json").write_text(json.dumps({"\x1b[2J\u202e": 1}))
+    assert verb([name, tmp_path / "odd.json", tmp_path / "missing\x07.json"], as_of="2026-11-20") == 2
+    printed = capsys.readouterr()
+    assert all(line.isprintable() for line in (printed.out + printed.err).split("\n"))
+    assert not any(line.lstrip().startswith("error: y") for line in printed.out.split("\n"))
+
+
+def test_a_name_of_a_file_that_is_no_text_is_written_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"job\xff.json")
+    with open(name, "w") as file:
+        json.dump(WRONG, file)
+    report = check([name], as_of=DAY)
+    for form in rendering.FORMATS:
+        assert rendering.render(report, form).encode()
+    uri = rendering.sarif(report)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert uri["artifactLocation"]["uri"] == "job%FF.json"
+
+
+def test_standard_input_that_is_no_text_is_unreadable(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\x00")))
+    assert verb(["-"]) == 2
+    assert "<stdin>: not a text file" in capsys.readouterr().err
+
+
+def test_a_launcher_whose_job_is_no_json_is_said_to_be_unread():
+    image = "gcr.io/ml-pipeline/google-cloud-pipeline-components:2.22.0"
+    executor = {"image": image, "args": ["--payload", '{"job_spec": {"worker_pool_specs": [}']}
+    spec = pipeline({}, executor, {"t": call("step")})
+    report = check([documents.Document("p.json", spec, json.dumps(spec))], as_of=DAY)
+    assert [(finding.rule, finding.severity) for finding in report.findings] == [("GPU024", "warning")]
+
+
+def test_a_thousand_jobs_with_the_same_mistake_are_all_helped():
+    jobs = [job("n1-standard-5") for _ in range(1_000)]
+    report = check([documents.Document("jobs.json", jobs, json.dumps(jobs))], as_of=DAY)
+    assert len(report.findings) == 1_000 and all("n1-standard-4" in each.suggestion for each in report.findings)

@@ -1,0 +1,203 @@
+"""`pipelines check`, `machines` and `convert` as a user meets them."""
+
+import json
+import subprocess
+import sys
+from datetime import date
+
+import pytest
+
+from vgp.__main__ import main
+from vgp.catalog import catalog
+from vgp.errors import RequestError
+from vgp.placement import offers as machine_list
+from vgp.placement.placement import Request, place
+
+JOB = """\
+workerPoolSpecs:
+- machineSpec: {machineType: n1-standard-8, acceleratorType: NVIDIA_TESLA_T4, acceleratorCount: %d}
+  replicaCount: 1
+  containerSpec: {imageUri: "r/i:1"}
+"""
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    printed = capsys.readouterr()
+    return stop.value.code or 0, printed.out, printed.err
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "right.yaml").write_text(JOB % 1)
+    (tmp_path / "wrong.yaml").write_text(JOB % 3)
+    (tmp_path / "text.yaml").write_text("hello")
+
+
+@pytest.mark.parametrize(
+    ("files", "code"), [(["right.yaml"], 0), (["wrong.yaml"], 1), (["wrong.yaml", "text.yaml"], 2)]
+)
+def test_the_exit_code_says_how_it_went(capsys, files, code):
+    assert run(capsys, "check", *files)[0] == code
+
+
+def test_json_is_alone_on_stdout(capsys):
+    code, out, err = run(capsys, "check", "wrong.yaml", "text.yaml", "--format", "json")
+    assert code == 2 and json.loads(out)["errors"] == 1
+    assert "text.yaml" in err
+
+
+def test_the_region_of_the_settings_counts_unless_one_is_given(capsys, tmp_path):
+    (tmp_path / "pipelines.toml").write_text('region = "africa-south1"\n')
+    assert "africa-south1 has no NVIDIA_TESLA_T4" in run(capsys, "check", "right.yaml")[1]
+    assert run(capsys, "check", "right.yaml", "--region", "us-central1")[0] == 0
+    (tmp_path / "pipelines.toml").write_text("region = [")
+    assert run(capsys, "check", "right.yaml")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--format", "xml"], "sarif"), (["--ignore", "GPU9"], "GPU001"), (["--strategy", "cheap"], "SPOT"),
+     (["--as-of", "soon"], "2026-08-20")],
+)  # fmt: skip
+def test_a_wrong_option_names_the_choices(capsys, options, message):
+    code, _, err = run(capsys, "check", "right.yaml", *options)
+    assert code == 2 and message in err
+
+
+def test_standard_input_is_read(capsys, monkeypatch):
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO(JOB % 8))
+    code, out, _ = run(capsys, "check", "-")
+    assert code == 1 and "<stdin>:2" in out
+
+
+def test_checking_imports_neither_kfp_nor_torch_nor_google():
+    code = (
+        "import sys; from vgp.check.verb import check; check(['right.yaml']);"
+        "print(sorted(set(sys.modules) & {'kfp', 'torch', 'google.protobuf', 'pydantic', 'training'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_machines_are_sorted_by_price_and_filtered():
+    rows = machine_list.offers(accelerator="L4", region="europe-west4", provisioning="spot", max_usd_per_hour=3)
+    prices = [row["usd_per_hour"] for row in rows]
+    assert prices == sorted(prices) and max(prices) <= 3 and rows
+    assert {row["accelerator_type"] for row in rows} == {"NVIDIA_L4"}
+    assert {row["accelerator_count"] for row in machine_list.offers(count=8)} == {8}
+    assert all(row["memory_gb"] >= 500 for row in machine_list.offers(min_memory_gb=500))
+    assert machine_list.offers(accelerator="L4", region="europe-west1") == []
+    assert not any(row["accelerator_type"] for row in machine_list.offers(accelerator="none"))
+
+
+def test_the_list_has_every_living_machine_once_for_each_count():
+    rows = machine_list.offers()
+    names = {row["machine_type"] for row in rows}
+    assert {"a4-highgpu-8g", "a4x-highgpu-4g", "a3-highgpu-1g", "n1-standard-4"} <= names
+    assert next(row for row in rows if row["machine_type"] == "a4x-highgpu-4g")["provisioning"] == "reservation"
+    assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in rows}
+
+
+@pytest.mark.parametrize("day", [date(2026, 8, 1), date(2026, 11, 20)])
+@pytest.mark.parametrize("way", ["standard", "spot", "flex_start", "reservation"])
+@pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-northeast1"])
+def test_the_list_has_what_compile_accepts_and_nothing_else(day, way, region):
+    listed = machine_list.offers(region=region, provisioning=way, as_of=day)
+    listed += machine_list.offers(accelerator="none", region=region, provisioning=way, as_of=day)
+    listed = {(row["machine_type"], row["accelerator_type"], row["accelerator_count"]) for row in listed}
+    wanted = [*catalog.combinations(), *((name, None, 0) for name, row in catalog.machines().items() if row.choices)]
+    for machine, gpu, count in wanted:
+        if gpu is None and catalog.machine(machine).accelerator:
+            continue
+        documented = way in catalog.machine(machine).provisioning
+        got_by = {"reservation": "any"} if way == "reservation" else {"strategy": way}
+        request = Request(machine=machine, accelerator=gpu, count=count or None, **got_by)
+        try:
+            place(request, region=region, as_of=day)
+        except RequestError:
+            assert (machine, gpu, count) not in listed
+        else:
+            assert ((machine, gpu, count) in listed) == documented
+
+
+NOTHING = [
+    (["--accelerator", "P100"], 2, "NVIDIA_TESLA_P100 is retired since 2026-09-15", "Nearest that works: 1 x "),
+    (["--accelerator", "P100", "--count", "2"], 2, "retired since", "Nearest that works: 2 x "),
+    (["--accelerator", "K80"], 2, "NVIDIA_TESLA_K80 is retired", "Nearest that works: 1 x "),
+    (["--accelerator", "T4", "--count", "3"], 2, "the counts are 1, 2 or 4", "4 x NVIDIA_TESLA_T4 on n1-"),
+    (["--count", "3"], 2, "No machine has 3 GPUs; the counts are 1, 2, 4, 8 or 16", "--count 4"),
+    (["--accelerator", "none", "--count", "2"], 2, "has no count", "Leave --count out"),
+    (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "pipelines machines"),
+    (["--accelerator", "L4", "--region", "europe-west1"], 2, "europe-west1 has no NVIDIA_L4", "us-central1"),
+    (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
+    (["--accelerator", "H100", "--max-usd-per-hour", "2"], 1, "Without --max-usd-per-hour 2.0 there are", "a3-highgpu"),
+    (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of that", "Without --min-gpu-memory-gb"),
+]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize(("filters", "code", "why", "instead"), NOTHING)
+def test_nothing_to_list_says_why_and_what_works(capsys, filters, code, why, instead, form):
+    ended, out, err = run(capsys, "machines", *filters, "--as-of", "2026-11-20", *form)
+    assert ended == code and why in err and instead in err
+    assert out == ("[]\n" if form and code == 1 else "")
+
+
+def test_what_is_about_to_retire_is_listed_with_its_day(capsys):
+    before = _shown(capsys, "machines", "--accelerator", "P100", "--as-of", "2026-08-01")
+    assert "NVIDIA_TESLA_P100 reaches its end of support on 2026-09-15" in before
+    rows = json.loads(_shown(capsys, "machines", "--accelerator", "P100", "--as-of", "2026-08-01", "--json"))
+    assert {row["end_of_support"] for row in rows} == {"2026-09-15"}
+
+
+def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
+    card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
+    assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_V100 or NVIDIA_TESLA_T4" in card
+    assert "quota to ask for: NVIDIA_TESLA_P100" not in card
+    detail = machine_list.detail("n1-standard-8", as_of=date(2026, 11, 20))
+    assert {row["name"] for row in detail["accelerators"] if row["retired"]} == {"NVIDIA_TESLA_P100"}
+    assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in detail["prices"]}
+    living = machine_list.detail("n1-standard-8", as_of=date(2026, 8, 1))
+    assert "NVIDIA_TESLA_P100" in {row["accelerator_type"] for row in living["prices"]}
+
+
+@pytest.mark.parametrize("wrong", [{"accelerator": "L9"}, {"region": "us-east"}, {"provisioning": "cheap"}])
+def test_a_wrong_filter_is_refused(wrong):
+    with pytest.raises(RequestError):
+        machine_list.offers(**wrong)
+
+
+def test_one_machine_shows_everything_and_the_quota_to_ask_for(capsys):
+    main_output = _shown(capsys, "machines", "g2-standard-24")
+    metrics = ["custom_model_training_nvidia_l4_gpus", "custom_model_training_preemptible_nvidia_l4_gpus"]
+    for text in ["2 x NVIDIA_L4", *metrics, "europe-west2", "pd-ssd", "2026-07-30", "configure-compute"]:
+        assert text in main_output
+    detail = json.loads(_shown(capsys, "machines", "n1-standard-8", "--json"))
+    assert [gpu["counts"] for gpu in detail["accelerators"] if gpu["name"] == "NVIDIA_TESLA_V100"] == [[1, 2, 4, 8]]
+    assert detail["quotas"][-1]["metric"] == "aiplatform.googleapis.com/custom_model_training_cpus"
+
+
+def test_an_unknown_machine_gets_the_nearest(capsys):
+    code, _, err = run(capsys, "machines", "g2-standard-25")
+    assert code == 2 and "g2-standard-24" in err
+
+
+def test_a_step_of_the_settings_is_printed_as_a_job(capsys, tmp_path):
+    (tmp_path / "pipelines.toml").write_text('image = "r/i:1"\n[steps.train]\naccelerator = "L4"\ncount = 2\n')
+    code, out, _ = run(capsys, "convert", "--step", "train", "--args", "data --model m")
+    assert code == 0 and "g2-standard-24" in out and "- data" in out
+    assert run(capsys, "convert", "--step", "trian")[0] == 2
+    assert run(capsys, "convert")[0] == 2
+
+
+def _shown(capsys, *arguments):
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        assert not stop.code
+    return capsys.readouterr().out

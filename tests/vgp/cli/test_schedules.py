@@ -1,0 +1,189 @@
+"""schedule on the command line: what it prints, asks and exits with, and what it does to the loopback cloud."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+
+from vgp.__main__ import main
+from vgp.vertex import clients
+
+FILE = """\
+[schedules.nightly]
+pipeline = "training"
+cron = "30 2 * * *"
+time_zone = "Europe/Berlin"
+parameters = {epochs = 5.0}
+"""
+SECRET = "ya29.canary-in-the-environment"
+
+
+class Line:
+    """The command line in a folder with a pipelines.toml."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.file, self.capsys = folder / "pipelines.toml", capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr of `pipelines schedule ...`."""
+        with pytest.raises(SystemExit) as ended:
+            main(["schedule", *words])
+        out, err = self.capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    def json(self, *words: str) -> Any:
+        code, out, _ = self(*words, "--json")
+        assert code == 0
+        return json.loads(out)
+
+
+@pytest.fixture
+def line(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Line:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN_CANARY", SECRET)
+    clients.credentials.cache_clear()
+    made = Line(tmp_path, capsys)
+    made.file.write_text(FILE)
+    return made
+
+
+def test_from_nothing_to_a_schedule_and_back(cloud: Cloud, line: Line) -> None:
+    code, out, _ = line("plan", "--exit-code")
+    assert code == 3
+    assert re.search(
+        r"\+ create +nightly\n +next runs +\w+ 20\d\d-\d\d-\d\d 02:30 CES?T +20\d\d-\d\d-\d\d 0[01]:30 UTC", out
+    )
+    assert out.count(" UTC\n") == 5
+    assert "1 to create" in out
+    assert cloud.schedules == {}
+
+    assert line("apply", "--yes")[0] == 0
+    assert len(cloud.schedules) == 1
+    assert line("plan", "--exit-code")[0] == 0
+    assert "Nothing to do" in line("apply")[1]  # asks nothing, since there is nothing to do
+
+    line.file.write_text(
+        FILE.replace("5.0", "6.5").replace("30 2", "0 4") + '[steps.train]\nmachine = "g2-standard-48"\n'
+    )
+    code, out, _ = line("plan", "--exit-code", "--full")
+    assert code == 3
+    assert "cron               CRON_TZ=Europe/Berlin 30 2 * * * -> CRON_TZ=Europe/Berlin 0 4 * * *" in out
+    assert "parameters.epochs  5 -> 6.5" in out
+    assert re.search(r"train: machine +1 x e2-standard-4 .* -> 1 x g2-standard-48 with 4 x NVIDIA_L4", out)
+    assert re.search(r'^ +\+ .*"machine_type": "g2-standard-48"', out, re.M)
+    assert "nightly: updated" in line("apply", "nightly", "-y")[1]
+
+    assert "nightly is paused\nThe file says otherwise" in line("pause", "nightly")[1]
+    assert "nightly is already paused" in line("pause", "nightly")[1]
+    assert "nightly is active" in line("resume", "nightly")[1]
+    assert "deleted nightly\nIt is still declared" in line("delete", "nightly", "--yes")[1]
+    code, out, _ = line("delete", "nightly", "--yes")
+    assert (code, "there is no schedule 'nightly'" in out) == (0, True)
+
+
+def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
+    planned = line.json("plan")
+    (row,) = planned["schedules"]
+    assert (planned["pending"], row["action"], row["cron"]) == (True, "create", "CRON_TZ=Europe/Berlin 30 2 * * *")
+    assert len(row["runs"]) == 5
+    assert set(row["runs"][0]) == {"local", "utc"}
+    assert row["max_usd_per_month"] == pytest.approx(row["max_usd_per_run"] * row["runs_per_month"], rel=0.01)
+    assert "the clocks of Europe/Berlin go from" in row["warnings"][0]
+    applied = line.json("apply", "--yes")["applied"]
+    assert applied[0]["name"] == "nightly"
+    listed = line.json("list")
+    assert (listed[0]["name"], listed[0]["state"], listed[0]["declared"]) == ("nightly", "active", True)
+    assert line.json("pause", "nightly")[0]["changed"] is True
+    assert line.json("delete", "nightly", "--yes")["deleted"] == [applied[0]["schedule"]]
+
+
+def test_the_plan_says_of_each_step_that_it_takes_nothing_from_the_cache(cloud: Cloud, line: Line) -> None:
+    line.file.write_text("caching = true\n" + FILE)
+    said = line("plan")[1]
+    assert "cache      prepare, train, evaluate, decide: every run anew" in said
+    assert "warning: caching = true counts for submit only" in said
+    (row,) = line.json("plan")["schedules"]
+    assert row["cached"] == {"prepare": False, "train": False, "evaluate": False, "decide": False}
+    assert any("caching = true" in each for each in row["warnings"])
+
+
+def test_without_a_terminal_it_does_not_guess_the_answer(cloud: Cloud, line: Line) -> None:
+    for words in (["apply"], ["delete", "nightly"]):
+        if words[0] == "delete":
+            line("apply", "--yes")
+        code, _, err = line(*words)
+        assert (code, "repeat with --yes" in err) == (2, True)
+    assert len(cloud.schedules) == 1
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", 0), ("y", 1)])
+def test_on_a_terminal_it_asks(cloud: Cloud, line: Line, answer: str, left: int) -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "vgp", "schedule", "apply"]
+    process = subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, cwd=line.file.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    os.close(follower)
+    shown = b""
+
+    def read() -> None:
+        nonlocal shown
+        try:
+            while part := os.read(leader, 4096):
+                shown += part
+                if b"Go on?" in part:
+                    os.write(leader, f"{answer}\n".encode())
+        except OSError:
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    process.wait(60)
+    reader.join(5)
+    os.close(leader)
+    assert b"Go on?" in shown
+    assert len(cloud.schedules) == left
+    assert process.returncode == (0 if answer == "y" else 1)
+
+
+def test_terraform_needs_no_account(line: Line, monkeypatch: pytest.MonkeyPatch, cloud: Cloud) -> None:
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+    code, out, _ = line("plan", "--terraform")
+    assert (code, out.count('resource "google_vertex_ai_schedule"')) == (0, 1)
+    assert cloud.requests == []
+
+
+def test_environments_have_schedules_of_their_own(cloud: Cloud, line: Line) -> None:
+    text = "[environments.dev]\n[environments.prod]\n" + FILE.replace("[schedules.", "[environments.prod.schedules.")
+    line.file.write_text(text)
+    assert "no schedule" in line("plan", "nightly", "--env", "dev")[2]
+    assert line("apply", "--env", "prod", "--yes")[0] == 0
+    (made,) = cloud.schedules.values()
+    assert made.display_name == "nightly (prod)"
+    assert "belongs to another environment" not in line("pause", "nightly", "--env", "prod")[2]
+    code, _, err = line("delete", made.name, "--env", "dev", "--yes")
+    assert (code, "Use --env prod" in err) == (2, True)
+
+
+def test_no_secret_of_the_environment_is_sent_or_shown(cloud: Cloud, line: Line) -> None:
+    shown = "".join(
+        "".join(line(*words)[1:]) for words in (["plan"], ["apply", "--yes"], ["list"], ["plan", "--terraform"])
+    )
+    sent = "".join(f"{call.path}{call.query}{call.body}" for call in cloud.requests)
+    assert SECRET not in shown + sent
+    assert "PRIVATE KEY" not in shown + sent
+
+
+def test_a_list_of_nothing_says_what_to_do(line: Line) -> None:
+    assert "pipelines schedule apply" in line("list")[1]
+    line.file.write_text("")
+    assert "Nothing to do" in line("plan")[1]

@@ -1,0 +1,143 @@
+"""The command submit, as people and CI call it, against the loopback cloud."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+
+from vgp.__main__ import main
+from vgp.vertex import clients
+
+
+@pytest.fixture(autouse=True)
+def signed_in(cloud: Cloud) -> Any:
+    clients.credentials.cache_clear()
+    yield
+    clients.credentials.cache_clear()
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["submit", "training", *words])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.mark.parametrize("words", [(), ("--wait",)])
+def test_a_dry_run_shows_the_job_and_starts_nothing(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    code, out, err = run(capsys, "--dry-run", "--json", *words)
+    told = json.loads(out)
+    assert code == 0 and not cloud.jobs
+    assert told["started"] is False and told["job"]["pipelineSpec"]["pipelineInfo"]["name"] == "training"
+    assert f"dry run: {told['id']} was not started" in err
+
+
+def test_a_dry_run_tells_a_person_that_nothing_was_started(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--dry-run", "--wait")
+    assert code == 0 and "was not started" in out and not cloud.jobs
+
+
+#: A4X has no price anywhere in the catalog, and comes from reservations.
+UNPRICED = """\
+image = "r/i:1"
+project = "test-project"
+bucket = "gs://b"
+[steps.train]
+machine = "a4x-highgpu-4g"
+reservation = "any"
+boot_disk_type = "hyperdisk-balanced"
+"""
+
+
+def test_a_step_without_a_price_is_named_wherever_the_run_is_summed(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    file = tmp_path / "other.toml"
+    file.write_text(UNPRICED)
+    given = ("--dry-run", "--no-preflight", "--settings", str(file))
+    code, out, _ = run(capsys, *given)
+    assert code == 0, out
+    assert (
+        "at least" in out
+        and "not in the total: train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1" in out
+    )
+    told = json.loads(run(capsys, *given, "--json")[1])
+    assert told["max_usd"] is None and told["max_usd_of_priced_steps"] > 0 and list(told["unpriced"]) == ["train"]
+    code, out, err = run(capsys, *given, "--max-usd", "100000")
+    assert code == 2 and "cannot be promised" in err and "train (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g" in err
+
+
+HOUR = 3600
+
+
+def test_nothing_started_is_the_first_that_is_said_and_has_an_exit_code_of_its_own(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys)
+    assert code == 0 and out.startswith("started training-")
+    code, out, _ = run(capsys)
+    assert code == 4 and out.startswith("nothing was started: training-") and "pipelines wait" in out
+    cloud.clock.advance(HOUR // 2)
+    code, out, _ = run(capsys)
+    assert code == 4 and out.startswith("nothing was started: training-") and " succeeded at " in out
+    assert "--new" in out and "at most" not in out, "what a run can cost is beside the point"
+    code, out, _ = run(capsys, "--wait")
+    assert code == 4 and out.startswith("nothing was started: ")
+    code, out, err = run(capsys, "--json")
+    told = json.loads(out)
+    assert code == 4 and err.startswith("nothing was started: ")
+    assert (told["started"], told["over"], told["exit_code"]) == (False, True, 4)
+    assert len(cloud.jobs) == 1
+
+
+def test_a_request_that_failed_within_the_hour_says_how_to_go_on_and_later_starts_anew(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.script("train", fail="CUDA out of memory")
+    first = json.loads(run(capsys, "--json")[1])["id"]
+    cloud.clock.advance(HOUR // 2)
+    code, out, _ = run(capsys)
+    assert code == 4 and out.startswith(f"nothing was started: {first}, of the same request, failed at ")
+    assert f"pipelines rerun {first} --from-failed" in out and "--new" in out
+    cloud.clock.advance(HOUR)
+    code, out, _ = run(capsys, "--json")
+    assert code == 0 and json.loads(out)["id"] == f"{first}-a2"
+
+
+def test_waiting_for_a_run_that_goes_on_ends_as_the_run_does(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    cloud.script("decide", fail="no memory")
+    first = json.loads(run(capsys, "--json")[1])["id"]
+    cloud.clock.run(120)
+    code, out, _ = run(capsys, "--wait")
+    assert code == 1 and out.startswith(f"nothing was started: {first}, of the same request, is ")
+    assert f"{first} failed" in out
+
+
+def test_an_id_is_one_run_for_ever(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--id", "mine")[0] == 0
+    cloud.clock.advance(100 * HOUR)
+    code, out, _ = run(capsys, "--id", "mine")
+    assert code == 4 and "another --id" in out and "starts the next" not in out
+    assert run(capsys, "--id", "mine", "--set", "epochs=1")[0] == 2
+
+
+@pytest.mark.parametrize("verb", ["submit", "rerun"])
+def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert "Exit codes" in capsys.readouterr().out
+
+
+def test_two_environments_labels_and_experiments_are_other_requests(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pipelines.toml").write_text("[environments.dev]\n[environments.prod]\n")
+    lines = (["--env", "dev"], ["--env", "prod"], ["--env", "prod", "--label", "x=y"])
+    told = [json.loads(run(capsys, *line, "--json")[1]) for line in lines]
+    assert all(each["started"] for each in told) and len(cloud.jobs) == len(lines)

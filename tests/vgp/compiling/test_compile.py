@@ -1,0 +1,157 @@
+"""The compiled specs: the same bytes always, strictly valid, and visible in tests/golden when they change."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from vgp import settings
+from vgp.compiling import compile as verb
+from vgp.compiling.vertex import Vertex
+from vgp.errors import RequestError
+from vgp.placement.placement import Request
+from vgp.spec import spec, strict
+
+REPOSITORY = Path(__file__).parents[3]
+GOLDEN = REPOSITORY / "tests" / "golden"
+
+
+@pytest.fixture(scope="module")
+def vertex() -> dict[str, Any]:
+    return spec.compiled("training", Vertex(settings.load(REPOSITORY / "pipelines.toml")))
+
+
+def compile_in(folder: Path, seed: str) -> bytes:
+    out = folder / "out"
+    command = [sys.executable, "-m", "vgp", "compile", "--out", str(out)]
+    command += ["--settings", str(REPOSITORY / "pipelines.toml")]
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+    return (out / "training.json").read_bytes()
+
+
+def test_specs_are_the_golden_ones(vertex: dict[str, Any]) -> None:
+    """After a wanted change: pipelines compile --out tests/golden, and read the difference."""
+    assert spec.as_text(vertex) == (GOLDEN / "training.json").read_text()
+
+
+def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first = compile_in(tmp_path / "a", "1")
+    assert first == compile_in(tmp_path / "b", "2")
+    assert first == (GOLDEN / "training.json").read_bytes()
+
+
+def test_the_spec_parses_strictly_and_the_sdk_takes_it(vertex: dict[str, Any], tmp_path: Path) -> None:
+    strict.verify(vertex)
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import aiplatform
+
+    (tmp_path / "training.json").write_text(spec.as_text(vertex))
+    aiplatform.PipelineJob(
+        display_name="training",
+        template_path=str(tmp_path / "training.json"),
+        pipeline_root="gs://bucket/root",
+        project="project",
+        location="us-central1",
+        credentials=AnonymousCredentials(),
+        parameter_values={"epochs": 2.0, "train_months": "1-3"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("root", "dagg"), {}, "not a PipelineSpec"),
+        (("components", "comp-train", "executorLabel"), "exec-none", "executor exec-none, which does not exist"),
+        (("root", "dag", "tasks", "decide", "dependentTasks"), ["gone"], "waits for task gone"),
+        (("root", "dag", "tasks", "decide", "componentRef", "name"), "comp-gone", "component comp-gone"),
+    ],
+)
+def test_a_broken_spec_is_refused(vertex: dict[str, Any], path: tuple[str, ...], value: Any, message: str) -> None:
+    broken = json.loads(json.dumps(vertex))
+    place = broken
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(RequestError, match=message):
+        strict.verify(broken)
+
+
+def test_every_parameter_has_a_description_and_a_default(vertex: dict[str, Any]) -> None:
+    for name, parameter in spec.parameters(vertex).items():
+        assert parameter["description"], name
+        assert "defaultValue" in parameter, name
+
+
+def test_train_is_a_custom_job_on_the_machine_of_the_settings(vertex: dict[str, Any]) -> None:
+    inputs = vertex["components"]["comp-train"]["inputDefinitions"]["parameters"]
+    (pool,) = inputs["worker_pool_specs"]["defaultValue"]
+    assert pool["machine_spec"] == {
+        "machine_type": "g2-standard-24",
+        "accelerator_type": "NVIDIA_L4",
+        "accelerator_count": 2,
+    }
+    assert pool["replica_count"] == 1
+    assert pool["container_spec"]["image_uri"] == settings.load(REPOSITORY / "pipelines.toml").image
+    assert inputs["timeout"]["defaultValue"] == "21600s"
+
+
+def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -> None:
+    train = Request(machine="a2-highgpu-2g", nodes=3, strategy="spot", env={"NCCL_DEBUG": "INFO"})
+    compiled = spec.compiled("training", Vertex(settings.Settings(steps={"train": train})))
+    inputs = compiled["components"]["comp-train"]["inputDefinitions"]["parameters"]
+    pools = inputs["worker_pool_specs"]["defaultValue"]
+    assert [pool["replica_count"] for pool in pools] == [1, 2]
+    for pool in pools:
+        assert pool["container_spec"]["env"] == [{"name": "NCCL_DEBUG", "value": "INFO"}]
+    assert inputs["strategy"]["defaultValue"] == "SPOT"
+    launcher = compiled["deploymentSpec"]["executors"][compiled["components"]["comp-train"]["executorLabel"]]
+    assert "NCCL_DEBUG" not in json.dumps(launcher)
+
+
+def test_plain_steps_request_cpu_memory_and_gpu(vertex: dict[str, Any]) -> None:
+    executors = vertex["deploymentSpec"]["executors"]
+    prepare, evaluate = (executors[f"exec-{name}"]["container"]["resources"] for name in ("prepare", "evaluate"))
+    assert (prepare["resourceCpuLimit"], prepare["resourceMemoryLimit"]) == ("8", "32G")
+    assert evaluate["accelerator"]["resourceType"] == "NVIDIA_TESLA_T4"
+    assert evaluate["accelerator"]["resourceCount"] == "1"
+
+
+def test_an_impossible_machine_is_refused_and_the_old_spec_stays(tmp_path: Path) -> None:
+    from rich.console import Console
+
+    (tmp_path / "pipelines.toml").write_text(
+        '[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n'
+    )
+    (tmp_path / "training.json").write_text("old")
+    with pytest.raises(RequestError, match="training: "):
+        verb.compile_all(
+            [], out=tmp_path, settings=tmp_path / "pipelines.toml", max_usd=None, console=Console(quiet=True)
+        )
+    assert (tmp_path / "training.json").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipelines.toml", "training.json"]
+
+
+def test_the_form_starts_from_the_trainers_own_defaults(vertex: dict[str, Any]) -> None:
+    from training.config import TrainConfig
+
+    form = {name: parameter["defaultValue"] for name, parameter in spec.parameters(vertex).items()}
+    shared = form.keys() & TrainConfig.model_fields.keys() - {"task"}
+    assert len(shared) >= 8
+    assert {name: form[name] for name in shared} == {name: getattr(TrainConfig(), name) for name in shared}
+
+
+def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "pipelines.toml"
+    file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
+    said = Console(file=io.StringIO(), width=200)
+    verb.compile_all((), out=tmp_path, settings=file, max_usd=None, console=said)
+    assert "[steps.trian] of the settings: no pipeline has this step. Did you mean train?" in said.file.getvalue()

@@ -1,0 +1,186 @@
+"""Commands of compiled steps as the first process of a PID namespace, which is what they are in a container."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kfp import dsl
+
+from components.prepare import prepare
+from components.train import train
+from vgp.compiling.entrypoint import passing_signals
+from vgp.compiling.vertex import Vertex
+from vgp.errors import RequestError
+from vgp.settings import Settings
+
+REPOSITORY = Path(__file__).parents[3]
+NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+OWN = "own@sha256:" + 64 * "0"
+
+
+@dsl.component(base_image=OWN, install_kfp_package=False)
+def sleeping(mark: str):
+    """Knows nothing of signals."""
+    import time
+
+    open(mark, "w").close()
+    time.sleep(60)
+
+
+@dsl.component(base_image=OWN, install_kfp_package=False)
+def saving(mark: str):
+    """Takes its time to save when it is told to stop."""
+    import signal
+    import sys
+    import time
+
+    def save(number, frame):
+        time.sleep(0.5)
+        open(mark + ".saved", "w").close()
+        sys.exit(75)
+
+    signal.signal(signal.SIGTERM, save)
+    open(mark, "w").close()
+    time.sleep(60)
+
+
+@dsl.component(base_image=OWN, install_kfp_package=False)
+def ending(mark: str):
+    raise SystemExit(int(mark))
+
+
+@dsl.component(base_image=OWN, packages_to_install=["numpy", "scipy"])
+def installing():
+    pass
+
+
+@dsl.component(base_image=OWN, packages_to_install=["numpy"], use_venv=True)
+def installing_apart():
+    pass
+
+
+@dsl.component(base_image=OWN, packages_to_install=["numpy"], target_image="own/target:1")
+def containerized():
+    pass
+
+
+def placed(component: Any, kind: str) -> dict[str, Any]:
+    """The container of a component on Vertex AI: of a plain step, or of the custom job around it."""
+    target = Vertex(Settings())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if kind == "job":
+            return target.job(component).component_spec.inputs["worker_pool_specs"].default[0]["container_spec"]
+        container = target._ready(component).component_spec.implementation.container
+        return {"command": container.command, "args": container.args}
+
+
+def start(
+    container: dict[str, Any], request: dict[str, Any], folder: Path, shell: str = "dash", **variables: str
+) -> "subprocess.Popen[bytes]":
+    """Starts the container's command as the first process of a namespace; the first `sh` on its path is `shell`."""
+    if not shutil.which("unshare") or subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode:
+        pytest.skip("no right to make PID namespaces")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "sh").symlink_to(str(shutil.which(shell)))
+    words = dict.fromkeys(("{{$}}", "{{$.json_escape[1]}}"), json.dumps(request))
+    command = [words.get(word, word) for word in (*container["command"], *container["args"])]
+    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY), **variables}
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen([*NAMESPACE, *command], env=environment, stdout=log, stderr=log)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> int:
+    """SIGTERM to the first process of the namespace; returns its exit code."""
+    (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(first), signal.SIGTERM)
+    try:
+        return process.wait(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def inputs(folder: Path, **parameters: Any) -> dict[str, Any]:
+    return {"inputs": {"parameterValues": parameters}, "outputs": {"outputFile": str(folder / "output.json")}}
+
+
+def wait_for(path: Path, text: str = "") -> None:
+    deadline = time.monotonic() + 30
+    while not (path.exists() and text in path.read_text()):
+        assert time.monotonic() < deadline, f"no {text!r} in {path}: {path.exists() and path.read_text()}"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("kind", "shell"), [("step", "dash"), ("job", "bash")])
+def test_a_step_that_saves_on_sigterm_gets_it_and_its_exit_code_is_kept(kind: str, shell: str, tmp_path: Path) -> None:
+    process = start(placed(saving, kind), inputs(tmp_path, mark=str(tmp_path / "mark")), tmp_path, shell)
+    wait_for(tmp_path / "mark")
+    assert stop(process) == 75
+    assert (tmp_path / "mark.saved").exists()
+
+
+def test_a_step_that_knows_nothing_of_signals_ends_at_once(tmp_path: Path) -> None:
+    process = start(placed(sleeping, "step"), inputs(tmp_path, mark=str(tmp_path / "mark")), tmp_path)
+    wait_for(tmp_path / "mark")
+    began = time.monotonic()
+    assert stop(process) == 128 + signal.SIGTERM
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_step_ends_with_its_own_exit_code(code: int, tmp_path: Path) -> None:
+    assert start(placed(ending, "step"), inputs(tmp_path, mark=str(code)), tmp_path).wait(timeout=30) == code
+
+
+def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = str(REPOSITORY / "tests" / "training")
+    monkeypatch.syspath_prepend(tasks)
+
+    from digits import prepare as prepare_digits
+
+    def artifact(name: str, path: Path) -> dict[str, Any]:
+        return {"artifacts": [{"name": name, "type": {"schemaTitle": "system.Artifact"}, "uri": str(path)}]}
+
+    request = inputs(
+        tmp_path, task="digits:Digits", epochs=9999, global_batch_size=64, learning_rate=0.01, weight_decay=0.0,
+        warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
+    )  # fmt: skip
+    request["inputs"]["artifacts"] = {"dataset": artifact("dataset", prepare_digits(tmp_path / "data"))}
+    request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("model", "checkpoints")}
+    process = start(
+        placed(train, "job"), request, tmp_path,
+        PYTHONPATH=f"{REPOSITORY}:{tasks}", TRAINING_CHECKPOINTS=str(tmp_path / "kept"), TRAINING_NPROC="1",
+    )  # fmt: skip
+    wait_for(tmp_path / "log", "step ")
+    assert stop(process) == 75, (tmp_path / "log").read_text()
+    assert "stopped: " in (tmp_path / "log").read_text()
+    assert list((tmp_path / "kept").rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("component", [prepare, train, installing, installing_apart, containerized])
+def test_every_form_of_kfps_command_passes_signals_on(component: Any) -> None:
+    made = passing_signals(component.component_spec.implementation.container.command)
+    *installs, last = [made[number + 2].strip() for number, word in enumerate(made) if word == "sh"]
+    assert all(script.endswith('&& exec "$0" "$@"') for script in installs)
+    assert last.endswith('&& exec "$0" "$@"' if component is containerized else "exit $code")
+
+
+def test_a_command_that_is_not_kfps_is_left_alone() -> None:
+    own = ["sh", "-c", 'prepare && "$0" "$@"', "sh", "-ec", "exec serve"]
+    assert passing_signals(own) == own
+
+
+def test_a_command_of_an_unknown_kfp_is_refused() -> None:
+    script = train.component_spec.implementation.container.command[2].replace("python3 -m", "python3 -X dev -m")
+    with pytest.raises(RequestError, match="SIGTERM"):
+        passing_signals(["sh", "-ec", script, ""])

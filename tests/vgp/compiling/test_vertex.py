@@ -1,0 +1,181 @@
+"""For every placement: what the author wrote is in the compiled spec, in the right place."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vgp.check.check import check
+from vgp.compiling.vertex import Vertex
+from vgp.documents.document import Document
+from vgp.inside.image import step
+from vgp.placement.placement import Request, place
+from vgp.settings import Settings
+
+IMAGE = "us-docker.pkg.dev/p/r/training:1"
+
+JOBS = {
+    "by name": {"machine": "g2-standard-24"},
+    "by need": {"accelerator": "L4", "count": 4, "min_memory_gb": 100},
+    "attached": {"machine": "n1-highmem-16", "accelerator": "V100", "count": 2},
+    "CPU": {"machine": "c2-standard-60"},
+    "nodes": {"machine": "a2-highgpu-8g", "nodes": 4, "env": {"NCCL_DEBUG": "INFO", "QUOTED": 'a "b" c'}},
+    "Spot": {"machine": "a3-highgpu-2g", "strategy": "spot", "timeout": "90m"},
+    "Flex-start": {"machine": "a3-highgpu-8g", "strategy": "flex_start", "max_wait": "2h", "nodes": 2},
+    "reservation": {"machine": "a4-highgpu-8g", "reservation": "projects/p/zones/us-central1-b/reservations/r"},
+    "any reservation": {"machine": "a3-ultragpu-8g", "reservation": "any", "nodes": 2},
+    "disk": {"machine": "g4-standard-96", "boot_disk_type": "hyperdisk-balanced", "boot_disk_gb": 500},
+    "reduction server": {"machine": "a2-highgpu-4g", "nodes": 3, "reduction_server": {"count": 5}, "env": {"A": "1"}},
+    "another region": {"accelerator": "L4", "region": "europe-west4"},
+}
+STEPS = {
+    "default": {},
+    "CPU": {"min_vcpu": 16, "min_memory_gb": 100, "env": {"A": "1"}},
+    "attached": {"accelerator": "T4", "count": 2, "min_memory_gb": 50},
+    "built in": {"machine": "g2-standard-48"},
+    "largest": {"machine": "a2-ultragpu-8g"},
+}
+
+
+def compiled(asked: dict[str, Any], kind: str, folder: Path, component: Any = None) -> dict[str, Any]:
+    """A pipeline of one component, by default one of ours, placed and compiled as our pipelines are."""
+    from kfp import compiler, dsl
+
+    if component is None:
+
+        @step
+        def work(x: int):
+            print(x)
+
+        component = work
+    target = Vertex(Settings(image=IMAGE, steps={"work": Request(**asked)}))
+    ready = getattr(target, kind)(component)
+
+    @dsl.pipeline(name="one")
+    def one(x: int = 1):
+        ready(x=x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiler.Compiler().compile(one, str(folder / "p.json"))
+    return json.loads((folder / "p.json").read_text())
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_has_all_of_its_request(name, tmp_path):
+    asked = JOBS[name]
+    spec = compiled(asked, "job", tmp_path)
+    expected = place(Request(**asked))
+    inputs = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
+    chief, *others = inputs["worker_pool_specs"]["defaultValue"]
+    container = chief["container_spec"]
+    assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
+    assert {pair["name"]: pair["value"] for pair in container.get("env", [])} == asked.get("env", {})
+    assert chief["machine_spec"] == expected.machine_spec()
+    assert chief["disk_spec"] == {"boot_disk_type": expected.boot_disk_type, "boot_disk_size_gb": expected.boot_disk_gb}
+    assert inputs["strategy"]["defaultValue"] == asked.get("strategy", "standard").upper()
+    assert inputs["timeout"]["defaultValue"] == f"{expected.timeout_s}s"
+    if "max_wait" in asked:
+        assert inputs["max_wait_duration"]["defaultValue"] == "7200s"
+    location = inputs["location"]["defaultValue"]
+    assert location == asked.get("region", "{{$.pipeline_google_cloud_location}}")
+    if asked.get("nodes", 1) > 1:
+        workers = others.pop(0)
+        assert workers == {**chief, "replica_count": asked["nodes"] - 1}
+    if "reduction_server" in asked:
+        assert others.pop(0)["replica_count"] == asked["reduction_server"]["count"]
+    assert others == []
+    launcher = spec["deploymentSpec"]["executors"]["exec-work"]["container"]
+    assert "env" not in launcher and "resources" not in launcher
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_plain_step_has_all_of_its_request(name, tmp_path):
+    asked = STEPS[name]
+    container = compiled(asked, "step", tmp_path)["deploymentSpec"]["executors"]["exec-work"]["container"]
+    expected = place(Request(**asked), kind="step")
+    resources = container["resources"]
+    assert resources["resourceCpuLimit"] == str(expected.vcpu)
+    assert resources["resourceMemoryLimit"] == f"{min(expected.memory_gb, 624):g}G"
+    wanted = (expected.accelerator_type, str(expected.accelerator_count)) if expected.accelerator_type else (None, None)
+    accelerator = resources.get("accelerator", {})
+    assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
+    assert {pair["name"]: pair["value"] for pair in container.get("env", [])} == asked.get("env", {})
+    assert container["image"] == IMAGE
+
+
+@pytest.mark.parametrize(("kind", "name"), [("job", name) for name in JOBS] + [("step", name) for name in STEPS])
+def test_the_checker_sees_the_placement_in_the_compiled_spec(kind, name, tmp_path):
+    asked = (JOBS if kind == "job" else STEPS)[name]
+    spec = compiled(asked, kind, tmp_path)
+    placed = place(Request(**asked), kind="custom_job" if kind == "job" else "step")
+    report = check([Document("p.json", spec, json.dumps(spec))], regions=[placed.region])
+    assert [finding for finding in report.findings if finding.severity == "error"] == []
+    row = report.steps[0]
+    assert (row.machine_type, row.accelerator_type, row.accelerator_count, row.replicas) == (
+        placed.machine_type, placed.accelerator_type, placed.accelerator_count, placed.nodes,
+    )  # fmt: skip
+    assert row.usd_per_hour == pytest.approx(placed.usd_per_hour) if placed.usd_per_hour else row.usd_per_hour is None
+
+
+def test_a_training_job_has_the_account_network_and_key_of_its_run(tmp_path: Path) -> None:
+    """A custom job inherits none of them: without an account it would run as Vertex AI's own service agent."""
+    spec = compiled({"machine": "g2-standard-24"}, "job", tmp_path)
+    inputs = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
+    assert inputs["service_account"]["defaultValue"] == "{{$.pipeline_service_account}}"
+    assert inputs["network"]["defaultValue"] == "{{$.pipeline_network}}"
+    assert inputs["encryption_spec_key_name"]["defaultValue"] == "{{$.pipeline_encryption_key_name}}"
+    [executor] = spec["deploymentSpec"]["executors"].values()
+    payload = next(word for word in executor["container"]["args"] if "service_account" in word)
+    assert "inputs.parameters['service_account']" in payload and "inputs.parameters['network']" in payload
+
+
+OWN = "europe-docker.pkg.dev/p/r/own"
+
+
+def container(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """What the step itself runs in, as a container of a pipeline names it."""
+    if kind == "step":
+        return spec["deploymentSpec"]["executors"]["exec-work"]["container"]
+    parameters = spec["components"]["comp-work"]["inputDefinitions"]["parameters"]
+    chosen = parameters["worker_pool_specs"]["defaultValue"][0]["container_spec"]
+    return {"image": chosen["image_uri"], "command": chosen["command"], "args": chosen["args"]}
+
+
+@pytest.mark.parametrize("kind", ["step", "job"])
+@pytest.mark.parametrize("image", [f"{OWN}@sha256:{64 * '0'}", f"{OWN}:1", "python", "python:3.12"])
+def test_a_component_keeps_an_image_of_its_own(kind: str, image: str, tmp_path: Path) -> None:
+    from kfp import dsl
+
+    @dsl.component(base_image=image, install_kfp_package=False)
+    def work(x: int):
+        print(x)
+
+    assert container(kind, compiled({}, kind, tmp_path, work))["image"] == image
+
+
+@pytest.mark.parametrize("kind", ["step", "job"])
+def test_a_container_that_is_no_python_keeps_image_command_and_arguments(kind: str, tmp_path: Path) -> None:
+    from kfp import dsl
+
+    @dsl.container_component
+    def work(x: int):
+        return dsl.ContainerSpec(image=OWN, command=["/bin/serve", "--fast"], args=["--x", x])
+
+    made = container(kind, compiled({}, kind, tmp_path, work))
+    assert made["image"] == OWN
+    assert made["command"] == ["/bin/serve", "--fast"]
+    assert made["args"] == ["--x", "{{$.inputs.parameters['x']}}"]
+
+
+def test_a_container_without_a_command_stays_without_one(tmp_path: Path) -> None:
+    from kfp import dsl
+
+    @dsl.container_component
+    def work(x: int):
+        return dsl.ContainerSpec(image=OWN)
+
+    made = container("step", compiled({}, "step", tmp_path, work))
+    assert (made["image"], made.get("command", [])) == (OWN, [])

@@ -1,0 +1,148 @@
+"""Small pipelines that exercise kfp's control flow, compiled once for the session."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], dict[str, Any]]:
+    """The JSON of a kfp pipeline."""
+    from kfp.compiler import Compiler
+
+    def compile_(pipeline: Any) -> dict[str, Any]:
+        path = tmp_path_factory.mktemp("spec") / "pipeline.json"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Compiler().compile(pipeline, str(path))
+        return json.loads(path.read_text())
+
+    return compile_
+
+
+@pytest.fixture(scope="session")
+def branching(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A branch on an unnamed output, a loop, an exit handler: what kfp.local does right."""
+    from kfp import dsl
+
+    step = dsl.component(base_image="python", install_kfp_package=False)
+
+    @step
+    def flip(side: str = "heads") -> str:
+        return side
+
+    @step
+    def say(text: str):
+        print(f"they say {text}")
+
+    @dsl.pipeline(name="branching")
+    def branching(side: str = "heads", times: int = 1):
+        bye = say(text="bye")
+        with dsl.ExitHandler(bye):
+            flipped = flip(side=side)
+            with dsl.If(flipped.output == "heads"):
+                say(text='it\'s "heads"')
+            with dsl.Elif(times > 5):
+                say(text="often")
+            with dsl.Else():
+                say(text="tails")
+        with dsl.ParallelFor([1, 2]) as item:
+            flip(side=f"{item}")
+
+    return compiled(branching)
+
+
+@pytest.fixture(scope="session")
+def skipping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A branch on a *named* output, which kfp.local 2.17 skips while it reports success."""
+    from kfp import dsl
+
+    step = dsl.component(base_image="python", install_kfp_package=False)
+
+    @step
+    def score() -> NamedTuple("Scores", [("auc", float)]):  # type: ignore[valid-type]
+        from collections import namedtuple
+
+        return namedtuple("Scores", ["auc"])(0.9)  # type: ignore[return-value]
+
+    @step
+    def register(auc: float):
+        print(auc)
+
+    @dsl.pipeline(name="skipping")
+    def skipping():
+        scored = score()
+        with dsl.If(scored.outputs["auc"] > 0.5):
+            register(auc=scored.outputs["auc"])
+
+    return compiled(skipping)
+
+
+@pytest.fixture(scope="session")
+def failing(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A step that prints and fails, and one that would come after it."""
+    from kfp import dsl
+
+    step = dsl.component(base_image="python", install_kfp_package=False)
+
+    @step
+    def broken() -> str:
+        import sys
+
+        print("about to fail")
+        print("error: the disk is full", file=sys.stderr)
+        raise SystemExit(2)
+
+    @step
+    def after(text: str):
+        print(text)
+
+    @dsl.pipeline(name="failing")
+    def failing():
+        after(text=broken().output)
+
+    return compiled(failing)
+
+
+@pytest.fixture(scope="session")
+def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """A step that starts a process of its own and sleeps for a minute."""
+    from kfp import dsl
+
+    @dsl.component(base_image="python", install_kfp_package=False)
+    def sleeper(pids: str):
+        import os
+        import subprocess
+
+        child = subprocess.Popen(["sleep", "60"])
+        with open(pids + ".partial", "w") as file:
+            file.write(f"{os.getpid()} {child.pid}")
+        os.replace(pids + ".partial", pids)
+        child.wait()
+
+    @dsl.pipeline(name="sleeping")
+    def sleeping(pids: str):
+        sleeper(pids=pids)
+
+    return compiled(sleeping)
+
+
+@pytest.fixture(scope="session")
+def small(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """The pipeline of small.py as it runs here."""
+    from vgp.compiling.target import Local
+
+    sys.path.insert(0, str(Path(__file__).parent))
+    import small
+
+    return compiled(small.build(Local()))
+
+
+def write_run(folder: Path, spec: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.json").write_text(json.dumps(spec))

@@ -1,0 +1,312 @@
+"""Legacy jobs and gcloud lines as Vertex AI jobs; judged by the API's own messages and by gcloud's own client."""
+
+import http.server
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import threading
+from datetime import date
+
+import pytest
+import yaml
+from google.protobuf import json_format
+
+from vgp.convert import convert as verb
+from vgp.convert import job_body
+from vgp.convert.flags import parse as parse_flags
+from vgp.documents.document import parse
+from vgp.errors import RequestError
+from vgp.placement.placement import Request, place
+
+DAY = date(2026, 11, 20)
+# The two examples of Google's legacy page on GPUs.
+FIRST = {
+    "trainingInput": {
+        "scaleTier": "CUSTOM",
+        "masterType": "n1-highcpu-16",
+        "masterConfig": {"acceleratorConfig": {"count": 4, "type": "NVIDIA_TESLA_T4"}},
+        "workerType": "n1-highcpu-16",
+        "workerCount": 9,
+        "workerConfig": {"acceleratorConfig": {"count": 4, "type": "NVIDIA_TESLA_T4"}},
+        "parameterServerType": "large_model",
+        "parameterServerCount": 3,
+    }
+}
+SECOND = {
+    "trainingInput": {
+        "scaleTier": "CUSTOM",
+        "masterType": "complex_model_m_gpu",
+        "workerType": "complex_model_m_gpu",
+        "workerCount": 9,
+        "parameterServerType": "large_model",
+        "parameterServerCount": 3,
+    }
+}
+
+
+def converted(data):
+    return verb.converted(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
+
+
+def machines(config):
+    pools = config["workerPoolSpecs"]
+    return [(pool["machineSpec"], pool["replicaCount"]) if pool else None for pool in pools]
+
+
+def test_the_first_example_of_the_legacy_page_converts():
+    result = converted(FIRST)
+    t4 = {"machineType": "n1-highcpu-16", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 4}
+    assert machines(result.config) == [(t4, 1), (t4, 9), ({"machineType": "n1-highmem-8"}, 3)]
+    assert verb.checked(result, as_of=DAY).errors == 0
+
+
+def test_the_second_example_is_refused_with_the_nearest_living_gpu(tmp_path, capsys):
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(SECOND))
+    assert verb.convert(str(path), as_of=DAY) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "NVIDIA_TESLA_K80 is retired" in printed.err
+    assert "4 x NVIDIA_TESLA_T4 on n1-standard-16" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("tier", "pools"),
+    [
+        ("BASIC", [("n1-standard-4", 1)]),
+        ("STANDARD_1", [("n1-highcpu-16", 1), ("n1-highcpu-16", 4), ("n1-highcpu-16", 3)]),
+        ("PREMIUM_1", [("n1-highcpu-16", 1), ("n1-highcpu-16", 19), ("n1-highcpu-16", 11)]),
+    ],
+)
+def test_scale_tiers_are_spelled_out(tier, pools):
+    result = converted({"trainingInput": {"scaleTier": tier}})
+    assert [(spec["machineType"], count) for spec, count in machines(result.config)] == pools
+
+
+def test_every_field_is_accounted_for():
+    inputs = FIRST["trainingInput"] | {
+        "region": "us-central1", "runtimeVersion": "2.11", "pythonVersion": "3.7", "packageUris": ["gs://b/t.tar.gz"],
+        "pythonModule": "trainer.task", "jobDir": "gs://b/job", "args": ["--epochs", "3"], "serviceAccount": "s@p",
+        "network": "n", "useChiefInTfConfig": True, "encryptionConfig": {"kmsKeyName": "k"}, "someday": 1,
+        "scheduling": {"maxRunningTime": "7200s", "maxWaitTime": "60s", "priority": 3},
+    }  # fmt: skip
+    result = converted({"jobId": "my_job", "trainingInput": inputs})
+    told = {note.field.split(".")[0] for note in result.notes}
+    assert {name for name in inputs if not name.endswith("Count")} - told <= {"parameterServerConfig"}
+    dropped = {note.field for note in result.notes if note.dropped}
+    assert dropped == {"scheduling.maxWaitTime", "scheduling.priority", "useChiefInTfConfig", "someday"}
+    assert result.config["scheduling"] == {"timeout": "7200s"}
+    assert result.config["baseOutputDirectory"] == {"outputUriPrefix": "gs://b/job"}
+    package = result.config["workerPoolSpecs"][0]["pythonPackageSpec"]
+    assert package["args"] == ["--epochs", "3", "--job-dir=gs://b/job"]
+    assert "tf-gpu.2-11" in package["executorImageUri"]
+    assert result.command() == (
+        "gcloud ai custom-jobs create --region=us-central1 --display-name=my_job --config=config.yaml --kms-key=k"
+    )
+
+
+def test_hyperparameters_make_it_a_tuning_job():
+    inputs = FIRST["trainingInput"] | {
+        "hyperparameters": {
+            "goal": "MINIMIZE", "hyperparameterMetricTag": "loss", "maxTrials": 8, "maxParallelTrials": 2,
+            "params": [
+                {"parameterName": "lr", "type": "DOUBLE", "minValue": 1e-4, "maxValue": 0.1,
+                 "scaleType": "UNIT_LOG_SCALE"},
+                {"parameterName": "layers", "type": "INTEGER", "minValue": 1, "maxValue": 4},
+                {"parameterName": "act", "type": "CATEGORICAL", "categoricalValues": ["relu", "gelu"]},
+                {"parameterName": "batch", "type": "DISCRETE", "discreteValues": [32, 64]},
+            ],
+        }
+    }  # fmt: skip
+    result = converted({"trainingInput": inputs})
+    from google.cloud.aiplatform_v1 import HyperparameterTuningJob
+
+    body = {**result.config, "displayName": "x"}
+    parsed = HyperparameterTuningJob.from_json(json.dumps(body))
+    assert (parsed.max_trial_count, parsed.parallel_trial_count) == (8, 2)
+    assert [each.parameter_id for each in parsed.study_spec.parameters] == ["lr", "layers", "act", "batch"]
+    assert parsed.trial_job_spec.worker_pool_specs[1].replica_count == 9
+
+
+def strictly_parsed(config):
+    from google.cloud.aiplatform_v1 import CustomJobSpec
+
+    return json_format.ParseDict(config, CustomJobSpec.pb(CustomJobSpec()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        """gcloud ai-platform jobs submit training my_job --region us-central1 --scale-tier custom \\
+          --master-machine-type n1-standard-16 --master-accelerator count=2,type=nvidia-tesla-t4 \\
+          --master-image-uri us-docker.pkg.dev/p/r/i:1 --worker-count 2 --worker-machine-type=n1-standard-16 \\
+          --worker-accelerator=type=nvidia-tesla-t4,count=2 -- --lr 3""",
+        (
+            "gcloud ai custom-jobs create --region=us-central1 --display-name=x --args=--lr,3 "
+            "--worker-pool-spec=machine-type=n1-standard-16,replica-count=1,accelerator-type=NVIDIA_TESLA_T4,"
+            "accelerator-count=2,container-image-uri=us-docker.pkg.dev/p/r/i:1 "
+            "--worker-pool-spec=machine-type=n1-standard-16,replica-count=2,accelerator-type=NVIDIA_TESLA_T4,"
+            "accelerator-count=2,container-image-uri=us-docker.pkg.dev/p/r/i:1"
+        ),
+    ],
+)
+def test_a_gcloud_line_becomes_a_config_that_the_api_knows(line, capsys):
+    assert verb.convert(line, as_of=DAY) == 0
+    spec = strictly_parsed(yaml.safe_load(capsys.readouterr().out))
+    assert [pool.replica_count for pool in spec.worker_pool_specs] == [1, 2]
+    assert [pool.machine_spec.accelerator_count for pool in spec.worker_pool_specs] == [2, 2]
+    assert list(spec.worker_pool_specs[0].container_spec.args) == ["--lr", "3"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["gcloud compute instances list", "gcloud ai custom-jobs create --wrong=1", "gcloud 'ai", "nowhere.yaml",
+     "gcloud ai custom-jobs create --worker-pool-spec=machine=x"],
+)  # fmt: skip
+def test_what_cannot_be_converted_is_refused(source):
+    with pytest.raises(RequestError):
+        verb.convert(source)
+
+
+def test_json_has_config_pools_notes_and_findings(tmp_path, capsys):
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(FIRST))
+    assert verb.convert(str(path), as_json=True, as_of=DAY) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["worker_pool_specs"][1]["machine_spec"]["accelerator_type"] == "NVIDIA_TESLA_T4"
+    assert result["errors"] == 0 and result["notes"][0] == {
+        "field": "scaleTier", "became": "CUSTOM: the machines of the worker pools", "dropped": False,
+    }  # fmt: skip
+
+
+def placement(**asked):
+    return place(Request(**asked), as_of=DAY)
+
+
+def test_a_step_of_ours_is_a_config_that_the_api_knows():
+    config = verb.step_config(
+        placement(
+            machine="a3-megagpu-8g", nodes=4, env={"A": "b"}, timeout="2h",
+            reservation="projects/p/zones/us-central1-a/reservations/r",
+        ),
+        "r/i:1", ["python"], ["-m", "x"],
+    )  # fmt: skip
+    spec = strictly_parsed(config)
+    assert [pool.replica_count for pool in spec.worker_pool_specs] == [1, 3]
+    assert spec.worker_pool_specs[1].machine_spec.reservation_affinity.values == [
+        "projects/p/zones/us-central1-a/reservations/r"
+    ]
+    assert spec.scheduling.timeout.seconds == 7200
+
+
+@pytest.mark.parametrize(
+    ("asked", "flags"),
+    [
+        (
+            {"accelerator": "T4", "count": 2},
+            ["--accelerator=type=nvidia-tesla-t4,count=2", "--maintenance-policy=TERMINATE"],
+        ),
+        (
+            {"machine": "g2-standard-24", "strategy": "spot"},
+            ["--machine-type=g2-standard-24", "--provisioning-model=SPOT"],
+        ),
+        (
+            {"machine": "a3-highgpu-8g", "strategy": "flex_start", "max_wait": "1h"},
+            ["--provisioning-model=FLEX_START", "--request-valid-for-duration=3600s"],
+        ),
+        (
+            {"machine": "e2-standard-4", "timeout": "1h"},
+            ["--max-run-duration=3600s", "--instance-termination-action=DELETE"],
+        ),
+        (
+            {"machine": "a4-highgpu-8g", "reservation": "any"},
+            ["--boot-disk-type=hyperdisk-balanced", "--reservation-affinity=any"],
+        ),
+    ],
+)
+def test_a_step_of_ours_is_a_compute_engine_command(asked, flags):
+    text = verb.step_vm(placement(**asked, env={"A": "b c"}), "train", "r/i:1", ["python", "-m", "x"])
+    assert "#" not in text.split("--metadata")[0]
+    words = shlex.split(text)
+    assert words[:5] == ["gcloud", "compute", "instances", "create", "train"]
+    assert set(flags) <= set(words)
+    assert ("--accelerator" in text) == ("T4" in str(asked))
+    script = next(word for word in words if word.startswith("--metadata")).split("\n")[1]
+    assert shlex.split(script)[-4:] == ["r/i:1", "python", "-m", "x"] and "A=b c" in shlex.split(script)
+
+
+@pytest.fixture
+def vertex():
+    """Answers gcloud as Vertex AI would, and keeps what it was sent."""
+    bodies = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            answer = json.dumps({"name": "projects/1/locations/us-central1/customJobs/1", **bodies[-1]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/", bodies
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
+@pytest.mark.parametrize("source", ["legacy", "step"])
+def test_gcloud_sends_our_config_as_we_wrote_it(vertex, tmp_path, source):
+    url, bodies = vertex
+    config = converted(FIRST).config if source == "legacy" else verb.step_config(
+        placement(machine="g2-standard-24", nodes=2, strategy="spot", env={"A": "1"}), "r/i:1", ["x"]
+    )  # fmt: skip
+    path = tmp_path / "config.yaml"
+    path.write_text(verb.as_yaml(config))
+    command = ["gcloud", "ai", "custom-jobs", "create", "--region=us-central1", "--display-name=j", f"--config={path}"]
+    gcloud(command, url, tmp_path)
+    sent = strictly_parsed(bodies[0]["jobSpec"])
+    assert sent == strictly_parsed(config)
+
+
+def gcloud(command, url, tmp_path):
+    environment = os.environ | {
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true", "CLOUDSDK_CORE_DISABLE_PROMPTS": "1", "CLOUDSDK_CORE_PROJECT": "p",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": url, "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
+    }  # fmt: skip
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
+def test_a_line_says_to_us_what_it_says_to_gcloud(vertex, tmp_path):
+    from google.cloud.aiplatform_v1 import CustomJob
+
+    url, bodies = vertex
+    (tmp_path / "c.yaml").write_text(
+        "workerPoolSpecs: {machineSpec: {machineType: n1-standard-4}}\nserviceAccount: a@b\nnetwork: net\n"
+        "scheduling: {timeout: 60s, strategy: SPOT}\nbaseOutputDirectory: {outputUriPrefix: 'gs://bucket/x'}\n"
+    )
+    line = (
+        f"gcloud ai custom-jobs create --region=us-central1 --display-name='a b' --config={tmp_path}/c.yaml "
+        "--worker-pool-spec=machine-type=n1-standard-8,accelerator-type=NVIDIA_TESLA_T4,executor-image-uri=e,"
+        "python-module=m --worker-pool-spec=machine-type=n1-standard-4,replica-count=3,container-image-uri=c "
+        "'--args=^;^a,b;c' --args=d --command=x,y --python-package-uris=gs://p/1,gs://p/2 --labels=k=v,l=w "
+        "--kms-key=k --kms-keyring=r --kms-location=l --kms-project=q --enable-web-access --network=m --quiet "
+        "--service-account=s@x.iam.gserviceaccount.com --persistent-resource-id=pr --enable-dashboard-access"
+    )
+    gcloud(shlex.split(line), url, tmp_path)
+    data, lost = parse_flags(line)
+    assert {note.field for note in lost} == {"--quiet"}
+    ours = job_body.conversion(data).body()
+    pb = CustomJob.pb()
+    assert json_format.ParseDict(ours, pb()) == json_format.ParseDict(bodies[0], pb())

@@ -1,0 +1,207 @@
+"""Local runs, through the real kfp.local in a real child process."""
+
+import json
+import os
+import signal
+import site
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vgp.errors import RequestError
+from vgp.local import execution as local
+
+
+def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[local.Run, list[Any], list[local.Event]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.json").write_text(json.dumps(spec))
+    run = local.Run(folder, spec["pipelineInfo"]["name"], arguments)
+    events: list[local.Event] = []
+    steps = local.execute(run, events.append)
+    return run, steps, events
+
+
+def states(steps: list[Any]) -> dict[str, str]:
+    return {step.name: step.state for step in steps}
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(path: Path, seconds: float = 30) -> str:
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.05)
+    return path.read_text()
+
+
+def test_every_task_is_proven_with_its_outputs(tmp_path: Path, branching: dict[str, Any]) -> None:
+    run, steps, events = execute(tmp_path / "run", branching)
+    assert states(steps) == {
+        "flip": "succeeded",
+        "say-2": "succeeded",
+        "say-3": "skipped",
+        "say-4": "skipped",
+        "say": "succeeded",
+        "for-loop-7-iteration-0/flip-2": "succeeded",
+        "for-loop-7-iteration-1/flip-2": "succeeded",
+    }
+    assert not run.failed
+    assert next(step for step in steps if step.name == "flip").parameters == {"Output": "heads"}
+    assert any(event.kind == "line" and event.text.strip() == 'they say it\'s "heads"' for event in events)
+
+
+def test_the_other_branch_is_proven_with_other_arguments(tmp_path: Path, branching: dict[str, Any]) -> None:
+    _, steps, _ = execute(tmp_path / "run", branching, side="tails", times=9)
+    found = states(steps)
+    assert (found["say-2"], found["say-3"], found["say-4"]) == ("skipped", "succeeded", "skipped")
+
+
+def test_a_task_that_kfp_silently_skips_is_missing(tmp_path: Path, skipping: dict[str, Any]) -> None:
+    run, steps, _ = execute(tmp_path / "run", skipping)
+    assert not run.failed, "kfp.local reports success"
+    assert states(steps) == {"score": "succeeded", "register": "missing"}
+    assert "'pipelinechannel--score-auc'] > 0.5" in steps[1].why
+
+
+def test_a_failing_step_is_named_with_its_last_words(tmp_path: Path, failing: dict[str, Any]) -> None:
+    run, steps, events = execute(tmp_path / "run", failing)
+    assert run.failed == "broken"
+    assert run.last_words[-1] == "error: the disk is full"
+    assert [event.kind for event in events if event.kind != "line"] == ["started", "failed"]
+    assert states(steps)["after"] == "missing"
+
+
+def test_a_second_start_reuses_the_steps_that_were_done(tmp_path: Path, branching: dict[str, Any]) -> None:
+    execute(tmp_path / "run", branching)
+    _, steps, events = execute(tmp_path / "run", branching)
+    assert states(steps)["flip"] == "reused"
+    assert not [event for event in events if event.kind == "started"]
+
+
+COMMAND = """
+import json, sys
+from pathlib import Path
+from pipelines import local, process
+folder, pids = Path(sys.argv[1]), sys.argv[2]
+try:
+    local.execute(local.Run(folder, "sleeping", {"pids": pids}), lambda event: None)
+except process.Interrupted as stop:
+    raise SystemExit(128 + stop.signal_number)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGQUIT, 131), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_no_process_outlives_a_run_that_is_stopped(
+    tmp_path: Path, sleeping: dict[str, Any], number: signal.Signals, code: int
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "pipeline.json").write_text(json.dumps(sleeping))
+    command = subprocess.Popen([sys.executable, "-c", COMMAND, str(folder), str(tmp_path / "pids")])
+    pids = [int(pid) for pid in wait_for(tmp_path / "pids").split()]
+    assert all(alive(pid) for pid in pids)
+    os.kill(command.pid, number)
+    assert command.wait(timeout=30) == code
+    deadline = time.monotonic() + 30
+    while any(alive(pid) for pid in pids):
+        assert time.monotonic() < deadline, f"processes {pids} are still alive"
+        time.sleep(0.05)
+
+
+HUNG_UP = """
+import os, signal
+from pipelines import process
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with process.group(["sleep", "0.2"], {}) as child:
+    os.kill(os.getpid(), signal.SIGHUP)
+    raise SystemExit(child.wait())
+"""
+
+
+def test_a_hang_up_that_nohup_has_ignored_stays_ignored() -> None:
+    assert subprocess.run([sys.executable, "-c", HUNG_UP]).returncode == 0
+
+
+ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [bold]"
+HERE = """
+import json, sys
+from pathlib import Path
+from pipelines import local
+steps = local.execute(local.Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2])), lambda event: None)
+print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that no shell takes without quotes, with an environment in it that has all that this one has."""
+    folder = tmp_path_factory.mktemp("odd") / ODD
+    venv.create(folder / ".venv", symlinks=True)
+    (library,) = (folder / ".venv" / "lib").glob("python3*")
+    (library / "site-packages" / "all.pth").write_text(
+        "\n".join([str(Path(__file__).parents[3]), *site.getsitepackages()])
+    )
+    return folder
+
+
+def test_the_folders_of_environment_run_and_data_may_have_any_name(odd: Path, small: dict[str, Any]) -> None:
+    run, text = odd / "runs" / "python3", str(odd / "python3.csv")
+    run.mkdir(parents=True)
+    (run / "pipeline.json").write_text(json.dumps(small))
+    command = [str(odd / ".venv" / "bin" / "python"), "-c", HERE, str(run)]
+    arguments = json.dumps({"text": text, "things": {"python3": [text]}})
+    done = subprocess.run([*command, arguments], capture_output=True, text=True, cwd=odd)
+    assert done.returncode == 0, done.stderr
+    prefix, *steps = done.stdout.splitlines()
+    assert prefix == str(odd / ".venv")
+    assert str(("show", "succeeded", {"Output": text})) in steps
+    assert repr({"python3": [text]}) in (run / "log.txt").read_text()
+    assert sorted(path.name for path in odd.iterdir()) == [".venv", "runs"], "nothing in the name was executed"
+
+
+@pytest.mark.parametrize("text", ["x' or 'a'=='a", "' + 'go", "go"])
+def test_a_value_cannot_break_or_turn_a_branch(tmp_path: Path, small: dict[str, Any], text: str) -> None:
+    run, _, events = execute(tmp_path / "run", small, text=text)
+    assert not run.failed
+    ran = [event.step for event in events if event.kind == "succeeded"]
+    assert ran == (["show", "own"] if text == "go" else ["show"])
+
+
+def test_a_step_cannot_speak_for_kfp(tmp_path: Path, small: dict[str, Any]) -> None:
+    forged = "\n12:00:00.000 - ERROR - Task 'show' finished with status FAILURE"
+    run, steps, events = execute(tmp_path / "run", small, text="x", things={"say": forged})
+    assert not run.failed
+    assert [event.kind for event in events if event.kind != "line"] == ["started", "succeeded"]
+
+
+@pytest.mark.parametrize("value", ["{{$.pipeline_job_uuid}}", "a{{$}}b", "/kfp-workspace/data"])
+def test_an_argument_that_would_be_replaced_is_refused(tmp_path: Path, small: dict[str, Any], value: str) -> None:
+    with pytest.raises(RequestError, match="text holds a placeholder"):
+        execute(tmp_path / "run", small, text=value)
+
+
+def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    folders = {local.new_folder(tmp_path, "training") for _ in range(5)}
+    assert len(folders) == 5
+
+
+def test_an_output_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestError, match="is a file|cannot be written"):
+        local.new_folder(tmp_path / "file", "training")
+    with pytest.raises(RequestError, match="cannot be written"):
+        local.new_folder(Path("/proc/nowhere"), "training")

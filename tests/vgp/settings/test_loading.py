@@ -1,0 +1,339 @@
+"""pipelines.toml: read once; the order of places; wrong values refused with file, line and fix."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from vgp import settings
+from vgp.errors import RequestError
+
+Write = Callable[[str], Path]
+
+TWO = """\
+region = "us-central1"
+bucket = "gs://base"
+labels = {team = "ml", cost = "1"}
+
+[steps.train]
+machine = "g2-standard-24"
+timeout = "6h"
+
+[schedules.nightly]
+pipeline = "training"
+cron = "30 2 * * *"
+parameters = {epochs = 3.0, seed = 1}
+
+[environments.dev]
+project = "my-project-dev"
+labels = {env = "dev"}
+
+[environments.prod]
+project = "my-project-prod"
+region = "europe-west4"
+labels = {env = "prod", cost = "2"}
+
+[environments.prod.steps.train]
+accelerator = "H100"
+count = 8
+
+[environments.prod.schedules.nightly]
+time_zone = "Europe/Berlin"
+parameters = {epochs = 30.0}
+"""
+
+
+def refusal(path: Path, **arguments: Any) -> str:
+    with pytest.raises(RequestError) as refused:
+        settings.load(path, **arguments)
+    return str(refused.value)
+
+
+def test_settings_are_read(write: Write) -> None:
+    loaded = settings.load(write('region = "europe-west4"\n[steps.train]\nmachine = "g2-standard-24"\nnodes = 2\n'))
+    assert loaded.region == "europe-west4"
+    assert loaded.request("train").nodes == 2
+    assert loaded.request("prepare").machine is None
+    assert loaded.environment is None and loaded.environments == ()
+
+
+def test_an_environment_lies_over_the_top_of_the_file(write: Write) -> None:
+    loaded = settings.load(write(TWO), environment="prod")
+    assert (loaded.environment, loaded.project, loaded.region) == ("prod", "my-project-prod", "europe-west4")
+    assert loaded.bucket == "gs://base"
+    assert loaded.labels == {"team": "ml", "cost": "2", "env": "prod"}
+    train = loaded.request("train")
+    assert (train.machine, train.accelerator, train.count, train.timeout) == (None, "H100", 8, "6h")
+    nightly = loaded.schedules["nightly"]
+    assert (nightly.cron, nightly.time_zone) == ("30 2 * * *", "Europe/Berlin")
+    assert nightly.parameters == {"epochs": 30.0, "seed": 1}
+    assert loaded.environments == ("dev", "prod")
+
+
+def test_the_environment_is_chosen_by_flag_then_variable_then_file(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write('environment = "dev"\n' + TWO)
+    assert str(settings.load(path).source("environment")) == f"{path}:1"
+    assert settings.load(path).environment == "dev"
+    monkeypatch.setenv("PIPELINES_ENV", "prod")
+    assert settings.load(path).environment == "prod"
+    assert str(settings.load(path).source("environment")) == "PIPELINES_ENV"
+    loaded = settings.load(path, environment="dev")
+    assert (loaded.environment, str(loaded.source("environment"))) == ("dev", "--env")
+
+
+def test_a_single_environment_needs_no_choice_and_two_do(write: Write) -> None:
+    assert settings.load(write("[environments.dev]\n")).environment == "dev"
+    assert settings.load(write(TWO)).environment is None
+
+
+@pytest.mark.parametrize(
+    ("text", "flag", "message"),
+    [
+        (TWO, "prdo", "--env: there is no environment 'prdo'. Did you mean prod?"),
+        (TWO, "staging", "--env: there is no environment 'staging'. Choices: dev, prod."),
+        ("", "prod", "The settings declare none: write [environments.NAME]."),
+        ('\nenvironment = "x"\n' + TWO, None, ":2: environment: there is no environment 'x'."),
+        ("\n[environment.prod]\n", None, ":2: environment: takes a name in quotes"),
+        ("environments = 3\n", None, ":1: environments: takes tables"),
+        ("[environments]\ndev = 3\n", None, ":2: environments.dev: takes a table: write [environments.dev]."),
+        ("[environments.Dev]\n", None, ":1: environments: a name in it is none: at most 40 lower-case"),
+        ('[environments.dev]\nenvironment = "dev"\n', None, ":2: environments.dev.environment: belongs to the top"),
+        ("[environments.dev.environments]\n", None, "environments.dev.environments: there is no such setting."),
+    ],
+)
+def test_a_wrong_choice_of_environment_names_the_choices(
+    write: Write, text: str, flag: str | None, message: str
+) -> None:
+    assert message in refusal(write(text), environment=flag)
+
+
+def test_a_mistake_in_an_environment_that_is_not_chosen_is_found_too(write: Write) -> None:
+    path = write(TWO.replace('"europe-west4"', '"europe-west44"'))
+    expected = f"{path}:20: environments.prod.region: Vertex AI training has no region 'europe-west44'. Did you mean "
+    assert refusal(path, environment="dev").startswith(expected)
+
+
+def test_a_mistake_that_all_environments_share_is_told_once(write: Write) -> None:
+    message = refusal(write('bucket = "base"\n[environments.dev]\n[environments.prod]\n'))
+    assert message.count("\n") == 0 and "Write gs://base." in message
+
+
+PLACES = ("default", "top", "environment", "variable", "flag")
+
+
+@hypothesis_settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(st.sets(st.sampled_from(PLACES[1:])), st.sets(st.sampled_from(PLACES[1:])))
+def test_the_strongest_place_that_gives_a_value_wins_for_each_key_by_itself(
+    tmp_path: Path, of_experiment: set[str], of_label: set[str]
+) -> None:
+    def table(place: str) -> str:
+        lines = [f'experiment = "{place}"'] * (place in of_experiment) + [f'labels.team = "{place}"'] * (
+            place in of_label
+        )
+        return "\n".join(lines)
+
+    path = tmp_path / "pipelines.toml"
+    path.write_text(f"{table('top')}\n[environments.dev]\n{table('environment')}\n")
+    variables = {"PIPELINES_EXPERIMENT": of_experiment, "PIPELINES_LABELS__TEAM": of_label}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, places in variables.items():
+            patch.setenv(name, "variable" if "variable" in places else "")
+        flags = {"experiment": of_experiment, "labels.team": of_label}
+        loaded = settings.load(
+            path, overrides={key: "flag" if "flag" in places else None for key, places in flags.items()}
+        )
+    strongest = {key: max(places, key=PLACES.index, default="default") for key, places in flags.items()}
+    assert (loaded.experiment or "default") == strongest["experiment"]
+    assert loaded.labels.get("team", "default") == strongest["labels.team"]
+    names = {"flag": "--", "variable": "PIPELINES_", "default": "default", "top": f"{path}:", "environment": f"{path}:"}
+    for key, place in strongest.items():
+        source = loaded.source(key)
+        assert str(source).startswith(names[place])
+        assert (place == "environment") == source.name.startswith("environments.dev.")
+
+
+def test_the_source_of_a_value_is_its_line_variable_flag_or_default(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(TWO)
+    monkeypatch.setenv("PIPELINES_STEPS__TRAIN__TIMEOUT", "8h")
+    loaded = settings.load(path, environment="prod", overrides={"service_account": "a@p.iam.gserviceaccount.com"})
+    sources = {
+        "region": f"{path}:20",
+        "bucket": f"{path}:2",
+        "labels.team": f"{path}:3",
+        "labels.cost": f"{path}:21",
+        "steps.train.count": f"{path}:25",
+        "steps.train.machine": "default",
+        "steps.train.timeout": "PIPELINES_STEPS__TRAIN__TIMEOUT",
+        "schedules.nightly.parameters.seed": f"{path}:12",
+        "schedules.nightly.parameters.epochs": f"{path}:29",
+        "service_account": "--service-account",
+        "failure_policy": "default",
+    }
+    assert {key: str(loaded.source(key)) for key in sources} == sources
+    assert loaded.source("region").keys == ("environments", "prod", "region")
+
+
+def test_an_empty_text_takes_away_what_a_weaker_place_set(write: Write) -> None:
+    text = 'network = "projects/1/global/networks/n"\n[environments.dev]\nnetwork = ""\n'
+    assert settings.load(write(text)).network is None
+    assert settings.load(write('experiment = "a"\n'), overrides={"experiment": ""}).experiment is None
+
+
+KEY = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
+NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "0 2 * * *"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("regon = 'x'\n", ":1: regon: there is no such setting. Did you mean region?"),
+        ("[environment_s]\n", ":1: environment_s: there is no such setting. Did you mean environments?"),
+        ("\n[steps.train]\nmachne = 'x'\n", ":3: steps.train.machne: there is no such setting. Did you mean machine?"),
+        ("[steps.train]\nnodes = 'many'\n", ":2: steps.train.nodes: given 'many'; it takes a whole number."),
+        ("[steps.train]\nnodes = 0\n", ":2: steps.train.nodes: given 0; at least 1."),
+        ("[steps.train]\nmin_vcpu = 0\n", ":2: steps.train.min_vcpu: given 0; at least 1."),
+        ("[steps.train]\nmin_memory_gb = 0\n", ":2: steps.train.min_memory_gb: given 0; more than 0."),
+        ("[steps.train]\ntimeout = 'soon'\n", ":2: steps.train.timeout: 'soon' is no duration."),
+        ("[steps.train]\ntimeout = [1]\n", ":2: steps.train.timeout: given a list; it takes text in quotes or"),
+        ("[steps.train]\nstrategy = 'spotty'\n", ":2: steps.train.strategy: given 'spotty'. Did you mean spot?"),
+        ("[steps.train]\nmax_wait = '1h'\n", ":1: steps.train: max_wait is for strategy = 'flex_start'."),
+        ("[steps.train.reduction_server]\ncuont = 1\n", ":2: steps.train.reduction_server.cuont: there is no such"),
+        ("[steps.train.reduction_server]\n", ":1: steps.train.reduction_server.count: is missing."),
+        ("steps = 3\n", ":1: steps: given 3; it takes a table."),
+        ("[steps]\ntrain = 'g2-standard-24'\n", ":2: steps.train: given 'g2-standard-24'; it takes a table."),
+        ("[[schedules]]\nname = 'x'\n", ":1: schedules: given a list; it takes a table."),
+        ("region = 5\n", ":1: region: given 5; it takes text in quotes."),
+        ("region = \n", "is not valid TOML"),
+        ("project = 'My_Project'\n", ":1: project: 'My_Project' is no project id: 6 to 30 lower-case letters"),
+        ("\nregion = 'us-centrl1'\n", ":2: region: Vertex AI training has no region 'us-centrl1'. Did you mean us"),
+        ("region = 'us-central1-a'\n", ":1: region: 'us-central1-a' is a zone. Write its region, us-central1."),
+        ("bucket = 'runs'\n", ":1: bucket: 'runs' does not begin with gs://. Write gs://runs."),
+        ("image = 'a/b:latest'\n", ":1: image: 'a/b:latest' is :latest: a rerun may get another image. Name a version"),
+        ("service_account = 'me@example.com'\n", ":1: service_account: 'me@example.com' is no service account."),
+        ("network = 'default'\n", ":1: network: 'default' is no network. Write projects/NUMBER/global/networks/NAME."),
+        (f"region = 'europe-west4'\nencryption_key = '{KEY}'\n", ":2: encryption_key: the key is in us-central1"),
+        ("template_repository = 'us-central1-docker.pkg.dev/p/r'\n", ":1: template_repository: 'us-central1-docker"),
+        ("experiment = 'My runs'\n", ":1: experiment: 'My runs' is no experiment's name"),
+        ("[labels]\nTeam = 'ml'\n", ":2: labels.Team: 'Team' is no label's name"),
+        ("[labels]\nteam = 'M L'\n", ":2: labels.team: 'M L' is no label's value"),
+        ("[labels]\nteam = 7\n", ":2: labels.team: given 7; it takes text in quotes."),
+        ("failure_policy = 'quick'\n", ":1: failure_policy: given 'quick'. Choices: fast, slow."),
+        ("caching = 'perhaps'\n", ":1: caching: given 'perhaps'; it takes true or false."),
+        ("[endpoints]\naiplatfrm = ''\n", ":2: endpoints.aiplatfrm: there is no such API. Did you mean aiplatform?"),
+        ("[endpoints]\niam = 'http://x.test'\n", ":2: endpoints.iam: 'http://x.test' would send your token unencry"),
+        ("[schedules.Nightly]\n", ":1: schedules.Nightly: 'Nightly' is no name: at most 40 lower-case letters"),
+        ("[schedules.nightly]\npipeline = 'training'\n", ":1: schedules.nightly.cron: is missing."),
+        (NIGHTLY.replace("ning", "nin"), ":2: schedules.nightly.pipeline: there is no pipeline 'trainin'."),
+        (NIGHTLY.replace("0 2", "0 25"), ":3: schedules.nightly.cron: '0 25 * * *' is no cron expression: bad hour."),
+        (NIGHTLY + "time_zone = 'Europe/Berln'\n", ":4: schedules.nightly.time_zone: there is no time zone 'Eu"),
+        (NIGHTLY + "start = 07:30:00\n", ":4: schedules.nightly.start: 07:30:00 is no time. Write 2027-01-31"),
+        (NIGHTLY + "start = 2027-01-02\nend = 2027-01-01\n", ":5: schedules.nightly.end: the end, 2027-01-01T00"),
+        (NIGHTLY + "max_concurrent_runs = 0\n", ":4: schedules.nightly.max_concurrent_runs: given 0; at least 1."),
+        (NIGHTLY + "template = 'a b:1'\n", ":4: schedules.nightly.template: 'a b' cannot be a template's name"),
+        (NIGHTLY + "parameters = 3\n", ":4: schedules.nightly.parameters: given 3; it takes a table."),
+        (NIGHTLY + "catchup = true\n", ":4: schedules.nightly.catchup: there is no such setting. Did you mean catch_"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_refused_with_their_line(write: Write, text: str, message: str) -> None:
+    path = write(text)
+    told = refusal(path)
+    assert str(path) in told
+    assert message in told
+
+
+def test_every_wrong_value_of_a_file_is_told_at_once(write: Write) -> None:
+    told = refusal(write("project = 'X'\nregion = 'nowhere'\n[steps.train]\nnodes = 0\n"))
+    assert [line.split(":")[1] for line in told.splitlines()] == ["1", "2", "4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("PIPELINES_REGION", "mars", "PIPELINES_REGION: Vertex AI training has no region 'mars'."),
+        ("PIPELINES_REGON", "x", "PIPELINES_REGON: there is no such setting. Did you mean PIPELINES_REGION?"),
+        ("PIPELINES_STEPS__TRAIN__NODES", "many", "PIPELINES_STEPS__TRAIN__NODES: steps.train.nodes: given 'many'; it"),
+        ("PIPELINES_STEPS__TRAIN__MACHNE", "x", "PIPELINES_STEPS__TRAIN__MACHNE: steps.train.machne: there is no such"),
+        ("PIPELINES_REGION__X", "x", "PIPELINES_REGION__X: given a table; it takes text in quotes."),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    write: Write, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert refusal(write(TWO)).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("service_account", "me", "--service-account: 'me' is no service account."),
+        ("steps.train.nodes", "0", "--steps.train.nodes: steps.train.nodes: given '0'; at least 1."),
+        ("labels", {"Team": "x"}, "--labels: labels.Team: 'Team' is no label's name"),
+        ("regoin", "x", "--regoin: there is no such setting. Did you mean region?"),
+    ],
+)
+def test_a_wrong_flag_is_named(write: Write, key: str, value: Any, message: str) -> None:
+    assert refusal(write(TWO), overrides={key: value}).startswith(message)
+
+
+#: Made up; each in a form that a credential has.
+SECRETS = [
+    "ya29.a0AfB_canary", "AIza" + "C4nary" * 6, "-----BEGIN PRIVATE KEY-----\\nc4nary", "ghp_" + "c4nary" * 6,
+    "hf_" + "c4nary" * 6, "eyJhbGciOiJSUzI1NiJ9.eyJjYW5hcnkiOjF9.c4nary", "GOCSPX-c4nary", "AKIAC4NARY00C4NARY",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        'project = "{}"\n',
+        'labels = {{team = "{}"}}\n',
+        'labels = {{"{}" = "ml"}}\n',
+        '[steps.train.env]\nTOKEN = "{}"\n',
+        NIGHTLY + 'parameters = {{deep = [{{er = "{}"}}]}}\n',
+        '[environments.prod.labels]\nteam = "{}"\n[environments.dev]\n',
+    ],
+)
+def test_a_credential_is_refused_and_not_printed(write: Write, text: str, secret: str) -> None:
+    told = refusal(write(text.format(secret)))
+    assert "looks like a credential" in told
+    assert "c4nary" not in told.lower() and "canary" not in told.lower() and secret not in told
+
+
+@pytest.mark.parametrize("name", ["PIPELINES_LABELS__TEAM", "PIPELINES_PROJECT", "PIPELINES_ENV", "PIPELINES_LABELS"])
+def test_a_credential_in_a_variable_is_refused_and_not_printed(
+    write: Write, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    value = SECRETS[0] if name != "PIPELINES_LABELS" else '{"team": "' + SECRETS[0] + '"}'
+    monkeypatch.setenv(name, value)
+    told = refusal(write(TWO))
+    assert told.startswith(f"{name}: ") and "looks like a credential" in told and "canary" not in told
+
+
+def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings.loading, "FILE_NAME", "no-such-file.toml")
+    monkeypatch.setenv("PIPELINES_PROJECT", "my-project")
+    loaded = settings.load()
+    assert (loaded.region, loaded.project, loaded.file) == ("us-central1", "my-project", None)
+
+
+def test_a_missing_file_that_was_asked_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="No such file"):
+        settings.load(tmp_path / "none.toml")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "pipelines.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(RequestError, match="is not valid TOML"):
+        settings.load(tmp_path / "pipelines.toml")

@@ -1,0 +1,97 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("kfp", "torch", "google.api_core", "google.auth", "pydantic", "numpy", "pyarrow")
+
+
+def pipelines(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-m", "vgp", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120)
+
+
+def test_help_teaches_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from vgp.__main__ import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pipelines run training" in done.stdout
+    assert "HEAVY []" in done.stdout
+
+
+def test_the_version_is_told() -> None:
+    assert pipelines("--version").stdout.startswith("pipelines 0.")
+
+
+def test_the_list_names_every_parameter_with_its_type() -> None:
+    (row,) = json.loads(pipelines("list", "--json").stdout)
+    assert row["name"] == "training"
+    parameters = {parameter["name"]: parameter for parameter in row["parameters"]}
+    assert parameters["train_months"]["type"] == "STRING"
+    assert parameters["seed"]["default"] == 0
+    assert all(parameter["description"] for parameter in row["parameters"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "trainning"], "Did you mean training?"),
+        (["run", "training", "--set", "epoch=3"], "Did you mean epochs?"),
+        (["run", "training", "--set", "epochs=many"], "epochs takes a number"),
+        (["run", "training", "--nproc", "0"], "at least 1 process"),
+        (["run", "training", "--set", "train_months=1-13"], "13"),
+        (["run", "training", "--set", "train_months=1-7", "--set", "test_month=7"], "overlap"),
+        (["run", "training", "--set", "task=flihts"], "flights"),
+        (["run", "training", "--set", "task=training.task:Nothing"], "has no class Nothing"),
+        (["run", "training", "--set", "task=training.task:Task"], "lacks "),
+        (["run", "training", "--set", "global_batch_size=0"], "global_batch_size"),
+        (["run", "training", "--set", "precision=fp8"], "fp32"),
+        (["run", "training", "--set", "confidence=95"], "between 0.5 and 1"),
+        (["run", "training", "--set", "champion=/nowhere"], "no model.json"),
+        (["run", "training", "--out", "/proc/nowhere"], "cannot be written"),
+        (["run", "training", "--resume", "/nowhere"], "not the folder of a run"),
+        (["compile", "other"], "no pipeline 'other'"),
+        (["compile", "--settings", "none.toml"], "No such file"),
+        (["compile", "--out", "/proc/nowhere"], "cannot be written"),
+    ],
+)
+def test_a_wrong_request_is_one_message_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = pipelines(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = pipelines("run", "trainning", "--debug", cwd=tmp_path)
+    assert "Traceback" in done.stderr
+
+
+def test_no_control_character_of_a_request_reaches_the_terminal(tmp_path: Path) -> None:
+    done = pipelines("run", "training", "--set", "epochs=\x1b]0;title\x07\u202e", cwd=tmp_path)
+    assert done.stderr.startswith("error: --set epochs=\\x1b]0;title\\x07\\u202e: epochs takes a number")
+
+
+def test_an_argument_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    done = pipelines("run", "training", "--set", os.fsdecode(b"data=\xff"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is not valid UTF-8" in done.stderr
+
+
+def test_usage_errors_are_exit_code_2() -> None:
+    assert pipelines("run").returncode == 2
+    assert pipelines("--no-such-option").returncode == 2
+    assert pipelines("no-such-verb").returncode == 2

@@ -1,0 +1,81 @@
+"""Questions side by side: one that fails hides no other, and none takes long."""
+
+import time
+
+from loopback.cloud import reset, slow, status
+
+from vgp.vertex.preflight import asking
+from vgp.vertex.preflight.finding import Finding, Question, skipped
+
+
+def fine(name):
+    return Question(name, "it", lambda: [Finding(name, "it", "ok", "is fine")])
+
+
+def test_findings_come_in_the_order_of_the_questions(world):
+    def late():
+        time.sleep(0.1)
+        return [Finding("late", "it", "ok", "is fine")]
+
+    told = []
+    asked = [Question("late", "it", late), fine("early"), skipped("none", "it", "none is set")]
+    found = asking.answered(world.settings(), asked, lambda: told.append(1))
+    assert [each.check for each in found] == ["late", "early", "none"]
+    assert len(told) == 3
+
+
+def test_an_answer_that_nobody_expected_hides_no_other(world):
+    def odd():
+        yield Finding("odd", "it", "ok", "is there")
+        raise KeyError("name")
+
+    found = asking.answered(world.settings(), [Question("odd", "it", odd), fine("other")])
+    assert [(each.check, each.level) for each in found] == [("odd", "ok"), ("odd", "unknown"), ("other", "ok")]
+    assert found[1].seen == "the answer was not understood: KeyError: 'name'"
+
+
+def test_what_two_questions_found_is_told_once(world):
+    assert len(asking.answered(world.settings(), [fine("same"), fine("same")])) == 1
+
+
+def test_every_api_may_fail_and_each_failure_is_told(world):
+    world.cloud.fail("[!o]*", status(400, "out of order"), forever=True)  # all but oauth2
+    found = world.look()
+    assert {each.level for each in found} <= {"ok", "unknown"}
+    asked = {each.check for each in found if each.level == "unknown"}
+    assert asked >= {
+        "account.project", "account.billing", "account.permissions", "apis.enabled", "region.now", "quota.limit",
+        "bucket.exists", "bucket.writer", "image.exists", "image.reader", "identity.act_as", "identity.account",
+        "identity.itself", "identity.roles", "key.exists", "network.exists", "repository.exists",
+    }  # fmt: skip
+
+
+def test_a_connection_that_drops_is_tried_again(world):
+    world.cloud.fail("iam.projects.serviceAccounts.get", reset(), status(503))
+    world.cloud.fail("compute.networks.get", reset())
+    assert world.found() == []
+
+
+def test_a_question_that_takes_too_long_is_unknown(world, monkeypatch):
+    monkeypatch.setattr(asking, "ATTEMPT_S", 0.3)
+    monkeypatch.setattr(asking, "QUESTION_S", 0.6)
+    world.cloud.fail("iam.projects.serviceAccounts.get", slow(1), forever=True)
+    started = time.monotonic()
+    found = world.only("identity.account", "unknown")
+    assert "no connection" in found.seen
+    assert time.monotonic() - started < 5
+
+
+def test_questions_are_asked_at_the_same_time(world):
+    world.look()
+    world.cloud.fail("*", slow(0.2), forever=True)
+    started = time.monotonic()
+    assert world.found() == []
+    # One after another they would take 0.2 s each.
+    assert time.monotonic() - started < 0.2 * len(world.calls()) / 2
+
+
+def test_no_question_changes_anything(world):
+    world.look()
+    reading = ("get", "list", "batchGet", "aggregatedList", "getIamPolicy", "testIamPermissions", "getBillingInfo")
+    assert {call.rpartition(".")[2] for call in world.calls()} <= set(reading)

@@ -1,0 +1,106 @@
+"""Runs side by side: what differs is found and marked, and nothing else."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from loopback.cloud import Cloud
+from rich.console import Console
+
+from vgp.errors import RequestError
+from vgp.vertex.runs.compare import Row, digest, rows, table
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+)
+
+
+@pytest.fixture
+def two(cloud: Cloud, start: Callable[..., str], look: Callable) -> list[Any]:
+    cloud.script("evaluate", metrics={"auc": 0.7}, outputs={"Output": "same"})
+    cloud.script("train", seconds=600)
+    first = start(values={"epochs": 2.0}, id="first")
+    cloud.clock.advance(7200)
+    cloud.script("train", seconds=1200)
+    second = start(values={"epochs": 4.0, "data": "[red]x\x1b[2J"}, id="second")
+    cloud.clock.advance(7200)
+    return [look(first), look(second)]
+
+
+def shown(drawn: Any, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(drawn)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_what_differs_between_two_runs(cloud: Cloud, two: list[Any]) -> None:
+    found = rows(two, cloud.clock.now())
+    differing = {(row.section, row.name): row.values for row in found if row.differs}
+    assert differing[("parameters", "epochs")] == (2, 4)
+    assert differing[("parameters", "data")] == ("", "[red]x\x1b[2J")
+    assert {name for section, name in differing if section == "run"} == {"seconds", "usd"}
+    assert [row for row in found if row.name == "template"][0].values[0] == digest(two[0].spec)
+    assert len(found) > len(differing)
+
+
+def test_the_table_shows_what_differs_and_counts_the_rest(cloud: Cloud, two: list[Any]) -> None:
+    found = rows(two, cloud.clock.now())
+    text = shown(table(two, found, all_rows=False))
+    assert "\x1b" not in text and "[red]x\\x1b[2J" in text
+    assert "seed" not in text and f"{sum(not row.differs for row in found)} rows are equal: --all" in text
+    whole = shown(table(two, found, all_rows=True))
+    assert "seed" in whole and "=" in whole and "rows are equal" not in whole
+
+
+def test_runs_of_different_pipelines_have_gaps(cloud: Cloud, two: list[Any], start: Callable, look: Callable) -> None:
+    from google.cloud.aiplatform_v1.types import PipelineJob
+
+    from vgp.vertex.runs.state import read
+
+    other = read(
+        PipelineJob(
+            name="projects/1/locations/us-central1/pipelineJobs/o", runtime_config={"parameter_values": {"x": 1}}
+        )
+    )
+    found = {(row.section, row.name): row for row in rows([two[0], other], cloud.clock.now())}
+    assert found[("parameters", "x")].values == (None, 1) and found[("parameters", "epochs")].values == (2, None)
+    assert found[("run", "template")].differs
+    assert "–" in shown(table([two[0], other], list(found.values()), all_rows=False))
+
+
+@pytest.mark.parametrize("ids", [[0], [0, 0]])
+def test_two_different_runs_are_needed(cloud: Cloud, two: list[Any], ids: list[int]) -> None:
+    with pytest.raises(RequestError, match="two or more different runs"):
+        rows([two[number] for number in ids], cloud.clock.now())
+
+
+@example([1, 1.0])
+@example([1, True])
+@example([None, "null"])
+@given(st.lists(json_values, min_size=2, max_size=4))
+def test_a_row_differs_exactly_where_its_values_do(values: list[Any]) -> None:
+    row = Row("parameters", "x", tuple(values))
+    text = shown(table([_named(number) for number in range(len(values))], [row], all_rows=True), 200)
+    assert row.differs == any(not _same(value, values[0]) for value in values)
+    assert ("≠" in text) == row.differs
+
+
+def _named(number: int) -> Any:
+    from types import SimpleNamespace
+
+    return SimpleNamespace(id=f"run-{number}")
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equal as JSON: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    return bool(left == right)

@@ -1,0 +1,209 @@
+"""A run is followed to its end through outages, kills and Ctrl-C; the exit code tells how it ended."""
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud, reset, slow, status
+from rich.console import Console
+
+from vgp.errors import WorkFailed
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.runs.follow import FIRST_S, LONGEST_S, SILENCE_S, View, follow
+
+GET = "aiplatform.projects.locations.pipelineJobs.get"
+
+
+def plain() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def text(console: Console) -> str:
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def lines(console: Console) -> list[str]:
+    """What was told while it ran, without the times of day."""
+    found = [re.fullmatch(r"\d\d:\d\d:\d\d  (.*)", line) for line in text(console).splitlines()]
+    return [each[1] for each in found if each]
+
+
+def test_a_run_that_succeeds_is_told_change_by_change(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    cloud.script(seconds=600)
+    console, name = plain(), start()
+    outcome = follow(settings, name, console, clock=clock)
+    assert outcome.exit_code == 0
+    told = lines(console)
+    assert told[0].endswith("pending 0s, $0.00 so far, at most $232.52")
+    changes = [line for line in told if line.startswith("train: ")]
+    assert changes[0] == "train: pending" and changes[1].startswith("train: running on ")
+    assert re.fullmatch(r"train: succeeded after 10m 00s, \$\d+\.\d\d", changes[2])
+    assert told[-1].startswith(f"{outcome.result['id']} succeeded 40m 00s, $")
+    assert text(console).rstrip().endswith(outcome.result["url"])
+    assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 4
+    assert outcome.result["usd"] > 0 and outcome.result["exit_code"] == 0
+
+
+def test_looks_are_close_after_a_change_and_rare_in_between(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    cloud.script("train", seconds=7200)
+    console = plain()
+    follow(settings, start(), console, clock=clock)
+    assert clock.pauses[0] == FIRST_S and max(clock.pauses) == LONGEST_S
+    assert len(clock.pauses) < 7200 / LONGEST_S + 50
+    still = [line for line in lines(console) if " running " in line and " so far" in line]
+    assert len(still) > 7200 / (SILENCE_S + LONGEST_S) - 2, "a log without a line looks dead"
+
+
+def test_a_failed_step_comes_with_its_error_advice_and_log(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    reason = "The zone does not have enough resources: \x1b[2J[bold]stockout[/]\nsecond line"
+    cloud.script("train", fail=reason)
+    console = plain()
+    outcome = follow(settings, start(), console, clock=clock)
+    assert outcome.exit_code == 1 and outcome.result["state"] == "failed"
+    shown = text(console)
+    assert "train failed: The zone does not have enough resources: \\x1b[2J[bold]stockout[/]\n  second line" in shown
+    assert "g2-standard-24 elsewhere: us-east4 (" in shown and "Other GPUs in us-central1: " in shown
+    assert f"pipelines logs {outcome.result['id']} train\n" in shown
+    (job,) = outcome.result["steps"][1]["custom_jobs"]
+    assert (
+        f"https://console.cloud.google.com/logs/query;query=resource.type%3D%22ml_job%22%20AND%20resource.labels.job_id%3D%22{job}"
+        in shown
+    )
+    assert "\x1b" not in shown
+
+
+def test_a_cancelled_run_has_a_code_of_its_own(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    name = start()
+    cloud.clock.advance(30)
+    clients.pipeline_service(settings).cancel_pipeline_job(name=name)
+    console = plain()
+    outcome = follow(settings, name, console, clock=clock)
+    assert outcome.exit_code == 3
+    assert "prepare: cancelled" in text(console)
+
+
+def test_waiting_ends_at_the_timeout_and_the_run_goes_on(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    cloud.script(seconds=7200)
+    console, name = plain(), start()
+    outcome = follow(settings, name, console, timeout_s=600, clock=clock)
+    assert outcome.exit_code == 124 and outcome.result["state"] == "running"
+    assert f"pipelines wait {outcome.result['id']}" in text(console)
+    assert not [call for call in cloud.requests if call.method.endswith(".cancel")]
+
+
+def test_the_timeout_counts_without_network_too(cloud: Cloud, settings: Settings, start: Callable, clock: Any) -> None:
+    name = start()
+    cloud.fail(GET, reset(), forever=True)
+    outcome = follow(settings, name, plain(), timeout_s=600, clock=clock)
+    assert outcome.exit_code == 124 and outcome.result == {"name": name, "exit_code": 124}
+
+
+def test_the_timeout_counts_while_the_run_is_looked_for(cloud: Cloud, settings: Settings, clock: Any) -> None:
+    cloud.fail("aiplatform.*", reset(), forever=True)
+    console = plain()
+    outcome = follow(settings, "latest", console, timeout_s=300, clock=clock)
+    assert outcome.exit_code == 124 and "pipelines wait latest" in text(console)
+
+
+@pytest.mark.parametrize("fault", [reset(), status(503), status(429), status(500)], ids=["reset", "503", "429", "500"])
+def test_a_long_outage_is_told_and_waited_for(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any, fault: Any
+) -> None:
+    cloud.script(seconds=600)
+    console, name = plain(), start()
+    cloud.clock.advance(60)
+    seen = []
+
+    def drop(call: Any) -> None:
+        if not seen:
+            seen.append(call)
+            cloud.fail(GET, *[fault] * 12)
+
+    cloud.on(GET, drop)
+    outcome = follow(settings, name, console, clock=clock)
+    assert outcome.exit_code == 0
+    told = lines(console)
+    assert sum(line.endswith("trying again") for line in told) == 1
+    assert sum(line.startswith("the connection is back after 4m") for line in told) == 1
+
+
+def test_ctrl_c_leaves_the_run_alone(cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any) -> None:
+    class Impatient(type(clock)):  # type: ignore[misc]
+        def pause(self, seconds: float) -> None:
+            raise KeyboardInterrupt
+
+    console, name = plain(), start()
+    outcome = follow(settings, name, console, clock=Impatient(cloud))
+    run_id = outcome.result["id"]
+    assert outcome.exit_code == 130
+    assert f"pipelines wait {run_id}" in text(console) and f"pipelines cancel {run_id}" in text(console)
+    assert not [call for call in cloud.requests if call.method.endswith(".cancel")]
+
+
+def test_a_run_that_is_not_there_is_an_error(cloud: Cloud, settings: Settings, clock: Any) -> None:
+    with pytest.raises(WorkFailed, match="not found"):
+        follow(settings, "projects/test-project/locations/us-central1/pipelineJobs/gone", plain(), clock=clock)
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 8), (80, 24), (120, 40)])
+def test_the_live_table_fits_every_terminal(
+    cloud: Cloud, start: Callable[..., str], look: Callable, clock: Any, branching: dict, width: int, height: int
+) -> None:
+    cloud.script("flip", seconds=120)
+    name = start(branching)
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height, legacy_windows=False)
+    view = View(console, clock)
+    for _ in range(4):
+        view.update(look(name))
+        view.patience.note = "no connection to Google for 42s; next try in 30s " * 3
+        drawn = console.render_lines(view.drawn(), pad=False)
+        shown = ["".join(piece.text for piece in line) for line in drawn]
+        assert len(shown) <= height
+        assert max(map(len, shown)) < width
+        assert any(word in line for line in shown[2:] for word in ("waiting", "running", "pending", "succeeded"))
+        cloud.clock.advance(60)
+
+
+def test_the_terminal_is_left_as_it_was(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, legacy_windows=False)
+    follow(settings, start(), console, clock=clock)
+    shown = text(console)
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1, "the cursor is shown again"
+
+
+def test_killed_and_started_again_it_goes_on_where_the_run_is(cloud: Cloud, start: Callable[..., str]) -> None:
+    cloud.script(seconds=60)
+    name = start()
+    command = [sys.executable, "-m", "vgp", "wait", name, "--json"]
+    cloud.fail(GET, slow(0.1))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        assert first.stderr
+        assert b"pending" in first.stderr.readline()
+        first.send_signal(signal.SIGKILL)
+    cloud.clock.advance(3600)
+    began = time.monotonic()
+    second = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+    assert second.returncode == 0, second.stderr
+    assert '"state": "succeeded"' in second.stdout
+    assert time.monotonic() - began < 20
+    assert len(cloud.jobs) == 1

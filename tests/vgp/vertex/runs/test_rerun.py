@@ -1,0 +1,122 @@
+"""A rerun is the old run again, from what Google keeps; repeated or interrupted, it is one run."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from loopback.cloud import Cloud, lost_response, reset, status
+
+from vgp.errors import RequestError
+from vgp.settings import Settings
+from vgp.spec.caching import switched
+from vgp.vertex.runs.rerun import body, rerun
+from vgp.vertex.runs.state import Run, read
+
+TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+CREATE = "aiplatform.projects.locations.pipelineJobs.create"
+FULL = {
+    "service_account": "runner@test-project.iam.gserviceaccount.com",
+    "network": "projects/123456789012/global/networks/main",
+    "encryption_key": "projects/test-project/locations/us-central1/keyRings/r/cryptoKeys/k",
+    "failure_policy": "slow",
+}
+
+
+@pytest.fixture
+def failed(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) -> Run:
+    """A run with every setting, of which the last step but one failed."""
+    cloud.script(seconds=60)
+    cloud.script("evaluate", fail="no memory")
+    values = {"epochs": 2.5, "seed": 7, "task_options": {"layers": [1, 2]}}
+    name = start(values=values, labels={"team": "red"}, id="training-old", **FULL)
+    cloud.clock.advance(3600)
+    return look(name)
+
+
+def inputs(job: Any) -> dict[str, Any]:
+    """What the run does, without what became of it."""
+    data = json_format.MessageToDict(type(job).pb(job))
+    names = ("pipelineSpec", "runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri")
+    return {name: data.get(name) for name in names}
+
+
+def test_the_same_again(cloud: Cloud, settings: Settings, failed: Run) -> None:
+    job, started = rerun(settings, body(failed))
+    assert started and job.name != failed.name
+    assert inputs(job) == inputs(failed.job)
+    assert "vertex-ai-pipelines-run-billing-id" not in body(failed)["labels"], "Google gives each run another"
+    assert job.labels["rerun-of"] == "training-old" and job.labels["team"] == "red"
+
+
+def test_it_is_made_of_what_google_keeps_and_not_of_these_settings(settings: Settings, failed: Run) -> None:
+    others = settings.model_copy(update={"service_account": None, "failure_policy": "fast", "bucket": "gs://elsewhere"})
+    assert inputs(rerun(others, body(failed))[0]) == inputs(failed.job)
+
+
+def test_later_it_can_be_had_again(cloud: Cloud, settings: Settings, failed: Run) -> None:
+    first, _ = rerun(settings, body(failed))
+    cloud.clock.advance(3 * 3600)
+    again, started = rerun(settings, body(failed))
+    assert started and again.name == f"{first.name}-a2"
+
+
+def test_repeated_it_starts_one_run(cloud: Cloud, settings: Settings, failed: Run) -> None:
+    cloud.fail(CREATE, lost_response(), status(503), reset())
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: rerun(settings, body(failed))[0].name, range(20)))
+    assert len(set(found)) == 1 and len(cloud.jobs) == 2
+
+
+def test_what_is_changed_or_asked_for_anew_is_another_run(settings: Settings, failed: Run) -> None:
+    made = [body(failed), body(failed, ["epochs=3"]), body(failed, caching=True), body(failed, again="x")]
+    assert len({each["labels"]["request"] for each in made}) == len(made)
+
+
+def test_a_rerun_can_be_run_again(settings: Settings, failed: Run) -> None:
+    once = read(rerun(settings, body(failed))[0])
+    twice = read(rerun(settings, body(once))[0])
+    assert len({failed.id, once.id, twice.id}) == 3
+    assert twice.labels["rerun-of"] == once.id and len(twice.id) == len(once.id)
+
+
+def test_from_the_failed_step_takes_finished_ones_from_the_cache(
+    cloud: Cloud, settings: Settings, failed: Run, look: Callable[[str], Run]
+) -> None:
+    cloud.script("evaluate", seconds=60)
+    job, _ = rerun(settings, body(failed, caching=True))
+    cloud.clock.advance(3600)
+    assert [step.state for step in look(job.name).steps] == ["cached", "cached", "succeeded", "succeeded"]
+
+
+def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_on(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], look: Callable[[str], Run]
+) -> None:
+    name = start(switched(TRAINING, True))
+    cloud.clock.advance(3600)
+    job, _ = rerun(settings, body(look(name)))
+    cloud.clock.advance(3600)
+    assert [step.state for step in look(job.name).steps] == ["succeeded"] * 4
+
+
+def test_other_values_are_checked_against_the_pipeline(settings: Settings, failed: Run) -> None:
+    job, _ = rerun(settings, body(failed, ["epochs=4", 'data=it\'s "x" [red]']))
+    assert read(job).given == {**failed.given, "epochs": 4, "data": 'it\'s "x" [red]'}
+    with pytest.raises(RequestError, match="Did you mean epochs"):
+        body(failed, ["epoch=4"])
+    with pytest.raises(RequestError, match="seed takes an integer"):
+        body(failed, ["seed=many"])
+
+
+def test_a_display_name_of_ones_own_is_kept(failed: Run) -> None:
+    assert "displayName" not in body(failed)
+    failed.job.display_name = 'Night "run" [red]'
+    assert body(read(failed.job))["displayName"] == 'Night "run" [red]'
+
+
+def test_an_id_too_long_for_a_label_is_no_label(failed: Run) -> None:
+    failed.job.name = failed.job.name.replace("training-old", "x" * 128)
+    assert "rerun-of" not in body(read(failed.job))["labels"]

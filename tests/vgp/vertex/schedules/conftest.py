@@ -1,0 +1,45 @@
+"""Declared schedules over the committed training pipeline, without compiling it."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+
+from vgp.settings import Schedule, Settings
+from vgp.vertex.schedules.wanted import Wanted, wanted
+
+SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+#: Its first step alone, where the pipeline is only carried about.
+SMALL = {
+    **SPEC,
+    "components": {"comp-prepare": SPEC["components"]["comp-prepare"]},
+    "deploymentSpec": {"executors": {"exec-prepare": SPEC["deploymentSpec"]["executors"]["exec-prepare"]}},
+    "root": {**SPEC["root"], "dag": {"tasks": {"prepare": SPEC["root"]["dag"]["tasks"]["prepare"]}}},
+}
+NIGHTLY = {"pipeline": "training", "cron": "30 3 * * *", "time_zone": "Europe/Berlin"}
+
+
+def make(settings: Settings, name: str = "nightly", spec: dict[str, Any] = SMALL, **declared: Any) -> Wanted:
+    """The schedule `name` of these settings, declared like NIGHTLY but for `declared`."""
+    schedule = Schedule.model_validate({**NIGHTLY, **declared})
+    known = settings.model_copy(update={"schedules": {**settings.schedules, name: schedule}})
+    return wanted(known, name, spec, schedule.parameters)
+
+
+@pytest.fixture
+def declare(settings: Settings) -> Callable[..., Wanted]:
+    return partial(make, settings)
+
+
+def foreign(cloud: Cloud, settings: Settings, name: str = "made in the console") -> Any:
+    """A schedule that somebody else made, through Google's client."""
+    from vgp.vertex import clients, names
+
+    message = make(settings).message
+    message.display_name = name
+    message.create_pipeline_job_request.pipeline_job.labels.clear()
+    return clients.schedule_service(settings).create_schedule(parent=names.location(settings), schedule=message)

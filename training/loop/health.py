@@ -1,0 +1,90 @@
+"""Whether training can go on: losses, gradients and the state are finite, or the run ends and says what was not.
+
+Every method that may end the run is called by all ranks at the same step, and ends all of them with the same words.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from training.checkpoint.writer import Writer
+from training.config import TrainConfig
+from training.data.rows import Rows
+from training.errors import UserError
+from training.loop.trainer.learner import Learner, gather
+from training.loop.trainer.order import Plan
+from training.processes.rank import Rank
+
+
+class Health:
+    """Of one run, seen by one rank."""
+
+    def __init__(self, learner: Learner, writer: Writer, plan: Plan, rows: Rows, config: TrainConfig, rank: Rank):
+        self.learner, self.writer, self.plan, self.rows = learner, writer, plan, rows
+        self.config, self.rank = config, rank
+        #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
+        self.patience_s = config.checkpoint_patience_s + config.hang_after_s
+        #: The step of the checkpoint that the run has gone on from; 0 = none.
+        self.resumed_from = 0
+
+    def require_finite(self, step: int, loss: float, *, gradient_is_finite: bool) -> None:
+        """Raises UserError if the step's loss is too large or not finite, or its gradient is not finite."""
+        if math.isfinite(loss) and loss <= self.config.loss_limit and gradient_is_finite:
+            return
+        what = f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g})."
+        if not gradient_is_finite and math.isfinite(loss):
+            what = f"the gradient of step {step} is not finite, though its loss is {loss:g}; training stops."
+        lines = [what, f"Rows of its batch (row_id): {self._row_ids(step)}"]
+        if not gradient_is_finite:
+            lines.append(f"Parameters whose gradients are not finite: {self._culprits()}")
+        raise UserError("\n".join([*lines, self._advice()]))
+
+    def require_state(self, step: int) -> None:
+        """Raises UserError if the state after `step` steps must not be validated, saved or exported."""
+        if names := self.broken():
+            raise UserError(
+                f"after step {step} of {self.plan.steps} the state holds values that are not finite: {names}; "
+                "training stops.\nLosses and gradients were finite, so it was the last update, or the task itself "
+                f"has written them.\n{self._advice()}"
+            )
+
+    def require_weights(self, source: str) -> None:
+        """Raises UserError if the weights that came from another model hold what is not finite."""
+        if names := self.broken():
+            raise UserError(
+                f"warm_start={source}: that model holds values that are not finite ({names}); its training had "
+                "diverged. Give another model."
+            )
+
+    def broken(self) -> str:
+        """What is not finite in the state of any rank; "" if all is."""
+        names = sorted(name.removeprefix("model/") for name in self.learner.broken())
+        return next(filter(None, self.rank.exchange(listed(names, 5), within_s=self.patience_s)), "")
+
+    def _row_ids(self, step: int) -> str:
+        rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
+        ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
+        return listed(ids.tolist(), 20)
+
+    def _culprits(self) -> str:
+        """Names of the parameters with a broken gradient on any rank, and of how many."""
+        names = self.learner.parameter_names()
+        anywhere = gather([float(bad) for bad in self.learner.norm.culprits()], len(names)).any(dim=0).tolist()
+        order = {name: place for place, (name, _) in enumerate(self.learner.module.named_parameters())}
+        bad = sorted((n for n, bad in zip(names, anywhere, strict=True) if bad), key=lambda n: order.get(n, len(order)))
+        return f"{listed(bad, 5)} (of {len(names)})"
+
+    def _advice(self) -> str:
+        """Where to go on from, and what often helps."""
+        good = self.rank.exchange(self.writer.newest() or self.resumed_from, within_s=self.patience_s)[0]
+        where = f"The last good checkpoint is of step {good}, in {self.writer.store}."
+        saved = where if good else "No checkpoint was saved."
+        precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
+        helps = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
+        return f"{saved}\n{helps}"
+
+
+def listed(items: Sequence[Any], most: int) -> str:
+    """Such as `a, b and 3 more`."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(map(str, items[:most])) + more

@@ -1,0 +1,64 @@
+"""The learning curve: what every step's loss was, thinned to points, and exact across a resume."""
+
+import json
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from training.bundle import Point
+from training.loop.trainer.order import Plan, learning_rate_factor
+from training.storage.storage import strict
+
+#: Points of the curve besides the ends of epochs.
+_POINTS = 200
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    points: list[Point]
+    total: float
+    count: int = Field(ge=0)
+
+
+class History:
+    """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint."""
+
+    def __init__(self, plan: Plan, learning_rate: float, warmup_fraction: float):
+        self.plan, self.learning_rate, self.warmup_fraction = plan, learning_rate, warmup_fraction
+        self.every = math.ceil(plan.steps / _POINTS)
+        self.points: list[dict[str, Any]] = []
+        self.total, self.count = 0.0, 0
+
+    def go_on(self, state: dict[str, Any], step: int) -> None:
+        """Takes the `state` of a checkpoint after `step` steps. Raises ValueError if it cannot be that."""
+        found = strict.parse(_State, json.dumps(state).encode())
+        covered = (found.points[-1].step if found.points else 0) + found.count
+        if covered != step:
+            raise ValueError(f"its learning curve ends at step {covered}, not {step}")
+        self.points = [point.model_dump() for point in found.points]
+        self.total, self.count = found.total, found.count
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"points": list(self.points), "total": self.total, "count": self.count}
+
+    def add(self, step: int, loss: float) -> None:
+        """The loss of the step numbered `step`, from 0."""
+        self.total += loss
+        self.count += 1
+        if (step + 1) % self.every == 0 or self.plan.ends_epoch(step):
+            self._point(step)
+
+    def validated(self, loss: float) -> None:
+        """The validation loss after the step that was added last."""
+        self.points[-1]["validation_loss"] = loss
+
+    def _point(self, step: int) -> None:
+        factor = learning_rate_factor(step, self.plan.steps, self.warmup_fraction)
+        self.points.append(
+            {"step": step + 1, "epoch": round(self.plan.epoch(step + 1), 6), "loss": self.total / self.count,
+             "validation_loss": None, "learning_rate": self.learning_rate * factor}
+        )  # fmt: skip
+        self.total, self.count = 0.0, 0

@@ -1,0 +1,229 @@
+"""The model, its optimizer and how gradients cross processes: one optimizer step, and the state to save.
+
+The arithmetic of a step depends on its number alone (`training.loop.order`), never on what ran before in the process.
+"""
+
+import math
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from training import bundle
+from training.checkpoint import state
+from training.checkpoint.saved import Saved
+from training.config import TrainConfig
+from training.data.manifest import Manifest
+from training.errors import UserError
+from training.loop.trainer import blocks, finite, gradients, precision
+from training.loop.trainer.buffers import MovingBuffers
+from training.loop.trainer.finite import GradientNorm
+from training.loop.trainer.order import Plan, learning_rate_factor, seed_of
+from training.processes.rank import Rank
+from training.task import Task
+
+Batch = dict[str, Tensor]
+
+
+class Learner:
+    """A task's model in training on one rank."""
+
+    def __init__(
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range, rows: Batch
+    ):
+        """`rows` are some of the data, the same on every rank."""
+        self.task, self.data, self.config, self.plan, self.rank, self.dealt = task, data, config, plan, rank, dealt
+        make_deterministic(config.deterministic)
+        seed_everything(seed_of(config.seed, "model"))
+        self.module: nn.Module = task.model(data).to(rank.device)
+        self.in_float32 = self._keep_float32(rows)
+        repeated = task.blocks(self.module)
+        if config.compile:
+            blocks.compile_in_place(self.module, repeated)
+        if config.activation_checkpointing:
+            blocks.recompute(repeated)
+        self.gradients = gradients.choose(self.module, repeated, config, rank)
+        self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
+        self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
+        if not all(map(math.isfinite, self.peaks)):
+            raise UserError(f"the task's optimizer has learning rates {self.peaks}: each must be a finite number.")
+        updated = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.norm = GradientNorm(updated, config.clip_norm)
+        self.generator = torch.Generator(rank.device)
+        self.augments = type(task).augment is not Task.augment
+        self.model: nn.Module = self.gradients.model
+        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
+        self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in dealt]
+        self.autocast = precision.autocast(config, rank.device)
+        #: Called before the optimizer changes anything; for who is copying the state.
+        self.before_update: Callable[[], None] = lambda: None
+        #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
+        self.boundless: set[str] = set()
+        #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
+        self.restored_from = ""
+
+    def _keep_float32(self, rows: Batch) -> list[str]:
+        """Names of the layers that compute in float32 though the others do not."""
+        raw = any(values.is_floating_point() for values in rows.values())
+        if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
+            return []
+        return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+
+    def warm_up(self, batch: Batch) -> None:
+        """One forward and backward that change nothing, and show which buffers a forward changes.
+
+        DDP orders its gradient buckets by the first backward and uses that order from the second on: without
+        this, the first step after a resume would add in another order than it did the first time.
+        """
+        self.boundless = finite.broken(self.tensors())
+        before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        self._backward(0, self.dealt.start, batch, self.weights[0])
+        self.optimizer.zero_grad()
+        total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
+        self.buffers = MovingBuffers(self.module, before, total)
+
+    def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
+        """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars.
+
+        A gradient that is known not to be finite (`self.norm.faulty`) changes nothing.
+        """
+        losses = []
+        self.buffers.begin_step()
+        for number, weight in zip(self.dealt, self.weights, strict=True):
+            self.buffers.begin_microbatch()
+            self.rank.trace.mark(step, "its batch")
+            batch = next(batches)
+            with self.gradients.microbatch(last=number == self.dealt.stop - 1):
+                losses.append(self._backward(step, number, batch, weight))
+            self.buffers.end_microbatch(self.plan.share(number))
+        self.buffers.end_step()
+        self.gradients.end_step()
+        self.rank.trace.mark(step, "the update")
+        self.norm.clip(step)
+        if not self.norm.faulty:
+            self._apply(step)
+        self.optimizer.zero_grad()
+        return losses
+
+    def _apply(self, step: int) -> None:
+        factor = learning_rate_factor(step, self.plan.steps, self.config.warmup_fraction)
+        for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
+            group["lr"] = peak * factor
+        self.before_update()
+        try:
+            self.optimizer.step()
+        except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            if not self.restored_from:
+                raise
+            raise UserError(
+                f"the optimizer cannot go on from checkpoint {self.restored_from} ({type(error).__name__}: {error}): "
+                "its state is not this optimizer's. Delete it to go on from the one before."
+            ) from None
+        self.restored_from = ""
+
+    def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
+        self.rank.trace.mark(step, "the forward pass")
+        seed_step(self.config.seed, step, microbatch, self.rank.device)
+        if self.augments:
+            self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
+            batch = self.task.augment(batch, self.generator)
+        with self.autocast:
+            loss = self.task.loss(self.model, batch)
+        loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+        self.rank.trace.mark(step, "the backward pass")
+        loss.backward(weight.to(loss.dtype))
+        return loss.detach()
+
+    def losses(self, batches: list[Batch]) -> list[Tensor]:
+        """Mean losses in evaluation mode, without gradients."""
+        self.module.eval()
+        with torch.no_grad(), self.autocast:
+            found = [self.task.loss(self.module, batch).detach() for batch in batches]
+        self.module.train()
+        return found
+
+    def broken(self) -> set[str]:
+        """Names in the state of which this rank holds a nan or an infinity, though they were finite at first."""
+        return finite.broken(self.tensors()) - self.boundless
+
+    def parameter_names(self) -> list[str]:
+        """Of those that the optimizer updates, in the order of `self.norm.culprits`."""
+        names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
+        return [names.get(p, f"parameter {n} of the optimizer") for n, p in enumerate(self.norm.parameters)]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return state.tensors_of(self.module, self.optimizer)
+
+    def scalars(self) -> dict[str, Any]:
+        return state.scalars_of(self.module, self.optimizer)
+
+    def steady(self) -> set[str]:
+        return state.steady(self.module, self.optimizer)
+
+    def restore(self, saved: Saved) -> None:
+        state.restore(self.module, self.optimizer, saved)
+        self.restored_from = saved.manifest.name
+
+    def finished(self) -> nn.Module:
+        """The trained model on the CPU, whole; every rank must call it."""
+        if self.config.strategy != "fsdp":
+            return self.module
+        weights = state.whole(self.module.state_dict())
+        module = self.task.model(self.data)
+        module.load_state_dict(weights)
+        return module
+
+    def sample(self, module: nn.Module, say: Callable[[str], None]) -> str:
+        """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+        try:
+            text = self.task.sample(module.to(self.rank.device).eval(), self.data)
+        except Exception as error:
+            say(f"no sample of the model: {type(error).__name__}: {error}")
+            return ""
+        if text:
+            say(f"\nThe model's own work:\n{text}\n")
+        return text
+
+    def take_weights(self, directory: str) -> None:
+        """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
+        module = self.task.model(self.data)
+        bundle.load_weights(directory, module)
+        state.take(self.module, module.state_dict())
+
+
+def make_deterministic(wanted: bool) -> None:
+    """Same inputs, same bits: https://docs.pytorch.org/docs/stable/notes/randomness.html"""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(wanted)
+    # A debugging aid that costs a pass over all memory.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.backends.cudnn.benchmark = not wanted
+
+
+def seed_everything(seed: int) -> None:
+    """For code that runs once, such as the making of a model."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> None:
+    """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
+    number = seed_of(seed, step, microbatch)
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(number)
+
+
+def gather(values: list[float], length: int) -> Tensor:
+    """Every rank's `values`, padded to `length`: float64 (world_size, length) on the CPU, over gloo."""
+    own = torch.zeros(length, dtype=torch.float64)
+    own[: len(values)] = torch.tensor(values, dtype=torch.float64)
+    everyone = torch.empty(dist.get_world_size() * length, dtype=torch.float64)
+    dist.all_gather_single(everyone, own)
+    return everyone.view(-1, length)

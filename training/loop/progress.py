@@ -1,0 +1,80 @@
+"""What a person sees of training: a line that rewrites itself on a terminal, a line every few seconds in a log."""
+
+import sys
+import time
+
+from training.loop.trainer.accelerator import Workload, utilisation
+
+#: Seconds between lines in a log that is not a terminal.
+_LOG_EVERY_S = 10.0
+
+
+class Progress:
+    """Rank 0's progress line on stderr: step, loss, throughput, use of the GPUs, time left."""
+
+    def __init__(
+        self,
+        steps: int,
+        first_step: int,
+        samples_per_step: int,
+        *,
+        terminal: bool,
+        workload: Workload | None = None,
+        device: str = "cpu",
+        devices: int = 1,
+    ):
+        self.workload, self.device, self.devices = workload or Workload(), device, devices
+        self.steps, self.first_step, self.samples_per_step = steps, first_step, samples_per_step
+        self.terminal = terminal
+        self.began = self.last_shown = time.monotonic()
+        self.recent = (self.began, first_step)
+        self.rate = 0.0
+
+    def show(self, step: int, loss: float, *, epoch: float, done: bool = False) -> None:
+        """Reports that `step` steps are done; prints only when a line is due."""
+        now = time.monotonic()
+        due = 0.1 if self.terminal else _LOG_EVERY_S
+        if not done and now - self.last_shown < due and self.last_shown != self.began:
+            return
+        self._measure(now, step)
+        if done:  # the whole run, not the last stretch
+            self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
+        left = (self.steps - step) / self.rate if self.rate else 0.0
+        line = (
+            f"step {step}/{self.steps}  epoch {epoch:.2f}  loss {loss:.4f}  {self._throughput()}  {_clock(left)} left"
+        )
+        self._print(line, done)
+        self.last_shown = now
+
+    def _throughput(self) -> str:
+        """Such as `51,200 tokens/s  MFU 41.3%`; the use only where the task knows its operations."""
+        rows_per_s, work = self.rate * self.samples_per_step, self.workload
+        shown = f"{rows_per_s * work.units_per_row:,.0f} {work.unit}/s"
+        if not work.flops_per_row:
+            return shown
+        share = utilisation(rows_per_s * work.flops_per_row, self.device, self.devices)
+        return f"{shown}  MFU {'n/a' if share is None else f'{share:.1%}'}"
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        print(("\r\x1b[K" if self.terminal else "") + text, file=sys.stderr, flush=True)
+
+    def _measure(self, now: float, step: int) -> None:
+        """Steps per second over the last stretch, smoothed."""
+        then, before = self.recent
+        if step > before and now > then:
+            current = (step - before) / (now - then)
+            self.rate = 0.5 * (self.rate + current) if self.rate else current
+            self.recent = (now, step)
+
+    def _print(self, line: str, done: bool) -> None:
+        if self.terminal:
+            print("\r\x1b[K" + line, end="\n" if done else "", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

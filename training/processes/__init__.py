@@ -1,0 +1,1 @@
+"""One process per GPU: started, watched, and ended together."""

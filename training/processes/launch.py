@@ -1,0 +1,132 @@
+"""Starts the training processes of this machine and waits for them: one call, no torch in the caller.
+
+`launch("training.loop.trainer:run", {...})` runs the function in one process per GPU. A separate launcher process
+imports torch once and forks the ranks, so that N ranks cost one import, and so that the caller's threads, signal
+handlers and memory never meet a fork. What happens there: launcher.py; a rank: rank.py.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from training.errors import Preempted, ProcessFailed, UserError
+from training.processes import cluster as clusters
+
+#: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
+#: Read when the thread library is loaded, so it must be set before torch is imported.
+THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def launch(
+    target: str,
+    argument: Mapping[str, Any],
+    *,
+    nproc: int | None = None,
+    rendezvous_timeout_s: float = 900,
+    lost_after_s: float = 30,
+    hang_after_s: float = 600,
+    environment: Mapping[str, str] | None = None,
+) -> Any:
+    """Runs `target` (`module:function`, called with the argument and its `Rank`) in every process.
+
+    Args:
+        rendezvous_timeout_s: How long machines wait for each other at the start.
+        lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
+        hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
+
+    Returns:
+        What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
+
+    Raises:
+        UserError: the request is wrong, or a rank raised one.
+        Preempted: SIGTERM or SIGINT came, here or on any rank, and the ranks stopped.
+        ProcessFailed: a rank failed; says which, where and its traceback or last words.
+    """
+    environment = os.environ if environment is None else environment
+    if clusters.started_by_torchrun(environment):
+        from training.processes.rank import run_as_rank
+
+        return run_as_rank(target, argument, environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s)
+    place = clusters.cluster(environment)
+    if not place.trains:
+        return None
+    request = {
+        "target": target,
+        "argument": dict(argument),
+        "cluster": place.model_dump(),
+        "nproc": clusters.process_count(nproc, environment),
+        "timeout_s": rendezvous_timeout_s,
+        "lost_after_s": lost_after_s,
+        "hang_after_s": hang_after_s,
+        "parent": os.getpid(),
+        "path": sys.path,
+        "terminal": sys.stderr.isatty(),
+    }
+    report, code, asked = _run_launcher(json.dumps(request), environment)
+    if not report and asked:
+        raise Preempted("training was ended before it could save; start it again to resume from the last checkpoint.")
+    return _outcome(report, code)
+
+
+def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, int, bool]:
+    """The launcher's report, its exit code, and whether a signal asked it to stop.
+
+    Its own session keeps Ctrl-C away from the ranks: we pass it on once.
+    """
+    report, written = os.pipe()
+    command = [sys.executable, "-m", "training.processes.launcher", str(written)]
+    # torch warns, with a C++ stack, when a peer has gone; who went and why is our report's to say.
+    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **THREADS, **environment}
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=environment
+    )
+    os.close(written)
+    try:
+        with _passing_signals(child) as asked, os.fdopen(report, "rb") as stream:
+            assert child.stdin
+            child.stdin.write(request.encode())
+            child.stdin.close()
+            return stream.read().decode(), child.wait(), bool(asked)
+    except BaseException:
+        child.kill()  # the ranks die with it
+        child.wait()
+        raise
+
+
+@contextmanager
+def _passing_signals(child: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
+    """The first SIGTERM or SIGINT asks the ranks to save and stop, the second ends them at once.
+
+    Yields the signals that came, so far. Outside the main thread Python cannot catch any.
+    """
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        child.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
+        asked.append(number)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _outcome(report: str, code: int) -> Any:
+    if not report:
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        raise ProcessFailed(f"the launcher of the training processes ended without a report ({how}).")
+    ending = json.loads(report)
+    if ending["kind"] == "value":
+        return ending["value"]
+    raise {"user_error": UserError, "preempted": Preempted}.get(ending["kind"], ProcessFailed)(ending["text"])

@@ -1,0 +1,86 @@
+"""The command line: parse, one call, print.
+
+pipelines --help
+python -m vgp --help
+"""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from vgp import __version__
+from vgp.cli import config, image, local, preflight, runs, schedules, submit, templates
+from vgp.errors import RequestError, WorkFailed
+from vgp.text import terminal
+from vgp.text.printable import printable
+
+EXIT_FAILED = 1
+
+app = typer.Typer(
+    help="Train PyTorch models on many GPUs with Vertex AI Pipelines: checked at the desk, run on a laptop first.",
+    epilog="Start with: pipelines run training --nproc 2"
+    "\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"pipelines {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+for group in (config, local, image, preflight, submit, runs, templates, schedules):
+    app.add_typer(group.app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line; expected errors become one message and an exit code."""
+    if sys.stdout is sys.__stdout__:  # a process of our own, not somebody's who looks at what is printed
+        terminal.prepare()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        _refuse_broken(given)
+        app([word for word in given if word != "--debug"], prog_name="pipelines")
+    except Exception as error:
+        if debug:
+            print(printable(traceback.format_exc()), file=sys.stderr)
+        if isinstance(error, RequestError | WorkFailed):
+            print(f"error: {printable(error)}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from None
+        print(
+            f"error: {type(error).__name__}: {printable(error)}\nThis is a fault of ours: --debug shows the traceback.",
+            file=sys.stderr,
+        )
+        raise SystemExit(EXIT_FAILED) from None
+
+
+def _refuse_broken(given: Sequence[str]) -> None:
+    """Raises RequestError: an argument is no text, and could be sent nowhere."""
+    for word in given:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise RequestError(f"the argument {word!r} is not valid UTF-8.") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Facts: machines, GPUs, prices and regions of Vertex AI."""

@@ -1,0 +1,159 @@
+"""What fresh figures change in the catalog's data files: the difference first, then the files, if asked."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from vgp.catalog import catalog
+from vgp.catalog.billing import MachinePrice
+
+DATA = Path(__file__).parent / "data"
+_COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h")
+_INNERMOST = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
+
+Rows = dict[tuple[str, str], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One fact that differs; `before` empty: new."""
+
+    what: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.before or 'new'} -> {self.after}"
+
+
+def price_rows(folder: Path = DATA) -> Rows:
+    with (folder / "prices.csv").open(encoding="utf-8", newline="") as file:
+        return {(row["machine_type"], row["region"]): row for row in csv.DictReader(file)}
+
+
+def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
+    """The rows with the fresh prices, and what changed. Rows that the fresh data lacks stay as they are."""
+    result, changes = dict(rows), []
+    for key, price in sorted(fresh.items()):
+        after = {
+            "machine_type": key[0],
+            "region": key[1],
+            "on_demand_usd_h": _number(price.on_demand),
+            "spot_usd_h": "" if price.spot is None else _number(price.spot),
+            # The sums of parts have no local SSD in them.
+            "local_ssd_usd_h": "0",
+        }
+        before = rows.get(key)
+        if before is not None and _same(before, after):
+            continue
+        result[key] = after
+        changes.append(Change(f"price of {key[0]} in {key[1]}", _shown(before) if before else "", _shown(after)))
+    return result, changes
+
+
+def shapes(fresh: Iterable[dict[str, Any]]) -> list[Change]:
+    """What Compute Engine says of our machine types that the catalog says differently, and new GPU types.
+
+    These are only shown: which types training takes is in the documentation alone, in no API.
+    """
+    regions: dict[str, set[str]] = {}
+    changes = {}
+    for row in fresh:
+        name = str(row.get("name", ""))
+        regions.setdefault(name, set()).add(re.sub(r"-[a-z]$", "", str(row.get("zone", "")).rsplit("/", 1)[-1]))
+        known = catalog.machines().get(name)
+        if known is None:
+            if row.get("accelerators") and not catalog.not_for_training(name):
+                changes[name] = Change(f"GPU machine {name}", "", "on Compute Engine, not in the catalog")
+            continue
+        now = f"{row.get('guestCpus')} vCPU, {float(row.get('memoryMb', 0)) / 1024:g} GB"
+        before = f"{known.vcpu} vCPU, {known.memory_gb:g} GB"
+        if now != before:
+            changes[name] = Change(f"shape of {name}", before, now)
+    return [*changes.values(), *_moved(regions)]
+
+
+def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
+    changes = []
+    for name, places in sorted(regions.items()):
+        known = catalog.machines().get(name)
+        if known is not None and known.compute_regions is not None and set(known.compute_regions) != places:
+            before, after = ", ".join(known.compute_regions), ", ".join(sorted(places))
+            changes.append(Change(f"regions of {name}", before, after))
+    return changes
+
+
+def new_regions(machines: dict[str, Any], fresh: Iterable[dict[str, Any]]) -> None:
+    """Puts the regions of Compute Engine into the groups of machines.json, where all types of a group agree."""
+    places: dict[str, set[str]] = {}
+    for row in fresh:
+        zone = str(row.get("zone", "")).rsplit("/", 1)[-1]
+        places.setdefault(str(row.get("name", "")), set()).add(re.sub(r"-[a-z]$", "", zone))
+    for group in machines["groups"]:
+        found = [places[values[0]] for values in group["types"] if values[0] in places]
+        if found and "compute_regions" in group:
+            group["compute_regions"] = sorted(set.intersection(*found))
+
+
+def new_attached(prices: dict[str, Any], fresh: Mapping[tuple[str, str], list[float | None]]) -> list[Change]:
+    """Puts the prices of attached GPUs into prices.json's data, and returns what changed."""
+    changes = []
+    for (name, region), pair in sorted(fresh.items()):
+        before = prices["parts"]["gpu"].setdefault(name, {}).get(region)
+        if before != pair:
+            changes.append(Change(f"price of {name} in {region}", "" if before is None else str(before), str(pair)))
+            prices["parts"]["gpu"][name][region] = pair
+    return changes
+
+
+def write(folder: Path, rows: Rows, prices: dict[str, Any], machines: dict[str, Any], day: date) -> None:
+    """Writes the three data files; each through a neighbour that replaces it."""
+    prices["date"] = day.isoformat()
+    prices["source"] = "Cloud Billing catalog, services/6F81-5844-456A, by `pipelines machines --refresh`"
+    prices["parts"]["date"] = day.isoformat()
+    machines["sources"]["compute-regions"]["date"] = day.isoformat()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows.values())
+    _replace(folder / "prices.csv", text.getvalue())
+    _replace(folder / "prices.json", as_text(prices))
+    _replace(folder / "machines.json", as_text(machines))
+
+
+def as_text(data: Any) -> str:
+    """JSON with a line for each innermost list, as the files are kept."""
+    return _INNERMOST.sub(_on_one_line, json.dumps(data, indent=1)) + "\n"
+
+
+def _on_one_line(match: re.Match[str]) -> str:
+    items = " ".join(match.group(1).split())
+    return f"[{items}]"
+
+
+def _replace(path: Path, text: str) -> None:
+    scratch = path.with_name(f".{path.name}.partial")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(path)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _same(before: dict[str, str], after: dict[str, str]) -> bool:
+    """Equal within a millionth of a dollar, local SSD taken out of the old price."""
+    old = float(before["on_demand_usd_h"]) - float(before["local_ssd_usd_h"])
+    spots = before["spot_usd_h"], after["spot_usd_h"]
+    equal_spot = spots[0] == spots[1] or (all(spots) and abs(float(spots[0]) - float(spots[1])) < 2e-6)
+    return abs(old - float(after["on_demand_usd_h"])) < 2e-6 and equal_spot
+
+
+def _shown(row: dict[str, str]) -> str:
+    return f"{row['on_demand_usd_h']} on demand, {row['spot_usd_h'] or 'no'} Spot"

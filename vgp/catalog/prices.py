@@ -1,0 +1,101 @@
+"""What a machine costs per hour on Vertex AI: Compute Engine prices by region, and Vertex's fee on top.
+
+The files say where each price comes from and of which date it is. A price that is not known is None, never a guess;
+where only an upper bound is known (Flex-start costs at most on-demand) the price says so.
+"""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from vgp.catalog.catalog import Machine, document, machine, regions
+
+PROVISIONING = ("standard", "spot", "flex_start", "reservation")
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per machine and hour in `region`. `at_most`: the true price is not known, this is its bound."""
+
+    usd_per_hour: float
+    region: str
+    provisioning: str
+    date: str
+    at_most: bool = False
+
+    def __str__(self) -> str:
+        bound = "at most " if self.at_most else ""
+        return f"{bound}${self.usd_per_hour:,.2f}/h"
+
+
+@dataclass(frozen=True)
+class _Compute:
+    on_demand: float
+    spot: float | None
+    local_ssd: float
+    date: str
+
+
+def price(name: str, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
+    """Price of one machine with its GPUs, or None where the data has none. N1's GPUs are added to its price."""
+    compute = _compute(machine(name), accelerator, count, region)
+    if compute is None:
+        return None
+    data = document("prices.json")
+    base = compute.on_demand - compute.local_ssd
+    fee = base * data["vertex"]["fee"]
+    if provisioning == "spot":
+        spot = compute.spot
+        return None if spot is None else Price(spot + fee, region, provisioning, compute.date)
+    if provisioning == "flex_start":
+        known = data["flex_start"]["usd_h"].get(name, {}).get(region)
+        if known is not None:
+            return Price(known, region, provisioning, data["flex_start"]["date"])
+        return Price(base + fee, region, provisioning, compute.date, at_most=True)
+    return Price(base + fee, region, provisioning, compute.date)
+
+
+def priced_regions(name: str, accelerator: str | None, count: int, provisioning: str) -> list[Price]:
+    """The price in every region that has one, cheapest first."""
+    found = (price(name, accelerator, count, region, provisioning) for region in sorted(regions()))
+    return sorted((each for each in found if each), key=lambda each: (each.usd_per_hour, each.region))
+
+
+def _compute(row: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
+    """Compute Engine's price of the machine, with attached GPUs where it is an N1."""
+    host = _table().get((row.name, region)) or _from_parts(row, region)
+    if host is None or not count or row.accelerator:
+        return host
+    parts = document("prices.json")["parts"]
+    each = parts["gpu"].get(accelerator, {}).get(region)
+    if each is None:
+        return None
+    each_on_demand, each_spot = each if isinstance(each, list) else (each, None)
+    spot = None if host.spot is None or each_spot is None else host.spot + count * each_spot
+    return _Compute(host.on_demand + count * each_on_demand, spot, host.local_ssd, parts["date"])
+
+
+def _from_parts(row: Machine, region: str) -> _Compute | None:
+    parts = document("prices.json")["parts"]
+    rates: Any = parts["vcpu_and_gb"].get(row.family, {}).get(region)
+    if rates is None:
+        return None
+    return _Compute(row.vcpu * rates[0] + row.memory_gb * rates[1], None, 0.0, parts["date"])
+
+
+@cache
+def _table() -> dict[tuple[str, str], _Compute]:
+    date = document("prices.json")["date"]
+    text = (files("vgp.catalog") / "data" / "prices.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {
+        (row["machine_type"], row["region"]): _Compute(
+            float(row["on_demand_usd_h"]),
+            float(row["spot_usd_h"]) if row["spot_usd_h"] else None,
+            float(row["local_ssd_usd_h"]),
+            date,
+        )
+        for row in rows
+    }

@@ -1,0 +1,92 @@
+"""Judges an object of the API, whoever wrote it: custom job, tuning job, batch prediction, deployment, pools."""
+
+import math
+from typing import Any
+
+from vgp.check.custom_job import Job
+from vgp.check.fields import Reader
+from vgp.check.finding import Judgement
+from vgp.check.serving import judge_resources
+from vgp.documents.node import Node, spellings
+
+#: Fields by which an object is recognised, most telling first.
+_TELLING = (
+    "trialJobSpec", "jobSpec", "deployedModel", "dedicatedResources", "trainingTaskInputs", "workerPoolSpecs",
+    "machineSpec",
+)  # fmt: skip
+
+
+def telling_field(value: Any) -> str | None:
+    """The field that tells what the object is; None if it is nothing of ours."""
+    if not isinstance(value, dict):
+        return None
+    return next((name for name in _TELLING if any(spelled in value for spelled in spellings(name))), None)
+
+
+def is_pool_list(value: Any) -> bool:
+    """worker_pool_specs as the SDK takes them."""
+    return isinstance(value, list) and any(telling_field(item) == "machineSpec" for item in value)
+
+
+def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None = None, strict: bool = False) -> bool:
+    """Judges the object; False if it is nothing that has machines.
+
+    `strict`: the object goes to the REST API as it is, which refuses what only gcloud accepts.
+    """
+    node = node.decoded()
+    kind = telling_field(node.value)
+    if kind is None:
+        return False
+    location = location if location is not None else _location(node)
+    name = node.get("displayName").text()
+    step = step or name or judgement.document.default_step
+    reader = Reader(judgement, step)
+    inner = reader.object(node.get(kind), kind) if kind not in ("workerPoolSpecs", "machineSpec") else node
+    if inner is None:
+        if node.get(kind).missing:
+            judgement.malformed(step, node.get(kind), kind, "an object")
+    elif kind == "trialJobSpec":
+        trials = reader.number(node.get("parallelTrialCount"), "parallelTrialCount") or 1
+        rounds = _rounds(reader, node.get("maxTrialCount"), trials)
+        Job(judgement, step, inner, location=location, trials=trials, rounds=rounds, strict_list=strict).judge()
+    elif kind == "deployedModel":
+        resources = reader.object(inner.get("dedicatedResources"), "dedicatedResources")
+        if resources is not None:
+            judge_resources(judgement, step, resources, location)
+    elif kind == "dedicatedResources":
+        judge_resources(judgement, step, inner, location)
+    elif kind == "machineSpec":
+        judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
+    else:
+        Job(judgement, step, inner, location=location, strict_list=strict or kind != "workerPoolSpecs").judge()
+    return True
+
+
+def _rounds(reader: Reader, most: Node, at_a_time: int) -> int | None:
+    """How often the timeout of a trial begins anew."""
+    trials = reader.number(most, "maxTrialCount")
+    return None if trials is None else max(1, math.ceil(trials / at_a_time))
+
+
+def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:
+    """A bare list of worker pools: as the SDK takes them, or the one pool of a mapping."""
+    spec = _Pools(None, pools.path, pools.scope, pools=pools)
+    Job(judgement, step or judgement.document.default_step, spec, strict_list=True).judge()
+
+
+class _Pools(Node):
+    """A CustomJobSpec that has only its pools, which stand at the top of the file."""
+
+    pools: Node
+
+    def __init__(self, value: Any, path: Any, scope: Any, *, pools: Node) -> None:
+        super().__init__(value, path, scope)
+        object.__setattr__(self, "pools", pools)
+
+    def get(self, name: str) -> Node:
+        return self.pools if name == "workerPoolSpecs" else Node(None, (*self.path, name))
+
+
+def _location(node: Node) -> Node | None:
+    found = node.get("location")
+    return found if found.text() else None

@@ -1,0 +1,138 @@
+"""What a run can cost at most: for each step timeout x machines x price, and the ceiling of `--max-usd`."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vgp.check.finding import StepRow
+from vgp.errors import RequestError
+from vgp.text.printable import usd
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_COLUMNS = (
+    ("step", "left"), ("machine", "left"), ("GPUs", "left"), ("nodes", "right"), ("region", "left"),
+    ("provisioning", "left"), ("$/hour", "right"), ("at most", "right"),
+)  # fmt: skip
+
+#: Columns of a terminal on which every step's line fits.
+_WIDE = 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    """US dollars of what has a price; `unpriced` are the steps that are not in them."""
+
+    usd: float
+    unpriced: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"at least {usd(self.usd)}" if self.unpriced else usd(self.usd)
+
+    @property
+    def words(self) -> str:
+        """With the names of what is not in it: `at least $20.50 (no price: tune)`."""
+        return f"{self} (no price: {', '.join(self.unpriced)})" if self.unpriced else str(self)
+
+
+def most_usd(rows: Sequence[StepRow]) -> float:
+    """The sum of what the priced steps can cost at most; a bound only where `unpriced` is empty."""
+    return sum(row.max_usd or 0.0 for row in rows)
+
+
+def unpriced(rows: Sequence[StepRow]) -> dict[str, str]:
+    """The steps for which no most can be told, and why."""
+    return {row.step: row.not_known for row in rows if row.max_usd is None}
+
+
+def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
+    """`max_usd` is the bound, null where there is none: then the priced steps' part of it, and the others by name."""
+    left_out = unpriced(rows)
+    most = most_usd(rows)
+    return {"max_usd": None if left_out else most, "max_usd_of_priced_steps": most, "unpriced": left_out}
+
+
+def not_in_it(rows: Sequence[StepRow]) -> str:
+    """`tune (no price of a4x-highgpu-4g in us-central1, reservation)`; empty where everything has a price."""
+    return ", ".join(f"{step} ({why})" for step, why in unpriced(rows).items())
+
+
+def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
+    """Raises RequestError if the rows can cost more than `max_usd`, or if that cannot be said."""
+    if max_usd is None:
+        return
+    if not 0 <= max_usd < math.inf:
+        raise RequestError(f"--max-usd {max_usd:g}: give dollars, like 20.")
+    total, left_out = most_usd(rows), not_in_it(rows)
+    if total > max_usd:
+        dearest = max(rows, key=lambda row: row.max_usd or 0)
+        hours = (dearest.timeout_s or 0) / 3600
+        times = (dearest.tries or 1) * (dearest.turns or 1)
+        raise RequestError(
+            f"a run can cost {'at least ' if left_out else ''}${total:,.2f}, more than --max-usd {max_usd:g}.\n"
+            f"  The most goes to {dearest.step}: {dearest.replicas} x {dearest.machine_type} for up to {hours:g} h"
+            f"{f', {times} times' if times > 1 else ''}, ${dearest.max_usd:,.2f}.\n"
+            + (f"  Not in it: {left_out}.\n" if left_out else "")
+            + "  Shorten its timeout, take a smaller machine, or raise --max-usd."
+        )
+    if left_out:
+        raise RequestError(
+            f"--max-usd {max_usd:g} cannot be promised: what part of a run costs is not known: {left_out}.\n"
+            f"  The other steps cost at most ${total:,.2f}. Name another machine or region, refresh the prices\n"
+            "  (pipelines machines --refresh), or leave --max-usd out."
+        )
+
+
+def table(rows: Sequence[StepRow], *, width: int = _WIDE) -> "Table":
+    """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
+
+    On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    cells = [_cells(row) for row in rows]
+    shared = _shared(cells) if cells and width < _WIDE else {}
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2 if width < _WIDE else 3, 0, 0))
+    shown = [place for place, (title, _) in enumerate(_COLUMNS) if title not in shared]
+    for title, justify in (_COLUMNS[place] for place in shown):
+        drawn.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in cells:
+        drawn.add_row(*(row[place] for place in shown))
+    if len(rows) > 1:
+        drawn.add_row("[bold]total[/]", *[""] * (len(shown) - 2), f"[bold]{_total(rows)}[/]")
+    below = ["every step: " + ", ".join(shared.values())] if shared else []
+    below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
+    if below:
+        drawn.caption, drawn.caption_justify = escape("\n".join(below)), "left"
+    return drawn
+
+
+def _total(rows: Sequence[StepRow]) -> str:
+    if not unpriced(rows):
+        return f"{most_usd(rows):,.2f}"
+    return f"at least {most_usd(rows):,.2f}" if most_usd(rows) else "not known"
+
+
+def _shared(cells: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Region and provisioning, where all steps have the same."""
+    columns = zip((title for title, _ in _COLUMNS), zip(*cells, strict=True), strict=True)
+    return {title: of[0] for title, of in columns if title in ("region", "provisioning") and len(set(of)) == 1}
+
+
+def _cells(row: StepRow) -> list[str]:
+    gpus = f"{row.accelerator_count} x {row.accelerator_type}" if row.accelerator_type else "-"
+    hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
+    nodes = "?" if row.replicas is None else str(row.replicas)
+    return [
+        row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(),
+        _usd(hourly, row), _usd(row.max_usd, row),
+    ]  # fmt: skip
+
+
+def _usd(amount: float | None, row: StepRow) -> str:
+    if amount is None:
+        return "no price" if row.usd_per_hour is None else "?"
+    return f"{amount:,.2f}"

@@ -1,0 +1,101 @@
+"""Typed reading of spec fields: the value, or a finding that says why there is none."""
+
+from vgp.catalog.catalog import accelerators
+from vgp.catalog.names import closest
+from vgp.check.finding import Judgement
+from vgp.documents.budget import spend
+from vgp.documents.document import dotted
+from vgp.documents.node import Node, spellings, whole_number
+from vgp.placement.rules import Problem
+
+#: Unknown fields of one object that are told one by one.
+MAX_UNKNOWN = 20
+
+#: Fields of the API's messages (aiplatform v1 and v1beta1, 1.165.1).
+KNOWN = {
+    "machineSpec": (
+        "machineType", "acceleratorType", "acceleratorCount", "gpuPartitionSize", "tpuTopology",
+        "multihostGpuNodeCount", "reservationAffinity", "minGpuDriverVersion",
+    ),
+    "workerPoolSpec": (
+        "containerSpec", "pythonPackageSpec", "machineSpec", "replicaCount", "nfsMounts", "lustreMounts", "diskSpec",
+    ),
+    "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
+    "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
+    "reservationAffinity": ("reservationAffinityType", "key", "values"),
+}  # fmt: skip
+
+
+class Reader:
+    """Reads the fields of one step; what cannot be read is reported once."""
+
+    def __init__(self, judgement: Judgement, step: str) -> None:
+        self.judgement, self.step = judgement, step
+
+    def text(self, node: Node, what: str) -> str | None:
+        """A text; None if it is missing, not known, or no text (which is reported)."""
+        if not node.known:
+            self.judgement.unknown(self.step, node, what)
+        elif node.value is not None and not isinstance(node.value, str):
+            self.judgement.malformed(self.step, node, what, "a text")
+        spend("characters", len(node.text() or ""))
+        return node.text()
+
+    def number(self, node: Node, what: str) -> int | None:
+        """A whole number of 0 or more."""
+        if not node.known:
+            self.judgement.unknown(self.step, node, what)
+            return None
+        if node.value is None or node.value == "":
+            return None
+        number = whole_number(node.value)
+        if number is None or number < 0:
+            self.judgement.malformed(self.step, node, what, "a whole number of 0 or more")
+            return None
+        return number
+
+    def accelerator(self, node: Node) -> str | None:
+        """The accelerator's name; numbers of the enum count too."""
+        if isinstance(node.value, int) and not isinstance(node.value, bool):
+            named = {row.number: row.name for row in accelerators().values()} | {0: ""}
+            return named.get(node.value, str(node.value))
+        return self.text(node, "acceleratorType")
+
+    def object(self, node: Node, what: str) -> Node | None:
+        """An object, also as JSON text; None if it is missing or none."""
+        node = node.decoded()
+        if not node.known:
+            self.judgement.unknown(self.step, node, what)
+            return None
+        if node.value is None or isinstance(node.value, dict):
+            return node if node.value is not None else None
+        self.judgement.malformed(self.step, node, what, "an object")
+        return None
+
+    def words(self, node: Node, *names: str) -> str:
+        """Everything that the lists under `names` say, in one text to look up words in."""
+        found: list[str] = []
+        for name in names:
+            values = node.get(name)
+            if values.known and values.value is not None and not isinstance(values.value, list):
+                self.judgement.malformed(self.step, values, name, "a list")
+            found += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
+            spend("characters", sum(map(len, found)))
+        return " ".join(found)
+
+    def keys(self, node: Node, message: str) -> None:
+        """Reports keys that the API's message does not have: the API refuses them, gcloud sends them."""
+        known = KNOWN[message]
+        right = {spelled for name in known for spelled in spellings(name)}
+        unknown = [key for key in node.value if key not in right] if isinstance(node.value, dict) else []
+        if len(unknown) > MAX_UNKNOWN:
+            text = f"{dotted(node.path) or message} has {len(unknown):,} fields that the API does not know."
+            hint = f"Fields: {', '.join(known)}."
+            self.judgement.report(self.step, node, Problem("GPU025", "", text, hint, severity="warning"))
+        for key in unknown[:MAX_UNKNOWN]:
+            near = closest(str(key), sorted(right), cutoff=0.75)
+            text = f"{dotted(node.path) or message} has a field '{str(key)[:60]}' that the API does not know."
+            hint = f"Did you mean {near}?" if near else f"Fields: {', '.join(known)}."
+            place = Node(None, (*node.path, key if isinstance(key, str | int) else str(key)))
+            level = "error" if near else "warning"
+            self.judgement.report(self.step, place, Problem("GPU025", "", text, hint, severity=level))

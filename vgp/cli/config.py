@@ -1,0 +1,136 @@
+"""init, config: the settings file, made and shown."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+from vgp.errors import RequestError
+
+if TYPE_CHECKING:
+    from vgp.settings.first_file import Answers, Question
+
+app = typer.Typer()
+
+
+@app.command(
+    rich_help_panel="Settings", epilog="Example: pipelines config --env prod, or in a script: pipelines config bucket"
+)
+def config(
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="One setting, as bare text; of a table, what is in it.")
+    ] = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show the settings in effect, and where each came from: file and line, variable, or default."""
+    from vgp.settings import effective, load
+
+    loaded = load(settings, environment=environment)
+    if key is not None:
+        rows = effective.below(loaded, key)
+        single = rows[0]["key"] == key
+        if as_json:
+            print_json(rows[0] if single else rows)
+        elif single:
+            print(effective.shown(rows[0]["value"]))
+        else:
+            console().print(effective.table(rows))
+        return
+    found = effective.overview(loaded)
+    if as_json:
+        print_json(found)
+        return
+    console().print(effective.table(found["values"]))
+    declared = ", ".join(found["environments"]) or "none"
+    console().print(f"\nenvironments: {declared}; file: {found['file'] or 'none'}", highlight=False, markup=False)
+
+
+@app.command(
+    rich_help_panel="Settings", epilog="Example: pipelines init --project my-project --region europe-west4 --yes"
+)
+def init(
+    project: Annotated[str | None, typer.Option(help="Id of the Google Cloud project.", show_default=False)] = None,
+    prod_project: Annotated[
+        str | None, typer.Option(help="Project of the environment prod; default: the same.", show_default=False)
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="Region of the jobs; default: us-central1.")] = None,
+    bucket: Annotated[str | None, typer.Option(help="gs://BUCKET of the runs.", show_default=False)] = None,
+    image: Annotated[str | None, typer.Option(help="Image of the steps.", show_default=False)] = None,
+    template_repository: Annotated[
+        str | None, typer.Option(help="https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY.", show_default=False)
+    ] = None,
+    service_account: Annotated[
+        str | None, typer.Option(help="E-mail of the account that the steps run as.", show_default=False)
+    ] = None,
+    settings: SettingsFile = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file that is there; its steps stay.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
+    from vgp.settings import FILE_NAME, first_file
+    from vgp.settings.document import write_text
+
+    path = settings or Path(FILE_NAME)
+    if path.exists() and not force and not first_file.is_bare(path):
+        raise RequestError(f"{path} is there already. Change it, or replace it with --force: its steps stay.")
+    flags = {
+        "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,
+        "template_repository": template_repository, "service_account": service_account,
+    }  # fmt: skip
+    answers = _answers(flags, yes)
+    shipped = Path(__file__).resolve().parents[2] / FILE_NAME
+    write_text(path, first_file.text(answers, first_file.steps_of([path, shipped])))
+    if as_json:
+        print_json({"path": str(path), "answers": answers})
+    else:
+        print(_NEXT.format(path=path))
+
+
+_NEXT = """\
+Wrote {path}, with the environments dev (unless --env says otherwise) and prod. Next:
+  pipelines config               what is in effect, and where it came from
+  pipelines compile              every pipeline to JSON, every machine checked
+  pipelines preflight training   whether the project has what a run needs
+  pipelines submit training      a run on Vertex AI"""
+
+
+def _answers(flags: dict[str, str | None], yes: bool) -> "Answers":
+    """An answer to every question: from its flag, a person, or its default."""
+    from vgp.settings.first_file import QUESTIONS
+
+    answers = {each.key: each.checked(given) for each in QUESTIONS if (given := flags[each.key]) is not None}
+    _refuse_silence(QUESTIONS, answers, yes)
+    for question in QUESTIONS:
+        if question.key not in answers:
+            default = question.default(answers)
+            answers[question.key] = question.checked(default or "") if yes else _ask(question, default)
+    return answers
+
+
+def _refuse_silence(questions: "tuple[Question, ...]", answers: "Answers", yes: bool) -> None:
+    """Raises RequestError: something must be asked, and there is nobody to ask."""
+    open_ = [each for each in questions if each.key not in answers]
+    if yes:
+        unknown = [each.flag for each in open_ if each.key == "project" and each.default(answers) is None]
+        if unknown:
+            raise RequestError("no project is known: give --project, or set GOOGLE_CLOUD_PROJECT.")
+    elif open_ and not sys.stdin.isatty():
+        missing = ", ".join(each.flag for each in open_)
+        raise RequestError(f"there is no terminal to ask on. Missing: {missing}. Or take the defaults: --yes.")
+
+
+def _ask(question: "Question", default: str | None) -> str:
+    """Asks until the answer is right."""
+
+    def checked(answer: str) -> str:
+        try:
+            return question.checked(answer)
+        except RequestError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return str(typer.prompt(question.text, default=default, value_proc=checked, err=True))

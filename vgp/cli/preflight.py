@@ -1,0 +1,42 @@
+"""The verb that looks before a run: preflight."""
+
+from typing import Annotated
+
+import typer
+
+from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel="On Vertex AI", epilog="Example: pipelines preflight training --env prod")
+def preflight(
+    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Look for what would stop a run, before it costs money: nothing is changed, nothing started.
+
+    Credentials, APIs, machines in the region, quota, bucket, image, service account, key, network and repository,
+    each with the command that puts it right. What you may not see is unknown, not ok. Exit code 1: there are errors.
+    """
+    from vgp.compiling.compile import compiled
+    from vgp.settings import load
+    from vgp.vertex import preflight as verb
+    from vgp.vertex.preflight import report
+
+    loaded = load(settings, environment=environment)
+    made = compiled(name, loaded)
+    with console(stderr=True).status("looking ...") as status:
+        found = verb.preflight(
+            loaded, made.spec, made.report.steps,
+            progress=lambda done, of: status.update(f"looking ... {done} of {of}"),
+        )  # fmt: skip
+    if as_json:
+        print_json(report.as_json(name, found))
+    else:
+        for line in report.lines(found):
+            console().print(line, soft_wrap=True)
+        console().print(report.summary(found), highlight=False)
+    raise typer.Exit(int(report.counts(found)["error"] > 0))

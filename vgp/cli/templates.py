@@ -1,0 +1,183 @@
+"""The verbs that publish pipelines and find them again: upload, templates."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from vgp.cli.options import Environment, Json, SettingsFile, console, print_json, show
+from vgp.errors import RequestError
+
+app = typer.Typer()
+
+Place = Annotated[
+    str | None,
+    typer.Option(
+        "--to", "--repository", metavar="PLACE",
+        help="https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY, or gs://BUCKET/FOLDER; default: template_repository.",
+    ),
+]  # fmt: skip
+Reference = Annotated[
+    str, typer.Argument(metavar="TEMPLATE", help="NAME:TAG, NAME@sha256:... or NAME, which means NAME:latest.")
+]
+
+
+@app.command(rich_help_panel="On Vertex AI", epilog="Example: pipelines upload training --env prod --tag v3")
+def upload(
+    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
+    tag: Annotated[list[str] | None, typer.Option(help="A tag of your own; repeatable.")] = None,
+    place: Place = None,
+    max_usd: Annotated[float | None, typer.Option(help="Upload nothing if a run can cost more than this.")] = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Publish a pipeline as a template: compiled, checked, uploaded, downloaded again and verified by its digest.
+
+    It gets the tags `latest`, the git commit (if nothing was changed since), and your own. The same content is one
+    version, however often it is uploaded, so a command that was interrupted can simply be repeated.
+    """
+    from vgp.settings import load
+    from vgp.vertex.templates.verb import publish
+
+    loaded = load(settings, environment=environment)
+    result = publish(name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd)
+    if as_json:
+        print_json(result)
+
+
+class ListByDefault(TyperGroup):
+    """`pipelines templates training` means `pipelines templates list training`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+templates = typer.Typer(cls=ListByDefault, help="List uploaded templates and their versions; move tags, pin, download.")
+app.add_typer(
+    templates, name="templates", rich_help_panel="On Vertex AI", epilog="Example: pipelines templates training"
+)
+
+
+@templates.command("list", epilog="Example: pipelines templates training --limit 20")
+def list_(
+    name: Annotated[str | None, typer.Argument(help="A template: list its versions.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="The most to show, newest first; 0: all.")] = 100,
+    place: Place = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the templates, or all versions of one with their tags, newest first."""
+    from vgp.vertex.templates import listing as template_listing
+    from vgp.vertex.templates import table as template_list
+
+    loaded = _loaded(settings, environment)
+    if name is None:
+        rows, table = template_listing.packages(loaded, place=place), template_list.packages_table
+    else:
+        rows, table = template_listing.versions(loaded, name, place=place), template_list.versions_table
+    shown = rows[: limit or None]
+    show(shown, as_json, table)
+    if len(shown) < len(rows):
+        console(stderr=True).print(f"{len(shown)} of {len(rows)}; all: --limit 0", highlight=False)
+
+
+@templates.command("show", epilog="Example: pipelines templates show training:v3")
+def show_(
+    template: Reference,
+    place: Place = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show one version: digest, tags, and the parameters that a run of it takes."""
+    from vgp.vertex.templates import table as template_list
+    from vgp.vertex.templates.listing import tags_of
+    from vgp.vertex.templates.template import resolve
+
+    loaded = _loaded(settings, environment)
+    found = resolve(loaded, template, place=place)
+    show(template_list.detail(found, tags_of(loaded, found)), as_json, template_list.card)
+
+
+@templates.command(epilog="Example: pipelines templates pin training:v3")
+def pin(
+    template: Reference, place: Place = None, environment: Environment = None, settings: SettingsFile = None
+) -> None:
+    """Print the URI, by digest, of what a tag means now: for scripts, and for runs that must not change."""
+    from vgp.vertex.templates.template import resolve
+
+    print(resolve(_loaded(settings, environment), template, place=place).location)
+
+
+@templates.command(epilog="Example: pipelines templates download training:v3 --out training.json")
+def download(
+    template: Reference,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
+    place: Place = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Download one version as it was uploaded, verified by its digest."""
+    from vgp.vertex.templates.template import resolve
+
+    content = resolve(_loaded(settings, environment), template, place=place).content
+    if out is None:
+        typer.echo(content, nl=False)
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        raise RequestError(f"{out} cannot be written: {error.strerror}.") from None
+
+
+@templates.command(epilog="Example: pipelines templates tag training@sha256:4be6d0f1 stable")
+def tag(
+    template: Reference,
+    tag: Annotated[str, typer.Argument(help="The tag to create, or to move here.")],
+    place: Place = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Point a tag to a version, wherever it pointed before. Repeating it changes nothing."""
+    from vgp.spec.template_reference import parse
+    from vgp.vertex.templates.upload import move_tag
+
+    digest, before = move_tag(_loaded(settings, environment), template, tag, place=place)
+    name = parse(template).name
+    if as_json:
+        print_json({"name": name, "tag": tag, "version": digest, "before": before})
+        return
+    how = "" if before in (None, digest) else f" (before: {before})"
+    typer.echo(f"{name}:{tag} -> {digest}{how}")
+
+
+@templates.command(epilog="Example: pipelines templates untag training:stable")
+def untag(
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="NAME:TAG.")],
+    place: Place = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Take a tag away. The version stays."""
+    from vgp.spec.template_reference import parse
+    from vgp.vertex.templates.upload import remove_tag
+
+    digest = remove_tag(_loaded(settings, environment), template, place=place)
+    found = parse(template)
+    if as_json:
+        print_json({"name": found.name, "tag": found.tag, "version": digest})
+    else:
+        typer.echo(f"{template} is gone; the version {found.name}@{digest} stays")
+
+
+def _loaded(settings: Path | None, environment: str | None) -> Any:
+    from vgp.settings import load
+
+    return load(settings, environment=environment)

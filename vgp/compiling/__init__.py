@@ -1,0 +1,1 @@
+"""A workflow -> the spec that Vertex AI runs."""

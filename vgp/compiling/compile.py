@@ -1,0 +1,131 @@
+"""`pipelines compile`: every pipeline to JSON for Vertex, checked before it is written."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from vgp import settings as settings_file
+from vgp.check import cost
+from vgp.check.check import Report, check
+from vgp.compiling.vertex import Vertex
+from vgp.documents.document import Document
+from vgp.errors import RequestError, nearest
+from vgp.local import proof
+from vgp.placement.placement import PlacementError
+from vgp.spec import spec, strict
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A pipeline's spec for Vertex, with what the checker said of it."""
+
+    name: str
+    spec: dict[str, Any]
+    #: The spec's one textual form, and its SHA-256 in hex.
+    text: str
+    sha256: str
+    report: Report
+
+
+def compile_all(
+    names: Sequence[str],
+    *,
+    out: Path,
+    settings: Path | None,
+    max_usd: float | None,
+    console: Console,
+    environment: str | None = None,
+) -> list[dict[str, Any]]:
+    """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
+
+    Raises:
+        RequestError: an unknown pipeline, wrong settings, a machine that cannot be, or a run that can cost more than
+            `max_usd`. The spec in question is not written; the one from before stays.
+    """
+    loaded = settings_file.load(settings, environment=environment)
+    paths = {name: out / f"{name}.json" for name in names or spec.NAMES}
+    made = [compiled(name, loaded, max_usd=max_usd, path=path) for name, path in paths.items()]
+    results = [_written(each, paths[each.name], console) for each in made]
+    if set(paths) == set(spec.NAMES):
+        _warn_of_unknown_steps(loaded, {row.step for each in made for row in each.report.steps}, console)
+    return results
+
+
+def _warn_of_unknown_steps(settings: settings_file.Settings, known: set[str], console: Console) -> None:
+    """A misspelt step would otherwise run on a machine that nobody asked for."""
+    for step in sorted(set(settings.steps) - known):
+        text = f"warning: [steps.{step}] of the settings: no pipeline has this step. {nearest(step, known)}"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def compiled(
+    name: str, settings: settings_file.Settings, *, max_usd: float | None = None, path: Path | None = None
+) -> Compiled:
+    """The pipeline `name`, compiled for Vertex and checked; findings name `path`.
+
+    Raises:
+        RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
+    """
+    try:
+        made = spec.compiled(name, Vertex(settings))
+    except PlacementError as error:
+        raise RequestError(f"{name}: {error}") from None
+    report = checked(name, made, settings, max_usd=max_usd, path=path)
+    text = spec.as_text(made)
+    return Compiled(name, made, text, hashlib.sha256(text.encode()).hexdigest(), report)
+
+
+def checked(
+    name: str,
+    made: dict[str, Any],
+    settings: settings_file.Settings,
+    *,
+    max_usd: float | None = None,
+    path: Path | None = None,
+) -> Report:
+    """What the checker says of a spec, with its steps in the order in which they run.
+
+    Raises:
+        RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
+    """
+    strict.verify(made)
+    report = check([Document(str(path or f"{name}.json"), made, spec.as_text(made))], regions=[settings.region])
+    _refuse(name, report)
+    cost.refuse_above(report.steps, max_usd)
+    order = proof.names(made)
+    report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
+    return report
+
+
+def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
+    _write(path, made.text)
+    console.print(f"[bold]{path}[/]  sha256:{made.sha256[:12]}", highlight=False)
+    console.print(cost.table(made.report.steps, width=console.width))
+    for finding in made.report.findings:
+        if finding.severity == "warning":
+            console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)
+    most = cost.as_json(made.report.steps)
+    return {"name": made.name, "path": str(path), "sha256": made.sha256, **most, **made.report.as_json()}
+
+
+def _refuse(name: str, found: Report) -> None:
+    errors = [finding for finding in found.findings if finding.severity == "error"]
+    if errors:
+        lines = [f"{each.step}: {each.message}  [{each.rule}]\n  {each.suggestion}".rstrip() for each in errors]
+        raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))
+
+
+def _write(path: Path, text: str) -> None:
+    """All or nothing: a reader sees the old spec or the new one."""
+    scratch = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_text(text, encoding="utf-8")
+        os.replace(scratch, path)
+    except OSError as error:
+        raise RequestError(f"{path} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,41 @@
+"""`pipelines list`: every pipeline with its description and parameters."""
+
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from vgp.compiling.target import Local
+from vgp.spec import spec
+
+
+def listing() -> list[dict[str, Any]]:
+    """Name, description, and parameters (name, type, default, description) of each pipeline."""
+    return [_row(name, spec.compiled(name, Local())) for name in spec.NAMES]
+
+
+def _row(name: str, compiled: dict[str, Any]) -> dict[str, Any]:
+    parameters = [
+        {
+            "name": parameter,
+            "type": declared["parameterType"],
+            "default": declared.get("defaultValue"),
+            "description": declared.get("description", ""),
+        }
+        for parameter, declared in sorted(spec.parameters(compiled).items())
+    ]
+    description = compiled["pipelineInfo"].get("description", "")
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("pipeline", "parameter", "default", "what it is"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(f"[bold]{row['name']}[/]", "", "", escape(row["description"]))
+        for parameter in row["parameters"]:
+            default = parameter["default"]
+            shown = '""' if default == "" else str(default)
+            table.add_row("", parameter["name"], escape(shown), escape(parameter["description"]))
+    return table

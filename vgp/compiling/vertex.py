@@ -1,0 +1,99 @@
+"""Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from vgp.compiling.entrypoint import passing_signals
+from vgp.inside.image import IMAGE
+from vgp.placement.placement import Placement, place
+from vgp.settings import Settings
+
+#: What Vertex AI fills in from the PipelineJob, or leaves empty: google_cloud_pipeline_components/_placeholders.py.
+_OF_THE_RUN = {
+    "service_account": "{{$.pipeline_service_account}}",
+    "network": "{{$.pipeline_network}}",
+    "encryption_spec_key_name": "{{$.pipeline_encryption_key_name}}",
+}
+
+
+class Vertex:
+    """Vertex AI: plain steps with their resources, training steps as custom jobs.
+
+    `placements` holds, after a pipeline was built, the machine of every step by the step's name.
+    """
+
+    caching = False
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.placements: dict[str, Placement] = {}
+
+    def step(self, component: Any) -> Callable[..., Any]:
+        placement = self._place(component.name, kind="step")
+        return _limited(self._ready(component), placement)
+
+    def job(self, component: Any) -> Callable[..., Any]:
+        placement = self._place(component.name, kind="custom_job")
+        return _custom_job(self._ready(component), placement, self.settings.region)
+
+    def _place(self, step: str, kind: Any) -> Placement:
+        placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
+        self.placements[step] = placement
+        return placement
+
+    def _ready(self, component: Any) -> Any:
+        """The component in the configured image unless it has one of its own, with a command that SIGTERM reaches."""
+        copied = copy.deepcopy(component)
+        container = copied.component_spec.implementation.container
+        if container.image == IMAGE:
+            container.image = self.settings.image
+        if container.command:
+            container.command = passing_signals(container.command)
+        return copied
+
+
+def _limited(component: Any, placement: Placement) -> Any:
+    """A plain step: limits that leave exactly the placement's machine.
+
+    They are set on the component: each setter of a kfp task looks at the whole stack, 15 ms and more a call.
+    """
+    from kfp.dsl.structures import ResourceSpec
+
+    limits = placement.resources()
+    count = placement.accelerator_count
+    container = component.component_spec.implementation.container
+    container.resources = ResourceSpec(
+        cpu_limit=limits["cpu_limit"],
+        memory_limit=limits["memory_limit"],
+        accelerator_type=placement.accelerator_type,
+        accelerator_count=str(count) if placement.accelerator_type else None,
+    )
+    container.env = {**(container.env or {}), **placement.env} or None
+    return component
+
+
+def _custom_job(component: Any, placement: Placement, home: str) -> Any:
+    """A custom job around the component, through Google's own wrapper.
+
+    The wrapper knows how to hand the step's inputs to a job; worker pools it knows only in part (no reduction
+    server), so its pools give way to the placement's. Account, network and key are those of the run: a custom job does
+    not inherit them by itself, and would run as Vertex AI's own service agent.
+    """
+    from google_cloud_pipeline_components.v1.custom_job import create_custom_training_job_from_component
+
+    scheduling = placement.scheduling()
+    job = create_custom_training_job_from_component(
+        component,
+        display_name=component.name,
+        timeout=scheduling["timeout"],
+        strategy=scheduling["strategy"],
+        max_wait_duration=scheduling.get("max_wait_duration", "86400s"),
+        **_OF_THE_RUN,
+    )
+    pools = job.component_spec.inputs["worker_pool_specs"]
+    container = pools.default[0]["container_spec"]
+    if placement.region != home:
+        job.component_spec.inputs["location"].default = placement.region
+    pools.default = placement.worker_pool_specs(container["image_uri"], container["command"], container["args"])
+    return job

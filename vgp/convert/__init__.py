@@ -1,0 +1,1 @@
+"""Any request for a training job -> another form of it."""

@@ -1,0 +1,206 @@
+"""Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vgp.catalog.names import clipped
+from vgp.documents import json_text, yaml_lines, yaml_text
+from vgp.documents.budget import Exhausted
+from vgp.documents.json_text import Path_, Repeating
+from vgp.text.printable import one_line
+
+#: The largest compiled pipelines have a few MB; these leave room, and keep a check in seconds and 200 MB.
+MAX_BYTES, MAX_DOCUMENTS, MAX_REPEATED = 20_000_000, 2_000, 20
+LIMITS = yaml_text.Limits(values=1_000_000, characters=100_000_000, levels=200)
+
+
+class Unreadable(Exception):
+    """A file or a part of it that no judgement is possible on: which file, where in it, and why."""
+
+    def __init__(self, file: str, reason: str, path: Path_ = ()) -> None:
+        where = f"{file}: {dotted(path)}" if path else file
+        super().__init__(one_line(clipped(f"{where}: {reason}")))
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON or YAML document: what it says, and its text."""
+
+    file: str
+    data: Any
+    text: str
+    is_yaml: bool = False
+    #: Which of several documents in its file, from 0; None where it is the only one.
+    index: int | None = None
+    #: Lines of the file above the text.
+    above: int = 0
+    #: Why there is no data: the text cannot be read, or is too much.
+    fault: Unreadable | Exhausted | None = None
+    #: Where a key is given more than once.
+    repeated: tuple[Path_, ...] = ()
+
+    @property
+    def default_step(self) -> str:
+        """What a job without a name is called."""
+        return "job" if self.index is None else f"job[{self.index}]"
+
+    def line(self, path: Path_) -> int:
+        """Line (from 1) of the key at `path`, or of its nearest parent that is in the file."""
+        return self.lines([path])[path]
+
+    def lines(self, paths: Iterable[Path_]) -> dict[Path_, int]:
+        """The lines of several paths, for which the text is read once."""
+        if self.fault is not None:
+            return dict.fromkeys(paths, self.above + 1)
+        here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
+        return {path: self.above + line for path, line in here.items()}
+
+
+def load(path: Path) -> list[Document]:
+    """The documents of a file; raises Unreadable."""
+    return parse(str(path), read(path))
+
+
+def read(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        Unreadable: it is no regular file of at most MAX_BYTES, or no text.
+    """
+    try:
+        # Opening a pipe would wait for whoever writes into it.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Unreadable(str(path), "not a regular file; give - and the text on standard input")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise Unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
+    return _decoded(str(path), content)
+
+
+def standard_input() -> str:
+    """The text on standard input; raises Unreadable."""
+    content = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_BYTES + 1)
+    return content if isinstance(content, str) else _decoded("<stdin>", content)
+
+
+def _decoded(file: str, content: bytes) -> str:
+    """The content as text.
+
+    Raises:
+        Unreadable: it is larger than MAX_BYTES, or no text.
+    """
+    if len(content) > MAX_BYTES:
+        raise Unreadable(file, f"larger than {MAX_BYTES // 1_000_000} MB, which no spec is")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(file, f"not a text file (byte {error.start} is no UTF-8)") from None
+
+
+def parse(file: str, text: str) -> list[Document]:
+    """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    document = _json(file, text) if text.lstrip()[:1] in ("{", "[") else None
+    if document is not None:
+        return [document]
+    documents: list[Document] = []
+    for part, above in _parts(text):
+        documents += _yaml(file, part, above)
+        if len(documents) > MAX_DOCUMENTS:
+            fault = Unreadable(file, f"more than {MAX_DOCUMENTS:,} documents; the others are not read")
+            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=fault)]
+            break
+    if len(documents) < 2:
+        return documents
+    return [replace(document, index=index) for index, document in enumerate(documents)]
+
+
+def dotted(path: Path_) -> str:
+    """root.dag.tasks.train, workerPoolSpecs[0].machineSpec."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _json(file: str, text: str) -> Document | None:
+    """None: it is no JSON; unless the file says that it is, it may still be YAML."""
+    try:
+        if json_text.values(text, LIMITS.values) > LIMITS.values:
+            raise Exhausted(f"The document has more than {LIMITS.values:,} values.")
+        data, repeating = json_text.loads(text)
+        if json_text.levels(data) > LIMITS.levels:
+            raise RecursionError
+    except Exhausted as error:
+        return Document(file, None, "", fault=error)
+    except RecursionError:
+        fault = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
+        return Document(file, None, "", fault=fault)
+    except ValueError as error:
+        fault_ = Unreadable(file, f"no JSON: {error}")
+        return Document(file, None, "", fault=fault_) if file.endswith(".json") else None
+    return Document(file, data, text, repeated=_paths(data, repeating))
+
+
+_MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
+_PROLOGUE = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?\n|%[^\n]*+\n)*+")
+
+
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """The text of each YAML document, and the lines above it. No document can hold a marker at the start of a line."""
+    start = above = 0
+    for marker in _MARKER.finditer(text):
+        end = marker.start() if marker.group() == "---" else marker.end()
+        # Comments and directives above a first --- belong to the document below it.
+        if not _PROLOGUE.fullmatch(text, start, end):
+            yield text[start:end], above
+            above += text.count("\n", start, end)
+            start = end
+    yield text[start:], above
+
+
+def _yaml(file: str, text: str, above: int) -> list[Document]:
+    documents = []
+    try:
+        for data, repeating in yaml_text.documents(text, LIMITS):
+            if data is not None:
+                repeated = _paths(data, repeating)
+                documents.append(Document(file, data, text, is_yaml=True, above=above, repeated=repeated))
+    except yaml_text.TooMuch as error:
+        documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
+    except yaml.YAMLError as error:
+        fault = Unreadable(file, f"no YAML: {_problem(error, above)}")
+        documents.append(Document(file, None, "", above=above, fault=fault))
+    return documents
+
+
+def _problem(error: yaml.YAMLError, above: int) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())[:300]
+    text = " ".join(part for part in (error.context, error.problem) if part)
+    return f"{text[:300]} (line {above + mark.line + 1}, column {mark.column + 1})"
+
+
+def _paths(data: Any, repeating: Repeating) -> tuple[Path_, ...]:
+    """Where the mappings stand that give a key more than once, with that key; the first MAX_REPEATED."""
+    keys: dict[int, list[Any]] = {}
+    for mapping, key in repeating:
+        keys.setdefault(id(mapping), []).append(key)
+    paths: list[Path_] = []
+    waiting: list[tuple[Path_, Any]] = [((), data)] if keys else []
+    while waiting and keys and len(paths) < MAX_REPEATED:
+        path, value = waiting.pop()
+        paths += [(*path, key) for key in keys.pop(id(value), ())]
+        children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        waiting += [((*path, key), child) for key, child in children]
+    return tuple(paths[:MAX_REPEATED])

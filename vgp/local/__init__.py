@@ -1,0 +1,1 @@
+"""A workflow -> a run on this machine that proves itself."""

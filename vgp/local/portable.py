@@ -1,0 +1,38 @@
+"""What a compiled pipeline means on this machine, where every step is a Python process in this environment."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from vgp.compiling.entrypoint import EXECUTOR
+from vgp.errors import RequestError
+from vgp.inside.image import IMAGE
+from vgp.spec import placeholders
+
+
+def refuse(spec: Mapping[str, Any], folder: Path) -> None:
+    """Raises RequestError: a step is a container without Python, or the run's folder cannot be given to a step."""
+    if placeholders.within(str(folder)):
+        raise RequestError(f"the folder {folder} {placeholders.RULE}")
+    for step, container in _containers(spec):
+        command = container.get("command", [])
+        if command[:1] != ["sh"] or not any(EXECUTOR in word for word in command):
+            raise RequestError(
+                f"{step} is a container, {container['image']}; on this machine only Python steps run. "
+                "Start the pipeline on Vertex AI: pipelines submit."
+            )
+
+
+def notes(spec: Mapping[str, Any]) -> list[str]:
+    """A line for each step that has another image on Vertex AI than the other steps."""
+    return [
+        f"note: {step} runs in this environment, not in its own image {container['image']}."
+        for step, container in _containers(spec)
+        if container["image"] != IMAGE
+    ]
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for label, executor in spec["deploymentSpec"]["executors"].items():
+        if "container" in executor:
+            yield label.removeprefix("exec-"), executor["container"]

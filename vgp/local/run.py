@@ -1,0 +1,102 @@
+"""`pipelines run`: a pipeline on this machine, from request to result."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from vgp.compiling.target import Local
+from vgp.errors import RequestError, WorkFailed
+from vgp.local import display, portable, process, proof
+from vgp.local import execution as local
+from vgp.spec import placeholders, spec
+from vgp.text.printable import printable
+
+
+def run(
+    name: str, settings: Sequence[str], *, out: Path, nproc: int | None, resume: Path | None, console: Console
+) -> dict[str, Any]:
+    """Runs the pipeline `name` locally and returns its result, which also stands in run.json.
+
+    Raises:
+        RequestError: the pipeline, a parameter or the folder is wrong; nothing was started.
+        WorkFailed: a step failed, or one that should have run did not, or it was told to stop.
+    """
+    if nproc is not None and nproc < 1:
+        raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
+    this = _resumed(name, settings, resume, nproc) if resume else _started(name, settings, out, nproc)
+    compiled = json.loads(this.spec.read_text(encoding="utf-8"))
+    console.print(f"[bold]{name}[/] -> {escape(printable(this.folder))}", highlight=False, soft_wrap=True)
+    for line in portable.notes(compiled):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    try:
+        with display.Progress(console, proof.names(compiled)) as progress:
+            steps = local.execute(this, progress)
+    except process.Interrupted as stop:
+        message = f"stopped by {stop}; every process was ended.\nresume: {this.resume_command()}"
+        with (this.folder / "log.txt").open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
+            log.write(f"{message}\n")
+        raise WorkFailed(message, exit_code=128 + stop.signal_number) from None
+    return _finish(this, steps, console)
+
+
+def _started(name: str, settings: Sequence[str], out: Path, nproc: int | None) -> local.Run:
+    scratch = out.absolute()
+    compiled = spec.compiled(name, Local())
+    arguments = spec.arguments(compiled, settings)
+    spec.check(name, compiled, arguments)
+    portable.refuse(compiled, scratch)
+    folder = local.new_folder(scratch, name)
+    this = local.Run(folder, name, arguments, nproc)
+    this.spec.write_text(spec.as_text(compiled), encoding="utf-8")
+    return this
+
+
+def _resumed(name: str, settings: Sequence[str], folder: Path, nproc: int | None) -> local.Run:
+    if settings:
+        raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
+    try:
+        arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
+        compiled = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
+        pipeline = compiled["pipelineInfo"]["name"]
+    except (OSError, ValueError, KeyError):
+        raise RequestError(f"--resume {folder} is not the folder of a run.") from None
+    if pipeline != name:
+        raise RequestError(f"--resume {folder} is a run of {pipeline}, not of {name}.")
+    portable.refuse(compiled, folder.resolve())
+    return local.Run(folder.resolve(), name, arguments, nproc)
+
+
+def _finish(this: local.Run, steps: list[proof.Step], console: Console) -> dict[str, Any]:
+    rows = [display.as_json(this, step) for step in steps]
+    missing = [step for step in steps if step.state == "missing"]
+    result = {
+        "pipeline": this.pipeline,
+        "state": "failed" if this.failed or missing else "succeeded",
+        "folder": str(this.folder),
+        "arguments": dict(this.arguments),
+        "steps": rows,
+    }
+    (this.folder / "run.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    console.print(display.result_table(this, steps))
+    for step in steps:
+        if placeholders.within(step.parameters):
+            console.print(f"warning: an output of {step.name} {placeholders.RULE}", markup=False, soft_wrap=True)
+    if this.failed:
+        raise WorkFailed(_failure(this), result=result)
+    if missing:
+        listed = "\n".join(f"  {step.name}: {step.why}" for step in missing)
+        message = f"kfp.local reported success, but these steps should have run and did not:\n{listed}"
+        raise WorkFailed(message, result=result)
+    for page in sorted(this.folder.glob("*.html")):
+        console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
+    return result
+
+
+def _failure(this: local.Run) -> str:
+    words = "\n".join(f"  {line}" for line in this.last_words)
+    log = this.folder / "log.txt"
+    return f"{this.failed} failed. Its last words:\n{words}\nlog: {log}\nresume: {this.resume_command()}"

@@ -1,0 +1,79 @@
+"""What a step may ask for in pipelines.toml.
+
+[steps.train]
+accelerator = "L4"
+count = 4
+strategy = "spot"
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from vgp.placement import job_fields
+
+REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReductionServer(_Strict):
+    """Machines without GPUs that sum the gradients of TCP workers; the image must have google-reduction-server."""
+
+    #: Their joint egress should reach that of the workers: about one for each worker's network.
+    count: int = Field(ge=1)
+    machine: str = "n1-highcpu-16"
+    image: str = REDUCTION_IMAGE
+
+
+class Request(_Strict):
+    """What a step may ask for: a machine by name, or the cheapest that meets a need."""
+
+    #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
+    machine: str | None = None
+    #: Short (L4, A100-80GB) or long (NVIDIA_L4).
+    accelerator: str | None = None
+    #: GPUs of each node.
+    count: int | None = Field(default=None, ge=1)
+    min_memory_gb: float | None = Field(default=None, gt=0)
+    min_vcpu: int | None = Field(default=None, ge=1)
+    min_gpu_memory_gb: float | None = Field(default=None, gt=0)
+    #: Machines that train together: one chief and nodes - 1 workers.
+    nodes: int = Field(default=1, ge=1)
+    strategy: Literal["standard", "spot", "flex_start"] = "standard"
+    #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
+    max_wait: str | int | None = None
+    #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
+    reservation: str | None = None
+    boot_disk_type: str | None = None
+    boot_disk_gb: int | None = None
+    #: When the job is stopped: 24h, 90m, 3600s.
+    timeout: str | int | None = None
+    #: Environment of the training container.
+    env: dict[str, str] = {}
+    reduction_server: ReductionServer | None = None
+    region: str | None = None
+
+    @field_validator("timeout", "max_wait")
+    @classmethod
+    def _duration(cls, value: str | int | None) -> str | int | None:
+        if value is not None and job_fields.duration_s(value, units="smhd") is None:
+            raise ValueError(f"'{value}' is no duration. Write 24h, 90m or 3600s.")
+        return value
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _texts(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        plain_types = (str, int, float)
+        return {key: str(each) if isinstance(each, plain_types) else each for key, each in value.items()}
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Request":
+        if self.max_wait is not None and self.strategy != "flex_start":
+            raise ValueError("max_wait is for strategy = 'flex_start'.")
+        return self

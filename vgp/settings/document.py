@@ -1,0 +1,146 @@
+"""pipelines.toml as text: its values, the line of each, and one value written without touching the rest.
+
+tomllib reads the values; tomlkit, which keeps comments and order, knows the lines and writes.
+"""
+
+import copy
+import json
+import os
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vgp.errors import RequestError
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One settings file."""
+
+    path: Path
+    text: str
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Raises RequestError: the text is no TOML."""
+        try:
+            return tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise RequestError(f"{self.path} is not valid TOML: {error}.") from None
+
+    def line(self, keys: Keys) -> int:
+        """Line on which the key stands, from 1; of a key that is not there, that of its table."""
+        for size in range(len(keys), 0, -1):
+            inside = [line for each, line in self._lines.items() if each[:size] == keys[:size]]
+            if inside:
+                return self._lines.get(keys[:size], min(inside))
+        return 1
+
+    @cached_property
+    def _lines(self) -> dict[Keys, int]:
+        """tomlkit writes a text back to the letter: a mark before each item shows where it stands."""
+        import tomlkit
+
+        document = tomlkit.parse(self.text)
+        marked = list(_items(document))
+        for number, (_, item) in enumerate(marked):
+            item.trivia.indent = f"\0{number}\0{item.trivia.indent}"
+        lines: dict[Keys, int] = {}
+        line = 1
+        for found in re.finditer("\0([0-9]+)\0|\n", document.as_string()):
+            if found[1] is None:
+                line += 1
+            else:
+                lines.setdefault(marked[int(found[1])][0], line)
+        return lines
+
+
+def read(path: Path) -> Document:
+    """Raises RequestError: the file cannot be read."""
+    try:
+        return Document(path, path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path} is not valid TOML: {error}.") from None
+
+
+def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
+    """Sets one value, `("environments", "prod", "image")`; every other byte of the file stays. All or nothing.
+
+    Raises:
+        RequestError: the file cannot be read or written, is no TOML, or holds no table where `keys` need one.
+    """
+    import tomlkit
+
+    before = read(path)
+    wanted = _with(before, keys, value)
+    document = tomlkit.parse(before.text)
+    table: Any = document
+    for key in keys[:-1]:
+        table = table[key] if key in table else table.setdefault(key, tomlkit.table())
+    table[keys[-1]] = value
+    text = document.as_string()
+    assert _comparable(tomllib.loads(text)) == _comparable(wanted), "tomlkit changed more than one value"
+    write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces the file: a reader sees the old text or the new one. A link stays a link, and the rights stay.
+
+    Raises:
+        RequestError: it cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    scratch: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode if target.exists() else 0o644
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            scratch = Path(file.name)
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.chmod(mode)
+        scratch.replace(target)
+    except OSError as error:
+        if scratch:
+            scratch.unlink(missing_ok=True)
+        raise RequestError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """The file's values as they shall be after the change."""
+    values = copy.deepcopy(document.values)
+    table: Any = values
+    for depth, key in enumerate(keys[:-1], start=1):
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise RequestError(f"{document.path}:{document.line(tuple(keys))}: {'.'.join(keys[:depth])} is no table.")
+    table[keys[-1]] = value
+    return values
+
+
+def _comparable(values: dict[str, Any]) -> str:
+    """Equal for equal values, nan among them, in whatever order."""
+    return json.dumps(values, sort_keys=True, default=repr)
+
+
+def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Every item of a tomlkit container with its keys, in the order of the text."""
+    for key, item in container.body:
+        if key is None:  # a comment or an empty line
+            continue
+        here = (*at, key.key)
+        parts = item.body if hasattr(item, "body") else [item]  # [[name]] has several
+        for part in parts:
+            yield here, part
+            if hasattr(part.value, "body"):
+                yield from _items(part.value, here)

@@ -1,0 +1,82 @@
+"""`pipelines config`: every effective value, and where it came from."""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from vgp.errors import RequestError, nearest
+from vgp.settings.model import Settings
+from vgp.text.printable import printable
+
+
+def overview(settings: Settings) -> dict[str, Any]:
+    """The file, its environments, the chosen one, and a row for each value."""
+    return {
+        "file": str(settings.file) if settings.file else None,
+        "environment": settings.environment,
+        "environments": list(settings.environments),
+        "values": list(_rows(settings)),
+    }
+
+
+def below(settings: Settings, key: str) -> list[dict[str, Any]]:
+    """The row of `key`, or the rows of its table.
+
+    Raises:
+        RequestError: there is no such setting, or it has no value.
+    """
+    rows = list(_rows(settings))
+    found = [row for row in rows if row["key"] == key or row["key"].startswith(f"{key}.")]
+    if not found and key.split(".")[0] not in Settings.model_fields:
+        raise RequestError(f"there is no setting '{key}'. {nearest(key, [row['key'] for row in rows])}")
+    if not found or found[0]["value"] is None:
+        variable = f"PIPELINES_{key.upper().replace('-', '_').replace('.', '__')}"
+        raise RequestError(f"{key} is not set. Write it into pipelines.toml, or set {variable}.")
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value as it is written for a person or a script: text bare, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("setting", "value", "from"):
+        drawn.add_column(column, overflow="fold")
+    for row in rows:
+        style = "dim" if row["source"] == "default" else ""
+        value = "-" if row["value"] is None else shown(row["value"])
+        drawn.add_row(*(Text(printable(cell)) for cell in (row["key"], value, row["place"])), style=style)
+    return drawn
+
+
+def _rows(settings: Settings) -> Iterator[dict[str, Any]]:
+    for key, value in _flat(settings.model_dump()):
+        source = settings.source(key)
+        row = {"key": key, "value": value, "source": source.kind, "place": str(source)}
+        if source.document:
+            row |= {"name": source.name, "file": str(source.document.path), "line": source.line}
+        yield row
+
+
+def _flat(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Key and value of everything that has one; at the top also of what has none."""
+    for name, value in values.items():
+        key = f"{at}{name}"
+        if isinstance(value, Mapping) and value and not _is_whole(key):
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, datetime):
+            yield key, value.isoformat()
+        elif not at or value not in (None, {}):
+            yield key, None if value == {} else value
+
+
+def _is_whole(key: str) -> bool:
+    """A parameter's value is one value, also where it is a table."""
+    parts = key.split(".")
+    return len(parts) > 3 and parts[0] == "schedules" and parts[2] == "parameters"

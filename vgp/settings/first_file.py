@@ -1,0 +1,170 @@
+"""The first pipelines.toml: what `pipelines init` has to know, and the text that it writes."""
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgp.errors import RequestError
+from vgp.settings import gcloud, rules
+from vgp.settings.document import read
+from vgp.settings.model import Settings
+
+Answers = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing to know; its flag is `--` and the key with `-`."""
+
+    key: str
+    text: str
+    rule: Callable[[str], str]
+    #: From the answers so far; None: only a person knows.
+    default: Callable[[Answers], str | None]
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.key.replace('_', '-')}"
+
+    def checked(self, answer: str) -> str:
+        """Raises RequestError: the answer is none."""
+        if rules.is_secret(answer):
+            raise RequestError(f"{self.flag}: looks like a credential.")
+        try:
+            return self.rule(answer.strip())
+        except ValueError as error:
+            raise RequestError(f"{self.flag}: {error}") from None
+
+
+def _known_project(_: Answers) -> str | None:
+    found = gcloud.project()
+    try:
+        return rules.project(found) if found else None
+    except ValueError:
+        return None
+
+
+def _account(value: str) -> str:
+    return rules.service_account(value) if value else value
+
+
+#: The defaults are the names of what infra/ makes.
+QUESTIONS = (
+    Question("project", "Google Cloud project (its id)", rules.project, _known_project),
+    Question("prod_project", "Project of the environment prod", rules.project, lambda given: given["project"]),
+    Question("region", "Region (its GPUs: pipelines machines --region ...)", rules.region, lambda _: Settings().region),
+    Question("bucket", "Bucket of the runs", rules.bucket, lambda given: f"gs://{_short(given['project'])}-pipelines"),
+    Question(
+        "image", "Image of the steps", rules.image,
+        lambda given: f"{given['region']}-docker.pkg.dev/{_path(given['project'])}/pipelines-images/training:0.1.0",
+    ),
+    Question(
+        "template_repository", "Repository of pipeline templates", rules.template_repository,
+        lambda given: f"https://{given['region']}-kfp.pkg.dev/{given['project']}/pipelines-templates",
+    ),
+    Question(
+        "service_account", "Service account of the steps", _account,
+        lambda given: f"pipelines-runner@{'.'.join(reversed(given['project'].split(':')))}.iam.gserviceaccount.com",
+    ),
+)  # fmt: skip
+#: What is there once for each project.
+_OF_A_PROJECT = ("bucket", "image", "template_repository", "service_account")
+
+
+def text(answers: Mapping[str, str], steps: str) -> str:
+    """A commented settings file with the environments dev and prod. `steps` are TOML tables of machines."""
+    project, prod_project = answers["project"], answers["prod_project"]
+    in_prod = {key: answers[key].replace(_short(project), _short(prod_project)) for key in _OF_A_PROJECT}
+    others = [f"{key} = {json.dumps(in_prod[key])}\n" for key in _OF_A_PROJECT if in_prod[key] != answers[key]]
+    account = answers["service_account"]
+    return _TEXT.format(
+        **{key: json.dumps(answers[key]) for key in ("project", "prod_project", "region", *_OF_A_PROJECT[:3])},
+        service_account=f"service_account = {json.dumps(account)}" if account else "#service_account = ...",
+        prod_others="".join(others),
+        key=json.dumps(f"projects/{prod_project}/locations/{answers['region']}/keyRings/RING/cryptoKeys/KEY"),
+        steps=steps.strip() or '#[steps.train]\n#machine = "g2-standard-24"',
+    )
+
+
+def is_bare(path: Path) -> bool:
+    """Whether the file, like the shipped one, says nothing that a first file would lose: no project, no environment."""
+    try:
+        return set(tomllib.loads(path.read_text(encoding="utf-8"))) <= {"image", "region", "steps"}
+    except (OSError, ValueError):
+        return False
+
+
+def steps_of(paths: list[Path]) -> str:
+    """The tables [steps.*], comments included, of the first file that has some."""
+    import tomlkit
+
+    for path in paths:
+        try:
+            document = read(path)
+            found = document.values.get("steps")
+            Settings.model_validate({"steps": found or {}})
+        except ValueError:  # not there, or broken: it is about to be replaced
+            continue
+        if found:
+            alone = tomlkit.document()
+            alone["steps"] = tomlkit.parse(document.text)["steps"]
+            return str(alone.as_string())
+    return ""
+
+
+def _short(project: str) -> str:
+    """example.com:my-project -> my-project"""
+    return project.rsplit(":", 1)[-1]
+
+
+def _path(project: str) -> str:
+    """example.com:my-project -> example.com/my-project, https://cloud.google.com/artifact-registry/docs/docker/names"""
+    return project.replace(":", "/")
+
+
+_TEXT = """\
+# Where things run. Every key: docs/settings.md. What is in effect, and from where: pipelines config.
+# Strongest first: flags, variables (PIPELINES_REGION=...), the chosen environment, the top of this file, defaults.
+
+# Chosen unless --env or the variable PIPELINES_ENV says otherwise.
+environment = "dev"
+
+region = {region}
+
+# Runs write below it, into runs/.
+bucket = {bucket}
+
+# The image of every step; `pipelines image build` writes its digest here.
+image = {image}
+
+# Where `pipelines upload` puts templates, for the console to offer.
+template_repository = {template_repository}
+
+# What the steps run as. Without it they run as Vertex AI's default account, which may do more than they need.
+{service_account}
+
+[environments.dev]
+project = {project}
+labels = {{environment = "dev"}}
+
+[environments.prod]
+project = {prod_project}
+{prod_others}labels = {{environment = "prod"}}
+#encryption_key = {key}
+
+# A run every night, only in prod: pipelines schedule plan --env prod.
+#[environments.prod.schedules.nightly]
+#pipeline = "training"
+#cron = "30 2 * * *"
+#time_zone = "Europe/Berlin"
+#parameters = {{epochs = 3.0}}
+
+# A smaller machine, only in dev.
+#[environments.dev.steps.train]
+#machine = "g2-standard-8"
+
+# The machine of each step, by Google's name or by need: accelerator = "L4", count = 4.
+{steps}
+"""

@@ -1,0 +1,147 @@
+"""Reads, merges and checks: file, environment, variables and flags become `Settings`, or one message."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from vgp.errors import RequestError, nearest
+from vgp.settings import rules, variables
+from vgp.settings.document import Document, Keys, read
+from vgp.settings.layers import Layer, merge
+from vgp.settings.messages import explain, line, refuse_texts
+from vgp.settings.model import Settings
+from vgp.settings.schedule import NAME
+
+FILE_NAME = "pipelines.toml"
+_FIELDS = frozenset(Settings.model_fields) - {"environment"}
+
+
+def load(
+    path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """The effective settings.
+
+    Strongest first: `overrides`, variables PIPELINES_..., the environment's table, the top of the file, defaults.
+    The file is checked as a whole, every environment of it.
+
+    Args:
+        path: The file; by default pipelines.toml in this folder or the repository, or none.
+        environment: Its name; else PIPELINES_ENV, else `environment` in the file, else the only one.
+        overrides: Values of flags by key, `service_account` or `labels.team`; None counts as not given.
+
+    Raises:
+        RequestError: the file cannot be read, is no TOML, or a value is not allowed: where it is, and the fix.
+    """
+    document = _find(path)
+    tables = _environments(document)
+    chosen = _choice(environment, document, tables)
+    files = _file_layers(document, chosen)
+    declared = merge(files).values
+    above = [variables.layer(os.environ, _FIELDS, declared), _flags(overrides or {})]
+    settings, wrong = _checked([*files, *above])
+    for other in tables:
+        if not chosen or other != chosen.values["environment"]:
+            wrong += _checked(_file_layers(document, _choice(other, document, tables)))[1]
+    if settings is None or wrong:
+        raise RequestError("\n".join(dict.fromkeys(wrong)))
+    settings._merged.environments = tuple(tables)
+    settings._merged.path = document.path if document else None
+    return settings
+
+
+def _find(path: Path | None) -> Document | None:
+    if path is not None:
+        return read(path)
+    found = [Path(FILE_NAME), Path(__file__).resolve().parents[2] / FILE_NAME]
+    return next((read(each) for each in found if each.is_file()), None)
+
+
+def _environments(document: Document | None) -> list[str]:
+    """Names of the declared environments, in the order of the file."""
+    if document is None:
+        return []
+    tables = document.values.get("environments", {})
+    if not isinstance(tables, dict):
+        raise RequestError(_at(document, ("environments",), "takes tables: write [environments.dev]."))
+    for name, table in tables.items():
+        if not NAME.fullmatch(name):
+            rule = "at most 40 lower-case letters, digits and -, a letter first."
+            raise RequestError(_at(document, ("environments",), f"a name in it is none: {rule}"))
+        if not isinstance(table, dict):
+            raise RequestError(_at(document, ("environments", name), f"takes a table: write [environments.{name}]."))
+        if "environment" in table:
+            raise RequestError(_at(document, ("environments", name, "environment"), "belongs to the top of the file."))
+    return list(tables)
+
+
+def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) -> Layer | None:
+    """The chosen environment's name, as the setting that it is."""
+    key: Keys = ("environment",)
+    variable = os.environ.get(variables.ENVIRONMENT)
+    if flag:
+        layer = Layer("flag", {"environment": flag}, names={key: "--env"})
+    elif variable:
+        layer = Layer("variable", {"environment": variable}, names={key: variables.ENVIRONMENT})
+    elif document and "environment" in document.values:
+        layer = Layer("file", {"environment": document.values["environment"]}, document)
+    elif document and len(tables) == 1:
+        return Layer("default", {"environment": tables[0]}, names={key: "the only one"})
+    else:
+        return None
+    name = layer.values["environment"]
+    if name in tables:
+        return layer
+    if not isinstance(name, str):
+        message = "takes a name in quotes; what belongs to it stands in [environments.NAME]."
+    elif rules.is_secret(name):
+        message = "looks like a credential."
+    else:
+        choices = nearest(name, tables) if tables else "The settings declare none: write [environments.NAME]."
+        message = f"there is no environment '{name}'. {choices}"
+    raise RequestError(line(layer.source(key), key, message))
+
+
+def _file_layers(document: Document | None, choice: Layer | None) -> list[Layer]:
+    if document is None:
+        return []
+    top = {key: value for key, value in document.values.items() if key not in ("environment", "environments")}
+    if choice is None:
+        return [Layer("file", top, document)]
+    name = choice.values["environment"]
+    table = document.values["environments"][name]
+    return [Layer("file", top, document), Layer("file", table, document, ("environments", name)), choice]
+
+
+def _flags(overrides: Mapping[str, Any]) -> Layer:
+    values: dict[str, Any] = {}
+    names: dict[Keys, str] = {}
+    for key, value in overrides.items():
+        if value is not None:
+            *tables, last = keys = tuple(key.split("."))
+            table = values
+            for each in tables:
+                table = table.setdefault(each, {})
+            table[last] = value
+            names[keys] = f"--{key.replace('_', '-')}"
+    return Layer("flag", values, names=names)
+
+
+def _checked(layers: Sequence[Layer]) -> tuple[Settings | None, list[str]]:
+    """The settings of the layers, or what is wrong with them."""
+    merged = merge(layers)
+    wrong = refuse_texts(merged)
+    if wrong:
+        return None, wrong
+    try:
+        settings = Settings.model_validate(merged.values)
+    except ValidationError as error:
+        return None, explain(error, merged)
+    settings._merged = merged
+    return settings, []
+
+
+def _at(document: Document, keys: Keys, message: str) -> str:
+    return line(Layer("file", {}, document).source(keys), keys, message)

@@ -1,0 +1,116 @@
+"""What is wrong with a value, as one line: where it stands, what was given, the rule and the fix."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from vgp.catalog.names import listed
+from vgp.errors import nearest
+from vgp.placement.request import ReductionServer, Request
+from vgp.settings import rules
+from vgp.settings.document import Keys
+from vgp.settings.layers import Merged, Source
+from vgp.settings.schedule import Schedule
+from vgp.spec import placeholders
+
+#: pydantic's kinds of mistakes, as a person says them.
+_TAKES = {
+    "string_type": "text in quotes",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a table",
+    "model_type": "a table",
+}
+
+
+def explain(error: ValidationError, merged: Merged) -> list[str]:
+    """One line for each wrong value, in the order of the model."""
+    found: dict[Keys, list[Any]] = {}
+    for detail in error.errors():
+        found.setdefault(_keys(detail["loc"], merged.values), []).append(detail)
+    return [line(merged.nearest(keys), keys, _message(keys, details)) for keys, details in found.items()]
+
+
+def refuse_texts(merged: Merged) -> list[str]:
+    """One line for each text that no setting may hold: a credential, which is not told, or a placeholder."""
+    secret = (
+        "looks like a credential, and settings end up in specs and logs. Keep it in Secret Manager; revoke this one."
+    )
+    wrong = [(keys, secret) for keys in _holding(merged.values, rules.is_secret)]
+    wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
+    return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
+
+
+def _holding(value: Any, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
+    """The keys of each text that matches; of a key that does, the keys of its table."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from [at] if matches(key) else _holding(inner, matches, (*at, str(key)))
+    elif isinstance(value, list):
+        if any(True for inner in value for _ in _holding(inner, matches, at)):
+            yield at
+    elif matches(value):
+        yield at
+
+
+def line(source: Source, keys: Keys, message: str) -> str:
+    """pipelines.toml:3: environments.prod.region: message, or PIPELINES_REGION: message."""
+    if source.kind == "file":
+        return f"{source}: {source.name}: {message}"
+    return f"{source.name}: {message}" if len(keys) == 1 else f"{source.name}: {'.'.join(keys)}: {message}"
+
+
+def _keys(location: tuple[int | str, ...], values: Any) -> Keys:
+    """pydantic's location as keys of the file: without the branch of a union, and the mark of a key."""
+    keys: list[str] = []
+    for part in location:
+        if not isinstance(values, Mapping) or part == "[key]":
+            break
+        keys.append(str(part))
+        values = values.get(part)
+    return tuple(keys)
+
+
+def _message(keys: Keys, details: list[Any]) -> str:
+    kinds = dict.fromkeys(_TAKES[detail["type"]] for detail in details if detail["type"] in _TAKES)
+    if kinds:
+        return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
+    detail = details[0]
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"there is no such setting. {nearest(keys[-1], _fields(keys))}"
+        case "missing":
+            return "is missing."
+        case "literal_error":
+            choices = detail["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
+            return f"given {_shown(detail['input'])}. {nearest(str(detail['input']), choices)}"
+        case "greater_than_equal":
+            return f"given {_shown(detail['input'])}; at least {detail['ctx']['ge']}."
+        case "greater_than":
+            return f"given {_shown(detail['input'])}; more than {detail['ctx']['gt']:g}."
+    return str(detail["msg"].removeprefix("Value error, "))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return (
+        repr(value) if isinstance(value, str | int | float) else f"a {'table' if isinstance(value, dict) else 'list'}"
+    )
+
+
+def _fields(keys: Keys) -> list[str]:
+    """What could have been meant at this place."""
+    from vgp.settings.model import Settings
+
+    if len(keys) == 1:
+        return [name for name in Settings.model_fields if name != "environment"] + ["environments"]
+    inner: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
+    model = ReductionServer if "reduction_server" in keys[2:-1] else inner[keys[0]]
+    return list(model.model_fields)

@@ -1,0 +1,79 @@
+"""The settings as all code sees them: typed, frozen, every value checked."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
+
+from vgp.placement.request import Request
+from vgp.settings import rules
+from vgp.settings.layers import Merged, Source
+from vgp.settings.schedule import Name, Schedule
+
+
+class Settings(BaseModel):
+    """Where things run. Unknown keys are refused; an empty text is as good as no value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: The environment that these settings are of: dev, prod ...
+    environment: str | None = None
+    #: Id of the Google Cloud project.
+    project: rules.Project = None
+    #: Region of the jobs; GPUs differ from region to region.
+    region: rules.Region = "us-central1"
+    #: gs://BUCKET or gs://BUCKET/FOLDER; runs write below it, into runs/.
+    bucket: rules.Bucket = None
+    #: The image of every step: by digest, or by a version tag.
+    image: rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
+    #: E-mail of the account that the steps run as; None: Vertex AI's default, which may do too much.
+    service_account: rules.ServiceAccount = None
+    #: projects/NUMBER/global/networks/NAME, for private access to what the steps read.
+    network: rules.Network = None
+    #: projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, in the region of the jobs.
+    encryption_key: rules.EncryptionKey = None
+    #: https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY: where `pipelines upload` puts templates.
+    template_repository: rules.TemplateRepository = None
+    #: The experiment that runs are listed under in the console.
+    experiment: rules.Experiment = None
+    #: Labels of every run, for finding runs and for splitting the bill.
+    labels: rules.Labels = {}
+    #: slow: a failed step stops only what needs it. fast: no further step is started.
+    failure_policy: Literal["fast", "slow"] = "slow"
+    #: Whether steps take results of earlier runs; None: as each step says.
+    caching: bool | None = None
+    #: Addresses of APIs that replace Google's, for private access and for tests.
+    endpoints: rules.Endpoints = {}
+    #: The machine of each step, by the step's name.
+    steps: dict[str, Request] = {}
+    #: Recurring runs, by name.
+    schedules: dict[Name, Schedule] = {}
+
+    _merged: Merged = PrivateAttr(default_factory=Merged)
+
+    @field_validator("encryption_key")
+    @classmethod
+    def _key_in_region(cls, value: str | None, info: ValidationInfo) -> str | None:
+        region = info.data.get("region")
+        if value and region and rules.key_location(value) != region:
+            raise ValueError(
+                f"the key is in {rules.key_location(value)}, the jobs run in {region}. "
+                f"Vertex AI takes a key of the same region: name one in {region}, or change region."
+            )
+        return value
+
+    def request(self, step: str) -> Request:
+        return self.steps.get(step, Request())
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Names of those that the file declares."""
+        return self._merged.environments
+
+    @property
+    def file(self) -> Path | None:
+        return self._merged.path
+
+    def source(self, key: str) -> Source:
+        """Where the effective value of `key` (region, steps.train.machine) came from."""
+        return self._merged.source(tuple(key.split(".")))

@@ -1,0 +1,230 @@
+"""What one value of pipelines.toml must look like. Each rule returns the value or says what is wrong and the fix.
+
+Syntax only: whether a bucket or a key exists is the business of `pipelines preflight`.
+"""
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator
+
+from vgp.errors import nearest
+from vgp.text.printable import PASSWORD
+
+#: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
+APIS = (
+    "aiplatform", "artifactregistry", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas", "cloudresourcemanager",
+    "compute", "iam", "kfp_registry", "logging", "serviceusage", "storage",
+)  # fmt: skip
+MAX_LABELS = 64
+
+_PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
+_RFC1035 = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_LOCATION = r"[a-z]+(?:-[a-z]+[0-9]+)?"
+_BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
+_FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
+_KEY = re.compile(
+    rf"projects/{_PROJECT}/locations/(?P<location>{_LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
+    re.ASCII,
+)
+#: https://github.com/distribution/reference/blob/main/reference.go
+_IMAGE = re.compile(
+    r"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@(?:[a-z0-9-]+\.)+gserviceaccount\.com")
+#: What begins like a credential: Google's tokens and keys, PEM, JWT, AWS, GitHub, GitLab, Hugging Face, Slack, OpenAI.
+_SECRET = re.compile(
+    r"-----BEGIN|ya29\.|AIza[\w-]{20}|GOCSPX-|1//0[\w-]{20}|\"private_key\"|eyJ[\w-]{10,}\.[\w-]{10,}\.|AKIA[A-Z0-9]{12}"
+    r"|gh[pousr]_\w{20}|github_pat_|glpat-|\bhf_\w{20}|xox[abprs]-|\bsk-[\w-]{20}"
+)
+
+
+def project(value: str) -> str:
+    """https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
+    if value.isdecimal():
+        raise ValueError(f"'{value}' is a project's number. Write its id: gcloud projects describe {value}.")
+    if not re.fullmatch(_PROJECT, value):
+        raise ValueError(
+            f"'{value}' is no project id: 6 to 30 lower-case letters, digits and -, a letter first, no - last. "
+            "Yours: gcloud projects list."
+        )
+    return value
+
+
+def region(value: str) -> str:
+    from vgp.placement.provisioning import region_known
+
+    for problem in region_known(value):
+        raise ValueError(f"{problem.message} {problem.suggestion}")
+    return value
+
+
+def bucket(value: str) -> str:
+    """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
+    name, *folders = value.removeprefix("gs://").rstrip("/").split("/")
+    if not value.startswith("gs://"):
+        raise ValueError(f"'{value}' does not begin with gs://. Write gs://{name or 'BUCKET'}.")
+    parts = name.split(".")
+    if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):
+        raise ValueError(
+            f"'{name}' is no bucket name: 3 to 63 lower-case letters, digits, - and _, a letter or digit at both ends."
+        )
+    if name.startswith("goog") or "google" in name or re.fullmatch(r"[0-9.]+\.[0-9]+", name):
+        raise ValueError(f"'{name}' is no bucket name: Google keeps goog... and takes no IP address.")
+    if not all(map(_FOLDER.fullmatch, folders)):
+        raise ValueError(
+            f"'{'/'.join(folders)}' is no folder to write into: letters, digits, and - _ . = between single /."
+        )
+    return value.rstrip("/")
+
+
+def image(value: str) -> str:
+    """Caching on Vertex depends on the image's name: it must say which image it is."""
+    found = _IMAGE.fullmatch(value)
+    if not found:
+        raise ValueError(f"'{value}' is no image. Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...")
+    if not found["digest"] and found["tag"] in (None, "latest"):
+        what = "is :latest" if found["tag"] else "has no tag, which means :latest"
+        raise ValueError(
+            f"'{value}' {what}: a rerun may get another image. Name a version, or better a digest: IMAGE@sha256:..."
+        )
+    return value
+
+
+def service_account(value: str) -> str:
+    if not _ACCOUNT.fullmatch(value):
+        raise ValueError(
+            f"'{value}' is no service account. Write its e-mail, NAME@PROJECT.iam.gserviceaccount.com; "
+            "yours: gcloud iam service-accounts list."
+        )
+    return value
+
+
+def network(value: str) -> str:
+    """https://cloud.google.com/vertex-ai/docs/general/vpc-peering: the project's number, not its id."""
+    if re.fullmatch(rf"projects/{_PROJECT}/global/networks/{_RFC1035}", value):
+        given = value.split("/")[1]
+        raise ValueError(
+            f"'{value}' names the project by its id; Vertex AI takes its number: "
+            f"gcloud projects describe {given} --format='value(projectNumber)'."
+        )
+    if not re.fullmatch(rf"projects/[0-9]+/global/networks/{_RFC1035}", value):
+        raise ValueError(f"'{value}' is no network. Write projects/NUMBER/global/networks/NAME.")
+    return value
+
+
+def encryption_key(value: str) -> str:
+    if "/cryptoKeyVersions/" in value:
+        raise ValueError(f"'{value}' names a version. Name the key: {value.split('/cryptoKeyVersions/')[0]}.")
+    if not _KEY.fullmatch(value):
+        raise ValueError(f"'{value}' is no key. Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY.")
+    return value
+
+
+def key_location(value: str) -> str:
+    """The location of a key that `encryption_key` took."""
+    found = _KEY.fullmatch(value)
+    assert found
+    return found["location"]
+
+
+def template_repository(value: str) -> str:
+    """https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
+    if not re.fullmatch(rf"https://{_LOCATION}-kfp\.pkg\.dev/{_PROJECT}/{_RFC1035}/?", value):
+        raise ValueError(
+            f"'{value}' is no repository of pipeline templates. Write https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."
+        )
+    return value.rstrip("/")
+
+
+def experiment(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", value):
+        raise ValueError(
+            f"'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first."
+        )
+    return value
+
+
+def labels(value: dict[str, str]) -> dict[str, str]:
+    """https://cloud.google.com/resource-manager/docs/labels-overview"""
+    if len(value) > MAX_LABELS:
+        raise ValueError(f"{len(value)} labels; a resource takes at most {MAX_LABELS}.")
+    return value
+
+
+def label_key(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", value):
+        raise ValueError(
+            f"'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first."
+        )
+    return value
+
+
+def label_value(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+        raise ValueError(f"'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -.")
+    return value
+
+
+def api(value: str) -> str:
+    if value not in APIS:
+        raise ValueError(f"there is no such API. {nearest(value, APIS)}")
+    return value
+
+
+def endpoint(value: str) -> str:
+    """https, or http to this machine: a token travels with every call."""
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if host and (parts.username or parts.password):
+        raise ValueError("an address must not hold a user or password. Write https://HOST.")
+    if not host or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError(f"'{value}' would send your token unencrypted. Write https://{parts.netloc}.")
+    return value.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_secret(value: object) -> bool:
+    """Whether a text looks like a credential. Such a text is neither taken nor printed."""
+    return isinstance(value, str) and bool(_SECRET.search(value) or PASSWORD.search(value))
+
+
+def _empty_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidator]:
+    """Validators of a value that need not be there: an empty text takes away what a weaker place set."""
+    return BeforeValidator(_empty_is_none), AfterValidator(lambda value: value if value is None else rule(value))
+
+
+Project = Annotated[str | None, *optional(project)]
+Region = Annotated[str, AfterValidator(region)]
+Bucket = Annotated[str | None, *optional(bucket)]
+Image = Annotated[str, AfterValidator(image)]
+ServiceAccount = Annotated[str | None, *optional(service_account)]
+Network = Annotated[str | None, *optional(network)]
+EncryptionKey = Annotated[str | None, *optional(encryption_key)]
+TemplateRepository = Annotated[str | None, *optional(template_repository)]
+Experiment = Annotated[str | None, *optional(experiment)]
+Labels = Annotated[
+    dict[Annotated[str, AfterValidator(label_key)], Annotated[str, AfterValidator(label_value)]],
+    AfterValidator(labels),
+]
+Endpoints = dict[Annotated[str, AfterValidator(api)], Annotated[str, AfterValidator(endpoint)]]

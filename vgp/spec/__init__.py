@@ -1,0 +1,1 @@
+"""Compiled pipelines: their parameters, conditions, caching and differences."""

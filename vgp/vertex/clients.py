@@ -1,0 +1,247 @@
+"""Google's generated clients, made from the settings: REST, regional, with a timeout and a stated retry on every call.
+
+Credentials are Application Default Credentials: https://cloud.google.com/docs/authentication/application-default-credentials
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from vgp import __version__
+from vgp.errors import RequestError
+from vgp.settings import Settings
+
+USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+#: Seconds that one attempt of a call may take, and that a call with its retries may take.
+ATTEMPT_S, CALL_S = 30.0, 120.0
+#: Failures after which a person is told.
+TOLD_AFTER = 4
+
+
+def pipeline_service(settings: Settings) -> Any:
+    """Client of pipeline jobs."""
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+
+    return _client(PipelineServiceClient, settings, "aiplatform")
+
+
+def schedule_service(settings: Settings) -> Any:
+    """Client of schedules."""
+    from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
+
+    return _client(ScheduleServiceClient, settings, "aiplatform")
+
+
+def job_service(settings: Settings) -> Any:
+    """Client of custom jobs."""
+    from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
+
+    return _client(JobServiceClient, settings, "aiplatform")
+
+
+def metadata_service(settings: Settings) -> Any:
+    """Client of ML Metadata: experiments."""
+    from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
+
+    return _client(MetadataServiceClient, settings, "aiplatform")
+
+
+def artifact_registry(settings: Settings) -> Any:
+    """Client of Artifact Registry: packages, versions and tags."""
+    from google.cloud.artifactregistry_v1 import ArtifactRegistryClient
+
+    return _client(ArtifactRegistryClient, settings, "artifactregistry")
+
+
+def quotas(settings: Settings) -> Any:
+    """Client of the Cloud Quotas API."""
+    from google.cloud.cloudquotas_v1 import CloudQuotasClient
+
+    return _client(CloudQuotasClient, settings, "cloudquotas")
+
+
+def service_usage(settings: Settings) -> Any:
+    """Client that tells which APIs are enabled."""
+    from google.cloud.service_usage_v1 import ServiceUsageClient
+
+    return _client(ServiceUsageClient, settings, "serviceusage")
+
+
+def projects(settings: Settings) -> Any:
+    """Client of Resource Manager: projects and their policies."""
+    from google.cloud.resourcemanager_v3 import ProjectsClient
+
+    return _client(ProjectsClient, settings, "cloudresourcemanager")
+
+
+def keys(settings: Settings) -> Any:
+    """Client of Cloud KMS."""
+    from google.cloud.kms_v1 import KeyManagementServiceClient
+
+    return _client(KeyManagementServiceClient, settings, "cloudkms")
+
+
+def logging(settings: Settings) -> Any:
+    """Client of Cloud Logging, over HTTP as everything here."""
+    from google.api_core.client_info import ClientInfo
+    from google.cloud.logging import Client
+
+    return Client(
+        project=project(settings),
+        credentials=credentials(),
+        client_options={"api_endpoint": endpoint(settings, "logging")},
+        client_info=ClientInfo(user_agent=USER_AGENT),
+        _use_grpc=False,
+    )
+
+
+def storage(settings: Settings) -> Any:
+    """Client of Cloud Storage. Honours STORAGE_EMULATOR_HOST, as Google's library does."""
+    from google.api_core.client_info import ClientInfo
+    from google.cloud.storage import Client
+
+    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that nobody takes.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    override = settings.endpoints.get("storage")
+    options = {"api_endpoint": override} if override else None
+    info = ClientInfo(user_agent=USER_AGENT)
+    return Client(project=project(settings), credentials=credentials(), client_info=info, client_options=options)
+
+
+def session(settings: Settings) -> Any:
+    """A `requests` session with credentials, for what has no generated REST client."""
+    from google.auth.transport.requests import AuthorizedSession
+
+    made = AuthorizedSession(credentials())
+    made.headers["User-Agent"] = USER_AGENT
+    if settings.project:
+        # Without it an API counts a user's calls against the project of gcloud, in which it may be disabled.
+        made.headers["x-goog-user-project"] = settings.project
+    return made
+
+
+def endpoint(settings: Settings, api: str) -> str:
+    """Base URL of an API: the settings' override, gcloud's own (CLOUDSDK_API_ENDPOINT_OVERRIDES_...), or Google's.
+
+    Vertex AI's is regional.
+
+    Raises:
+        RequestError: gcloud's override would send the access token unencrypted over a network.
+    """
+    host = f"{settings.region}-aiplatform" if api == "aiplatform" else api
+    variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"
+    override = settings.endpoints.get(api) or os.environ.get(variable)
+    if override and not _private(override):
+        raise RequestError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
+    return (override or f"https://{host}.googleapis.com").rstrip("/")
+
+
+def _private(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"))
+
+
+def project(settings: Settings) -> str:
+    """The project.
+
+    Raises:
+        RequestError: none is set.
+    """
+    if not settings.project:
+        raise RequestError(
+            'no project is set. Write project = "..." into pipelines.toml (pipelines init), or set PIPELINES_PROJECT.'
+        )
+    return settings.project
+
+
+def bucket(settings: Settings) -> str:
+    """`gs://` URI under which runs write, without a slash at the end.
+
+    Raises:
+        RequestError: none is set.
+    """
+    if not settings.bucket:
+        raise RequestError(
+            'no bucket is set. Write bucket = "gs://..." into pipelines.toml (pipelines init), or set PIPELINES_BUCKET.'
+        )
+    return settings.bucket.rstrip("/")
+
+
+@cache
+def credentials() -> Any:
+    """Application Default Credentials, or what gcloud's own variables say instead: a token, or none at all.
+
+    Raises:
+        RequestError: there are none.
+    """
+    import logging
+
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import DefaultCredentialsError
+    from google.oauth2.credentials import Credentials
+
+    # google-auth looks up regional access boundaries in a thread; where a firewall forbids it, urllib3 warns.
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+    if os.environ.get("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "").lower() == "true":
+        return AnonymousCredentials()
+    if token := os.environ.get("CLOUDSDK_AUTH_ACCESS_TOKEN"):
+        return Credentials(token)
+    try:
+        return google.auth.default(scopes=[SCOPE])[0]
+    except DefaultCredentialsError as error:
+        raise RequestError(
+            f"no credentials: {str(error).splitlines()[0]}\n"
+            "  On your machine: gcloud auth application-default login\n"
+            "  In CI: workload identity federation, or GOOGLE_APPLICATION_CREDENTIALS=key.json."
+        ) from None
+
+
+def reading() -> dict[str, Any]:
+    """Arguments of every call that may be repeated: reads, and creates under an id of our own."""
+    from google.api_core import exceptions, retry
+    from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
+
+    again = (
+        exceptions.TooManyRequests, exceptions.InternalServerError, exceptions.BadGateway,
+        exceptions.ServiceUnavailable, exceptions.GatewayTimeout, ConnectionError, Timeout, ChunkedEncodingError,
+    )  # fmt: skip
+    policy = retry.Retry(
+        retry.if_exception_type(*again), initial=0.5, maximum=15.0, multiplier=2.0, timeout=CALL_S, on_error=_note()
+    )
+    return {"retry": policy, "timeout": ATTEMPT_S}
+
+
+def _note() -> Callable[[Exception], None]:
+    """Tells a person once, after some seconds, why nothing happens."""
+    failures = 0
+
+    def note(_: Exception) -> None:
+        nonlocal failures
+        failures += 1
+        if failures == TOLD_AFTER:
+            print(f"no answer from Google yet; trying again for up to {CALL_S:g} s", file=sys.stderr, flush=True)
+
+    return note
+
+
+def once() -> dict[str, Any]:
+    """Arguments of a call that must not be repeated: Google gives the id, so a repetition would make another one."""
+    return {"retry": None, "timeout": ATTEMPT_S}
+
+
+def _client(kind: Callable[..., Any], settings: Settings, api: str) -> Any:
+    import requests
+    from google.api_core.client_options import ClientOptions
+    from google.api_core.gapic_v1.client_info import ClientInfo
+
+    return kind(
+        credentials=credentials(),
+        transport="rest",
+        client_options=ClientOptions(api_endpoint=endpoint(settings, api), quota_project_id=settings.project),
+        client_info=ClientInfo(user_agent=USER_AGENT, rest_version=requests.__version__),
+    )

@@ -1,0 +1,203 @@
+"""Google's errors as what happened and what to do."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any
+
+from vgp.check.finding import StepRow
+from vgp.errors import WorkFailed
+from vgp.placement.alternatives import alternatives
+from vgp.settings import Settings
+from vgp.text.printable import one_line
+
+#: Characters of a message: a proxy answers with a page.
+_LONGEST = 1000
+#: The narrowest predefined role for a permission, by the longest matching prefix.
+#: https://cloud.google.com/iam/docs/roles-permissions
+_ROLES = {
+    "aiplatform.": "roles/aiplatform.user",
+    "artifactregistry.": "roles/artifactregistry.reader",
+    "artifactregistry.repositories.getIamPolicy": "roles/iam.securityReviewer",
+    "artifactregistry.repositories.uploadArtifacts": "roles/artifactregistry.writer",
+    "artifactregistry.tags.create": "roles/artifactregistry.writer",
+    "artifactregistry.tags.update": "roles/artifactregistry.writer",
+    "artifactregistry.tags.delete": "roles/artifactregistry.repoAdmin",
+    "artifactregistry.versions.delete": "roles/artifactregistry.repoAdmin",
+    "cloudbuild.": "roles/cloudbuild.builds.editor",
+    "cloudkms.": "roles/cloudkms.viewer",
+    "cloudkms.cryptoKeyVersions.use": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
+    "cloudkms.cryptoKeys.getIamPolicy": "roles/iam.securityReviewer",
+    "cloudquotas.": "roles/cloudquotas.viewer",
+    "compute.": "roles/compute.viewer",
+    "compute.networks.": "roles/compute.networkViewer",
+    "iam.": "roles/iam.securityReviewer",
+    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
+    "iam.serviceAccounts.get": "roles/iam.serviceAccountViewer",
+    "iam.serviceAccounts.getIamPolicy": "roles/iam.securityReviewer",
+    "logging.": "roles/logging.viewer",
+    "resourcemanager.": "roles/browser",
+    "serviceusage.": "roles/serviceusage.serviceUsageConsumer",
+    "storage.buckets.": "roles/storage.bucketViewer",
+    "storage.buckets.getIamPolicy": "roles/iam.securityReviewer",
+    "storage.": "roles/storage.objectUser",
+}
+_PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
+_METRIC = re.compile(r"\b(?:[a-z]+\.googleapis\.com)/([a-z0-9_]+)\b")
+#: HTTPSConnectionPool(host='...', port=443): Max retries exceeded with url: /v1/... (Caused by ...Error("...: why"))
+_LOST = re.compile(
+    r"host='(?P<host>[^']+)'.*Max retries exceeded.*"
+    r"\(Caused by \w+\([\"']?(?:HTTPS?Connection\([^)]*\): )?(?P<why>.*?)[\"']?\)\)$"
+)
+_STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
+
+
+@contextmanager
+def explained(doing: str, settings: Settings) -> Iterator[None]:
+    """Turns an error of Google's clients into one WorkFailed: what failed, what Google said, what to do."""
+    import google.auth.exceptions
+    import requests
+    from google.api_core import exceptions
+    from google.protobuf.json_format import ParseError
+
+    try:
+        yield
+    except exceptions.RetryError as error:
+        raise _failed(doing, error.cause or error, settings, "It was tried several times.") from None
+    except exceptions.GoogleAPICallError as error:
+        raise _failed(doing, error, settings) from None
+    except google.auth.exceptions.TransportError as error:
+        raise _failed(doing, error, settings, "No token could be fetched.") from None
+    except google.auth.exceptions.GoogleAuthError as error:
+        hint = "Sign in again: gcloud auth application-default login."
+        raise WorkFailed(f"{doing}: the credentials were not accepted: {_first_line(error)}\n  {hint}") from None
+    except (ParseError, requests.JSONDecodeError) as error:
+        raise _strange(doing, error) from None
+    except requests.RequestException as error:
+        raise _failed(doing, error, settings) from None
+    except (AttributeError, UnicodeDecodeError) as error:
+        # {"error": "denied"}, as some proxies answer: Google's clients stumble over it themselves.
+        if not _in_google(error):
+            raise
+        raise _strange(doing, error) from None
+
+
+def advice(
+    message: str, settings: Settings, *, code: int | None = None, details: Any = (), machines: StepRow | None = None
+) -> str:
+    """What to do about an error message of Google's; empty where only the message can tell.
+
+    Also for the messages with which a step of a run ended, which come without a code, but with the step's `machines`.
+    """
+    project = settings.project or "PROJECT"
+    service = _disabled_service(message, details)
+    if service:
+        return f"Enable the API: gcloud services enable {service} --project {project}"
+    if _STOCKOUT.search(message):
+        return _stockout(settings, machines)
+    if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
+        link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
+        return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"
+    if code == 403 or "permission" in message.lower():
+        return _permission(message, details, settings)
+    return ""
+
+
+def _stockout(settings: Settings, machines: StepRow | None) -> str:
+    region = (machines and machines.region) or settings.region
+    known = alternatives(machines, date.today()) if machines else []
+    if not known:
+        look = "`pipelines machines --accelerator ...` lists where a GPU is offered"
+        known = [f'Take another region or machine, or wait: strategy = "flex_start". {look}.']
+    return "\n".join([f"Every zone of {region} was tried.", *known])
+
+
+def _failed(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
+    message = _first_line(getattr(error, "message", None) or error)
+    hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _usual(error)
+    return WorkFailed("\n  ".join(filter(None, [f"{doing}: {_words(error)}: {message}", more, hint])))
+
+
+def _strange(doing: str, error: Exception) -> WorkFailed:
+    hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: pipelines config."
+    return WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}")
+
+
+def _in_google(error: Exception) -> bool:
+    """Whether a library of Google's raised the error, and not a caller of it."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("google.")
+
+
+def _words(error: Exception) -> str:
+    words = {400: "refused", 401: "not signed in", 403: "not allowed", 404: "not found", 409: "exists already",
+             412: "changed meanwhile", 429: "out of quota, or too many requests"}  # fmt: skip
+    code = _code(error)
+    if code is None:
+        return "no connection"
+    return words.get(code, f"Google answered {code}")
+
+
+def _usual(error: Exception) -> str:
+    code = _code(error)
+    if code is None:
+        return "Nothing is lost: run the same command again when the network is back."
+    if code == 401:
+        return "Sign in: gcloud auth application-default login."
+    if code == 404:
+        return "Check project, region and name: pipelines config."
+    if code >= 500 or code == 429:
+        return "Google's side is busy or down: run the same command again later; it starts nothing twice."
+    return ""
+
+
+def _permission(message: str, details: Any, settings: Settings) -> str:
+    told = next((_metadata(each).get("permission") for each in details if _metadata(each).get("permission")), None)
+    named = told or next(
+        (each for each in _PERMISSION.findall(message) if each.split(".")[0] + "." in _prefixes()), None
+    )
+    if not named:
+        return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
+    prefix = max((prefix for prefix in _ROLES if named.startswith(prefix)), key=len, default=None)
+    if prefix is None:
+        return f"{named} is missing. The roles that hold it: https://cloud.google.com/iam/docs/roles-permissions"
+    role = _ROLES[prefix]
+    target = f" on {settings.service_account}" if named.startswith("iam.serviceAccounts") else ""
+    return f"{named} is missing: the role {role}{target} holds it."
+
+
+def _prefixes() -> set[str]:
+    return {role.split(".")[0] + "." for role in _ROLES}
+
+
+def _disabled_service(message: str, details: Any) -> str | None:
+    for each in details:
+        if _part(each, "reason") == "SERVICE_DISABLED":
+            return _metadata(each).get("service")
+    found = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
+    return found.group(1) if found else None
+
+
+def _metadata(detail: Any) -> dict[str, str]:
+    return dict(_part(detail, "metadata") or {})
+
+
+def _part(detail: Any, name: str) -> Any:
+    """A field of an error's detail, which is a message over gRPC and JSON over REST."""
+    return detail.get(name) if isinstance(detail, dict) else getattr(detail, name, None)
+
+
+def _code(error: Exception) -> int | None:
+    code = getattr(error, "code", None)
+    return int(code) if code is not None and not callable(code) else None
+
+
+def _first_line(error: Any) -> str:
+    """What Google says, without the URL that its clients put before it; of a lost connection, to whom and why."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if lost := _LOST.search(line):
+        return one_line(f"{lost['host']} cannot be reached: {lost['why']}", _LONGEST)
+    return one_line(re.sub(r"^(?:\d{3} )?(?:[A-Z]+ https?://\S+: )?", "", line), _LONGEST)

@@ -1,0 +1,80 @@
+"""Resource names and links: made and read in one place, validated before they reach an API."""
+
+import re
+from urllib.parse import quote
+
+from vgp.errors import RequestError
+from vgp.settings import Settings, rules
+from vgp.vertex.clients import project
+
+#: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs/create
+_JOB_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
+_JOB_NAME = re.compile(
+    r"(?:^|/)locations/(?P<region>[a-z0-9-]+)/(?:pipelineJobs|pipelines/runs)/(?P<id>[a-z][-a-z0-9]{0,127})(?:[?#]|$)"
+)
+
+
+def location(settings: Settings) -> str:
+    """`projects/PROJECT/locations/REGION`, the parent of runs and schedules."""
+    return f"projects/{project(settings)}/locations/{settings.region}"
+
+
+def job_id(given: str) -> str:
+    """`given` as the id of a run.
+
+    Raises:
+        RequestError: it is none.
+    """
+    if not _JOB_ID.fullmatch(given):
+        raise RequestError(
+            f"{given!r} cannot be a run's id: lower-case letters, digits and -, a letter first, at most 128."
+        )
+    return given
+
+
+def job(settings: Settings, given: str) -> str:
+    """The resource name of a run from its id, its resource name or its console link.
+
+    Raises:
+        RequestError: `given` is none of these, or is in another region.
+    """
+    found = _JOB_NAME.search(given)
+    if not found:
+        return f"{location(settings)}/pipelineJobs/{job_id(given)}"
+    if found["region"] != settings.region:
+        raise RequestError(f"{given} is in {found['region']}, the settings say region = {settings.region}.")
+    return f"{location(settings)}/pipelineJobs/{found['id']}"
+
+
+def short(resource_name: str) -> str:
+    """The last part of a resource name."""
+    return resource_name.rsplit("/", 1)[-1]
+
+
+def run_link(settings: Settings, run_id: str) -> str:
+    """The run's page in the console."""
+    return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/runs/{quote(run_id)}")
+
+
+def schedule_link(settings: Settings, schedule_id: str) -> str:
+    """The schedule's page in the console."""
+    return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/schedules/{quote(schedule_id)}")
+
+
+def _console(settings: Settings, page: str) -> str:
+    return f"https://console.cloud.google.com/{page}?project={quote(project(settings))}"
+
+
+def labels(given: dict[str, str]) -> dict[str, str]:
+    """`given`, if Google takes them all.
+
+    Raises:
+        RequestError: a key or value that is not allowed, https://cloud.google.com/resource-manager/docs/labels-overview
+    """
+    try:
+        for key, value in given.items():
+            rules.label_key(key)
+            rules.label_value(value)
+        return rules.labels(given)
+    except ValueError as error:
+        raise RequestError(f"labels: {error}") from None

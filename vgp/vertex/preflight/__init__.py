@@ -1,0 +1,104 @@
+"""What would stop a run, found before it costs money.
+
+preflight(settings, spec, steps)   everything, side by side, in a few seconds
+refuse_cheaply(settings)           the three calls before every submission
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import indent
+from typing import Any
+
+from vgp.check.finding import StepRow
+from vgp.errors import WorkFailed
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight import account, apis, bucket, identity, image, key, network, quota, region, repository
+from vgp.vertex.preflight.access import Policies
+from vgp.vertex.preflight.asking import answered, answers
+from vgp.vertex.preflight.finding import Finding, Question
+
+__all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
+
+
+def preflight(
+    settings: Settings,
+    spec: Mapping[str, Any],
+    steps: Sequence[StepRow],
+    *,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Finding]:
+    """Everything that can be looked at before a run of the compiled pipeline `spec`, whose machines are `steps`.
+
+    `progress` is told how many questions of how many are answered.
+
+    Raises:
+        RequestError: no project is set.
+    """
+    project, found = _project(settings)
+    if not _goes_on(found):
+        return found
+    questions = _questions(settings, project, spec, steps)
+    done = iter(range(1, len(questions) + 1))
+    return found + answered(settings, questions, lambda: progress(next(done), len(questions)))
+
+
+def _questions(
+    settings: Settings, project: account.Project, spec: Mapping[str, Any], steps: Sequence[StepRow]
+) -> list[Question]:
+    policies = Policies(settings)
+    return [
+        *account.questions(settings, project),
+        *apis.questions(settings, project),
+        *region.questions(settings, project, steps),
+        *quota.questions(settings, project, steps, spec),
+        *bucket.questions(settings, project, policies),
+        *image.questions(settings, project, policies),
+        *identity.questions(settings, project, policies),
+        *key.questions(settings, project, policies),
+        *network.questions(settings),
+        *repository.questions(settings),
+    ]
+
+
+def refuse_cheaply(settings: Settings) -> list[Finding]:
+    """The findings of `cheap`, if none is an error.
+
+    Raises:
+        RequestError: no project is set.
+        WorkFailed: one line for each error, with what to do.
+    """
+    found = cheap(settings)
+    errors = [each for each in found if each.level == "error"]
+    if errors:
+        lines = [f"{each.subject} {each.seen}  [{each.check}]\n{indent(each.hint, '  ')}".rstrip() for each in errors]
+        more = "Look at everything: pipelines preflight NAME. Go on without looking: --no-preflight."
+        raise WorkFailed("\n".join(["preflight: nothing was started.", *lines, more]).replace("\n", "\n  "))
+    return found
+
+
+def cheap(settings: Settings) -> list[Finding]:
+    """Credentials, project, bucket, and whether the caller may act as the runner: three calls, less than a second.
+
+    Raises:
+        RequestError: no project is set.
+    """
+    project, found = _project(settings)
+    if not _goes_on(found):
+        return found
+    return found + answered(settings, [bucket.state(settings, project), identity.act_as(settings, project)])
+
+
+def _project(settings: Settings) -> tuple[account.Project, list[Finding]]:
+    """The project as far as it can be seen, and the findings about it and about who asks."""
+    known = account.Project(clients.project(settings))
+    asked = Question("account.credentials", "credentials", lambda: account.credentials(known))
+    found = answers(settings, asked)
+    if _goes_on(found):
+        found += answers(settings, Question("account.project", known.id, lambda: account.project(settings, known)))
+    return known, found
+
+
+def _goes_on(found: list[Finding]) -> bool:
+    """Without credentials or project every further question would only fail."""
+    signed_in = any(each.check == "account.credentials" and each.level == "ok" for each in found)
+    return signed_in and not any(each.level == "error" for each in found)

@@ -1,0 +1,121 @@
+"""Who asks, and for which project: credentials, the project itself, its billing, and what the caller may do in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from vgp.settings import Settings
+from vgp.vertex import clients, rest
+from vgp.vertex.preflight.asking import ATTEMPT_S, patience
+from vgp.vertex.preflight.finding import Finding, Question
+
+#: What submitting, following and scheduling runs takes; roles/aiplatform.user holds them all.
+_NEEDED = (
+    "aiplatform.pipelineJobs.create",
+    "aiplatform.pipelineJobs.get",
+    "aiplatform.pipelineJobs.list",
+    "aiplatform.schedules.create",
+    "aiplatform.schedules.update",
+)
+_SIGN_IN = "gcloud auth application-default login"
+
+
+@dataclass
+class Project:
+    """The project as far as it could be seen; `number` is None where it could not."""
+
+    id: str
+    number: str | None = None
+    #: Who the credentials are.
+    principal: str = "a user"
+
+
+def credentials(project: Project) -> Iterator[Finding]:
+    """Whether the credentials get a token. No other question makes sense without one."""
+    from google.auth.exceptions import RefreshError, TransportError
+    from google.auth.transport.requests import Request
+
+    found = clients.credentials()
+    try:
+        if not found.valid:
+            found.refresh(partial(Request(), timeout=ATTEMPT_S))
+    except TransportError as error:
+        hint = "Is there a network? Behind a proxy: set HTTPS_PROXY"
+        yield Finding("account.credentials", "Google", "error", f"cannot be reached: {error}", hint)
+        return
+    except RefreshError as error:
+        seen = f"is not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
+        yield Finding("account.credentials", _kind(found), "error", seen, f"Sign in again: {_SIGN_IN}")
+        return
+    project.principal = _principal(found)
+    yield Finding("account.credentials", project.principal, "ok", f"has a token ({_kind(found)})")
+
+
+def project(settings: Settings, known: Project) -> Iterator[Finding]:
+    """Whether the project is there and active; notes its number in `known`."""
+    from google.api_core import exceptions
+
+    def finding(level: Any, seen: str, hint: str = "") -> Finding:
+        return Finding("account.project", known.id, level, seen, hint)
+
+    try:
+        found = clients.projects(settings).get_project(name=f"projects/{known.id}", **patience())
+    except exceptions.NotFound:
+        yield finding("error", "is not there", "Your projects: gcloud projects list")
+        return
+    known.number = found.name.rsplit("/", 1)[-1]
+    if found.state.name == "ACTIVE":
+        yield finding("ok", f"is active, number {known.number}")
+    else:
+        yield finding("error", f"is {found.state.name.lower()}", f"Restore it: gcloud projects undelete {known.id}")
+
+
+def questions(settings: Settings, known: Project) -> Iterator[Question]:
+    """What can be asked once the project is known."""
+    yield Question("account.billing", known.id, lambda: _billing(settings, known))
+    yield Question("account.permissions", known.principal, lambda: _permissions(settings, known))
+
+
+def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
+    """https://cloud.google.com/billing/docs/reference/rest/v1/projects/getBillingInfo"""
+    answer = rest.call(settings, "cloudbilling", f"v1/projects/{known.id}/billingInfo", **patience())
+    if answer.get("billingEnabled"):
+        yield Finding("account.billing", known.id, "ok", "is billed")
+        return
+    link = f"https://console.cloud.google.com/billing/linkedaccount?project={known.id}"
+    yield Finding(
+        "account.billing", known.id, "error", "has no billing account: no API would work", f"Link one: {link}"
+    )
+
+
+def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
+    client = clients.projects(settings)
+    answer = client.test_iam_permissions(resource=f"projects/{known.id}", permissions=list(_NEEDED), **patience())
+    missing = [each for each in _NEEDED if each not in answer.permissions]
+    if not missing:
+        yield Finding("account.permissions", known.principal, "ok", "may start, follow and schedule runs")
+        return
+    member = known.principal if ":" in known.principal else "MEMBER"
+    hint = f"gcloud projects add-iam-policy-binding {known.id} --member {member} --role roles/aiplatform.user"
+    yield Finding("account.permissions", known.principal, "error", f"lacks {', '.join(missing)}", hint)
+
+
+def _principal(found: Any) -> str:
+    """As IAM names it. A user's credentials do not tell whose they are, unless gcloud wrote it there."""
+    email = getattr(found, "service_account_email", None)
+    if email and email != "default":
+        return f"serviceAccount:{email}"
+    account = getattr(found, "account", "")
+    return f"user:{account}" if account else "a user"
+
+
+def _kind(found: Any) -> str:
+    kinds = {
+        "google.oauth2.service_account": "service account key",
+        "google.oauth2.credentials": "signed in with gcloud",
+        "google.auth.compute_engine.credentials": "the machine's own account",
+        "google.auth.impersonated_credentials": "impersonated service account",
+        "google.auth.identity_pool": "workload identity federation",
+    }
+    return kinds.get(type(found).__module__, type(found).__module__)

@@ -1,0 +1,60 @@
+"""The APIs that a run and its commands need, and the one command that enables those that are missing."""
+
+from collections.abc import Iterator
+
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question
+
+#: Without these a run fails.
+_RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage")
+#: Without these preflight sees less.
+_LOOK = ("cloudquotas", "cloudresourcemanager")
+
+
+def questions(settings: Settings, project: Project) -> Iterator[Question]:
+    yield Question("apis.enabled", project.id, lambda: _enabled(settings, project))
+
+
+def _enabled(settings: Settings, project: Project) -> Iterator[Finding]:
+    """https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet"""
+    needed = [*_RUN, *(["cloudkms"] if settings.encryption_key else []), *(["servicenetworking"] * _private(settings))]
+    states = _states(settings, project, [*needed, *_LOOK])
+    missing = [name for name in needed if not states.get(_service(name))]
+    blind = [name for name in _LOOK if not states.get(_service(name))]
+    if missing:
+        yield Finding(
+            "apis.enabled", project.id, "error", _words("without", missing), _command(project, missing + blind)
+        )
+    else:
+        yield Finding("apis.enabled", project.id, "ok", _words("has", needed))
+    if blind:
+        seen = f"{_words('without', blind)}: less can be looked at"
+        yield Finding("apis.looking", project.id, "warning", seen, _command(project, missing + blind))
+
+
+def _states(settings: Settings, project: Project, names: list[str]) -> dict[str, bool]:
+    request = {
+        "parent": f"projects/{project.id}",
+        "names": [f"projects/{project.id}/services/{_service(name)}" for name in names],
+    }
+    answer = clients.service_usage(settings).batch_get_services(request=request, **patience())
+    return {each.name.rsplit("/", 1)[-1]: each.state.name == "ENABLED" for each in answer.services}
+
+
+def _private(settings: Settings) -> bool:
+    return settings.network is not None
+
+
+def _words(verb: str, names: list[str]) -> str:
+    return f"{verb} {', '.join(map(_service, names))}"
+
+
+def _command(project: Project, names: list[str]) -> str:
+    return f"gcloud services enable {' '.join(map(_service, names))} --project {project.id}"
+
+
+def _service(name: str) -> str:
+    return f"{name}.googleapis.com"

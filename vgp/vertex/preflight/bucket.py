@@ -1,0 +1,118 @@
+"""The bucket that runs write to: there, ours, near, and open to the runner."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight.access import Policies, Thing, runner
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.policy import OBJECTS, Policy
+
+_INIT = "Write one into pipelines.toml: pipelines init"
+
+
+def state(settings: Settings, project: Project) -> Question:
+    """Whether the bucket is there, whose it is, where it is, and how access to it is ruled: one call."""
+    if not settings.bucket:
+        return Question("bucket.exists", "bucket", lambda: [_unset()])
+    return Question("bucket.exists", _uri(settings), lambda: _state(settings, project))
+
+
+def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    yield state(settings, project)
+    if settings.bucket:
+        yield Question("bucket.writer", _uri(settings), lambda: _writer(settings, project, policies))
+    else:
+        yield skipped("bucket.writer", "bucket", "none is set")
+
+
+def _unset() -> Finding:
+    return Finding("bucket.exists", "bucket", "error", "none is set: runs have nowhere to write", _INIT)
+
+
+def _state(settings: Settings, project: Project) -> Iterator[Finding]:
+    from google.api_core import exceptions
+
+    uri = _uri(settings)
+    try:
+        found = clients.storage(settings).get_bucket(_name(settings), **patience())
+    except exceptions.NotFound:
+        yield Finding("bucket.exists", uri, "error", "is not there", _create(settings, project))
+        return
+    yield Finding("bucket.exists", uri, "ok", "is there")
+    yield _owner(uri, found, project)
+    yield _region(uri, found, settings)
+    yield _access(uri, found)
+
+
+def _create(settings: Settings, project: Project) -> str:
+    return (
+        f"gcloud storage buckets create {_uri(settings)} --project {project.id} --location {settings.region} "
+        "--uniform-bucket-level-access --public-access-prevention"
+    )
+
+
+def _owner(uri: str, found: Any, project: Project) -> Finding:
+    """A bucket of that name may be a stranger's, who would get the data."""
+    owner = str(found.project_number or "")
+    if not owner or not project.number:
+        return Finding("bucket.owner", uri, "unknown", "the project's number could not be read, so not whose it is")
+    if owner == project.number:
+        return Finding("bucket.owner", uri, "ok", f"belongs to {project.id}")
+    seen = f"belongs to another project (number {owner}, not {project.number})"
+    hint = "Name a bucket of your own project, or change project: pipelines config"
+    return Finding("bucket.owner", uri, "error", seen, hint)
+
+
+def _region(uri: str, found: Any, settings: Settings) -> Finding:
+    location = str(found.location or "").lower()
+    if location == settings.region:
+        return Finding("bucket.region", uri, "ok", f"is in {location}")
+    hint = f"Take a bucket in {settings.region}: what crosses regions costs money and time"
+    seen = f"is in {location} ({found.location_type}), the runs are in {settings.region}"
+    if settings.region in _regions(found):
+        return Finding("bucket.region", uri, "ok", seen)
+    return Finding("bucket.region", uri, "error", seen, hint)
+
+
+def _regions(found: Any) -> list[str]:
+    """The regions of a dual-region; of a multi-region those that have it near.
+
+    https://cloud.google.com/storage/docs/locations
+    """
+    from vgp.catalog.catalog import regions
+
+    near = {"us": "us-", "eu": "europe-", "asia": "asia-"}.get(str(found.location or "").lower())
+    if near:
+        return [each for each in regions() if each.startswith(near)]
+    return [each.lower() for each in found.data_locations or ()]
+
+
+def _access(uri: str, found: Any) -> Finding:
+    rules = found.iam_configuration
+    if not rules.uniform_bucket_level_access_enabled:
+        hint = f"gcloud storage buckets update {uri} --uniform-bucket-level-access"
+        return Finding("bucket.access", uri, "warning", "has access lists per object beside its policy", hint)
+    if rules.public_access_prevention != "enforced":
+        hint = f"gcloud storage buckets update {uri} --public-access-prevention"
+        return Finding("bucket.access", uri, "warning", "could be made public by a policy", hint)
+    return Finding("bucket.access", uri, "ok", "uniform, never public")
+
+
+def _writer(settings: Settings, project: Project, policies: Policies) -> Iterator[Finding]:
+    bucket = clients.storage(settings).bucket(_name(settings))
+    own = Policy.of_storage(bucket.get_iam_policy(requested_policy_version=3, **patience()))
+    grant = f"gcloud storage buckets add-iam-policy-binding {_uri(settings)}"
+    thing = Thing("bucket.writer", _uri(settings), project.id, own, grant)
+    yield policies.may(runner(settings, project), OBJECTS, thing)
+
+
+def _name(settings: Settings) -> str:
+    return clients.bucket(settings).removeprefix("gs://").split("/")[0]
+
+
+def _uri(settings: Settings) -> str:
+    return f"gs://{_name(settings)}"

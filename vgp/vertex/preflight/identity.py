@@ -1,0 +1,125 @@
+"""The account that the steps run as: there, usable by the caller, with the roles that a run needs and no more."""
+
+from collections.abc import Iterator
+
+from vgp.settings import Settings
+from vgp.vertex import rest
+from vgp.vertex.preflight.access import Policies, Thing, runner
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.policy import ACT_AS, EVERYTHING, JOBS, LOGS, Policy
+
+_DEFAULT = "Compute Engine's default account"
+
+
+def act_as(settings: Settings, project: Project) -> Question:
+    """Whether the caller may start something that runs as the account."""
+    subject = runner(settings, project) or _DEFAULT
+    return Question("identity.act_as", subject, lambda: _act_as(settings, project))
+
+
+def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    yield act_as(settings, project)
+    email = runner(settings, project)
+    if not email:
+        yield skipped("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
+        return
+    yield Question("identity.account", email, lambda: _account(settings, email))
+    if settings.service_account:
+        yield Question("identity.itself", email, lambda: _itself(settings, email, project, policies))
+    yield Question("identity.roles", email, lambda: _roles(email, project, policies))
+
+
+def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
+    from google.api_core import exceptions
+
+    email = runner(settings, project)
+    if not settings.service_account:
+        seen = "is what steps run as, since no service account is set; it may do much more than a run needs"
+        yield Finding("identity.chosen", email or _DEFAULT, "warning", seen, _create(project))
+    if not email:
+        return
+    body = {"permissions": list(ACT_AS)}
+    try:
+        answer = rest.call(settings, "iam", f"{_path(email)}:testIamPermissions", body=body, **patience())
+    except exceptions.NotFound:
+        yield _missing(email)
+        return
+    if set(ACT_AS) <= set(answer.get("permissions", ())):
+        yield Finding("identity.act_as", email, "ok", "lets you act as it")
+        return
+    member = project.principal if ":" in project.principal else "user:YOU"
+    hint = (
+        f"gcloud iam service-accounts add-iam-policy-binding {email} --project {_home(email, project)} "
+        f"--member {member} --role roles/iam.serviceAccountUser"
+    )
+    yield Finding(
+        "identity.act_as", email, "error", "does not let you act as it: you can start nothing that runs as it", hint
+    )
+
+
+def _account(settings: Settings, email: str) -> Iterator[Finding]:
+    """https://cloud.google.com/iam/docs/reference/rest/v1/projects.serviceAccounts/get"""
+    from google.api_core import exceptions
+
+    try:
+        found = rest.call(settings, "iam", _path(email), **patience())
+    except exceptions.NotFound:
+        yield _missing(email)
+        return
+    if found.get("disabled"):
+        yield Finding("identity.account", email, "error", "is disabled", f"gcloud iam service-accounts enable {email}")
+        return
+    yield Finding("identity.account", email, "ok", "is there and enabled")
+
+
+def _itself(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
+    """A run starts its training job under its own account, for which it has to be allowed to act as itself."""
+    from google.api_core import exceptions
+
+    try:
+        own = Policy.of_json(rest.call(settings, "iam", f"{_path(email)}:getIamPolicy", body={}, **patience()))
+    except exceptions.NotFound:
+        return
+    home = _home(email, project)
+    grant = f"gcloud iam service-accounts add-iam-policy-binding {email} --project {home}"
+    yield policies.may(email, ACT_AS, Thing("identity.itself", email, home, own, grant))
+
+
+def _roles(email: str, project: Project, policies: Policies) -> Iterator[Finding]:
+    grant = f"gcloud projects add-iam-policy-binding {project.id}"
+    for check, permissions in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
+        yield policies.may(email, permissions, Thing(check, project.id, project.id, Policy(), grant))
+    held = policies.of(project.id).roles({f"serviceAccount:{email}"}) & set(EVERYTHING)
+    for role in sorted(held):
+        hint = f"gcloud projects remove-iam-policy-binding {project.id} --member serviceAccount:{email} --role {role}"
+        seen = f"has {role}: the code of a step may change everything in {project.id}"
+        yield Finding("identity.least", email, "warning", seen, hint)
+    if not held:
+        yield Finding("identity.least", email, "ok", "is neither owner nor editor")
+
+
+def _create(project: Project) -> str:
+    return (
+        f"gcloud iam service-accounts create pipelines-runner --project {project.id}\n"
+        f'then in pipelines.toml: service_account = "pipelines-runner@{project.id}.iam.gserviceaccount.com"'
+    )
+
+
+def _missing(email: str) -> Finding:
+    name, _, domain = email.partition("@")
+    home = domain.removesuffix(".iam.gserviceaccount.com")
+    hint = f"gcloud iam service-accounts create {name} --project {home}" if home != domain else ""
+    return Finding("identity.account", email, "error", "is not there", hint)
+
+
+def _home(email: str, project: Project) -> str:
+    domain = email.partition("@")[2]
+    return (
+        domain.removesuffix(".iam.gserviceaccount.com") if domain.endswith(".iam.gserviceaccount.com") else project.id
+    )
+
+
+def _path(email: str) -> str:
+    return f"v1/projects/-/serviceAccounts/{email}"

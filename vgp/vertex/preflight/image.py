@@ -1,0 +1,114 @@
+"""The image of the steps: there, named by its digest, near, and readable by who pulls it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight.access import Policies, Thing, agents, runner
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.policy import IMAGES, Policy
+
+_NAME = re.compile(
+    r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/:@]+)/(?P<path>[^:@]+)"
+    r"(?::(?P<tag>[^@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of Artifact Registry, in parts."""
+
+    location: str
+    project: str
+    repository: str
+    path: str
+    tag: str | None
+    digest: str | None
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.location}/repositories/{self.repository}"
+
+    def at(self, digest: str) -> str:
+        return f"{self.location}-docker.pkg.dev/{self.project}/{self.repository}/{self.path}@{digest}"
+
+
+def parsed(name: str) -> Image | None:
+    """The parts of an image's name; None if it is not in Artifact Registry."""
+    found = _NAME.fullmatch(name)
+    return Image(**found.groupdict()) if found else None
+
+
+def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    image, name = parsed(settings.image), settings.image
+    if image is None:
+        seen = "is not in Artifact Registry and was not looked at"
+        hint = f"Vertex AI pulls best from {settings.region}-docker.pkg.dev: pipelines image build"
+        yield Question("image.exists", name, lambda: [Finding("image.exists", name, "unknown", seen, hint)])
+        return
+    yield Question("image.exists", name, lambda: _exists(settings, image))
+    yield Question("image.region", name, lambda: [_region(settings, image)])
+    yield Question("image.reader", name, lambda: _reader(settings, image, project, policies))
+
+
+def _exists(settings: Settings, image: Image) -> Iterator[Finding]:
+    """https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages/get"""
+    from google.api_core import exceptions
+
+    name = settings.image
+    client = clients.artifact_registry(settings)
+    try:
+        digest = image.digest or _digest(client, image)
+        found = client.get_docker_image(
+            name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
+        )
+    except exceptions.NotFound:
+        yield Finding("image.exists", name, "error", "is not there", "Build it: pipelines image build")
+        return
+    yield Finding("image.exists", name, "ok", _size(found))
+    if image.digest:
+        yield Finding("image.digest", name, "ok", "is named by its digest")
+        return
+    seen = "is named by a tag: who moves it changes what runs, and cached steps do not notice"
+    yield Finding("image.digest", name, "warning", seen, f'In pipelines.toml: image = "{image.at(digest)}"')
+
+
+def _digest(client: Any, image: Image) -> str:
+    tag = client.get_tag(name=f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{image.tag}", **patience())
+    return str(tag.version.rsplit("/", 1)[-1])
+
+
+def _size(found: Any) -> str:
+    uploaded = f", uploaded {found.upload_time:%Y-%m-%d}" if found.upload_time else ""
+    size = f" ({found.image_size_bytes / 1e9:.1f} GB{uploaded})" if found.image_size_bytes else ""
+    return f"is there{size}"
+
+
+def _region(settings: Settings, image: Image) -> Finding:
+    """Regions and multi-regions: https://cloud.google.com/artifact-registry/docs/repositories/repo-locations"""
+    near = image.location == settings.region or image.location == settings.region.split("-")[0]
+    if near:
+        return Finding("image.region", settings.image, "ok", f"is in {image.location}")
+    seen = f"is in {image.location}, the runs are in {settings.region}: every start pulls it over that distance"
+    return Finding("image.region", settings.image, "warning", seen, f"Push it to {settings.region}-docker.pkg.dev")
+
+
+def _reader(settings: Settings, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
+    """In the project of the runs Vertex AI's own agents may read it; elsewhere they have to be let in."""
+    from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
+
+    client = clients.artifact_registry(settings)
+    own = Policy.of_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=image.parent), **patience()))
+    grant = (
+        f"gcloud artifacts repositories add-iam-policy-binding {image.repository} --project {image.project} "
+        f"--location {image.location}"
+    )
+    thing = Thing("image.reader", settings.image, image.project, own, grant)
+    pulling = [runner(settings, project), *(agents(project) if image.project != project.id else [])]
+    yield from (policies.may(email, IMAGES, thing) for email in pulling)

@@ -1,0 +1,68 @@
+"""What a pipeline draws on each quota at a time: its largest step, and the most that its steps can need together.
+
+The most is taken over every step with all that may run beside it. It never says too little; too much only for steps
+of which each may overlap with the first, but not all with each other (the exact answer is a maximum antichain, and
+the difference is a warning more on a DAG that few people draw).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgp.catalog import catalog
+from vgp.check.finding import StepRow
+from vgp.placement.provisioning import STRATEGIES
+from vgp.vertex.preflight.order import Order, order
+
+
+@dataclass(frozen=True)
+class Need:
+    """What is drawn on one quota in one region: GPUs, or vCPU of a family without GPUs."""
+
+    metric: str
+    #: The quota's id by the catalog, where it knows it; what the API says goes first.
+    quota_id: str | None
+    region: str
+    #: The step that needs most by itself, and how much.
+    largest: str
+    alone: int
+    #: The steps that may need most together, and how much.
+    steps: tuple[str, ...]
+    together: int
+
+
+def needs(steps: Sequence[StepRow], spec: Mapping[str, Any]) -> list[Need]:
+    """What the steps need, by quota and region. Steps whose machine is not known, and TPUs, are left out."""
+    drawn: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    found = order(spec)
+    for row in steps:
+        for metric, quota_id, amount in _draws(row):
+            drawn[metric, quota_id, row.region or ""][row.step] += amount
+    return [_need(key, amounts, found) for key, amounts in sorted(drawn.items(), key=str)]
+
+
+def _draws(row: StepRow) -> Iterator[tuple[str, str | None, int]]:
+    machines = row.replicas or 1
+    if row.accelerator_type:
+        quota = catalog.accelerator(row.accelerator_type).quota
+        if quota and STRATEGIES.get(row.strategy) in ("spot", "flex_start"):
+            yield quota.preemptible_metric, quota.preemptible_id, row.accelerator_count * machines
+        elif quota:
+            yield quota.metric, quota.id, row.accelerator_count * machines
+        return
+    machine = catalog.machines().get(row.machine_type or "")
+    rule = catalog.cpu_quota(machine.family) if machine else None
+    if machine and rule:
+        yield rule["metric"], None, machine.vcpu * machines
+
+
+def _need(key: tuple[str, str | None, str], amounts: Mapping[str, int], found: Order) -> Need:
+    def total(names: set[str]) -> int:
+        return sum(amounts[each] * found.copies[each] for each in names)
+
+    sets = [found.beside(step) & set(amounts) for step in amounts]
+    most = max(sets, key=lambda names: (total(names), -len(names)))
+    largest = max(amounts, key=lambda step: amounts[step])
+    metric, quota_id, region = key
+    return Need(metric, quota_id, region, largest, amounts[largest], tuple(sorted(most)), total(most))

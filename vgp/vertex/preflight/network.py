@@ -1,0 +1,45 @@
+"""The network that training jobs reach private services through: there, and peered with Google's.
+
+https://cloud.google.com/vertex-ai/docs/general/vpc-peering
+"""
+
+from collections.abc import Iterator
+
+from vgp.settings import Settings
+from vgp.vertex import rest
+from vgp.vertex.names import short
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question, skipped
+
+_PEERING = "servicenetworking-googleapis-com"
+
+
+def questions(settings: Settings) -> Iterator[Question]:
+    name = settings.network
+    if not name:
+        yield skipped("network.exists", "network", "none is set: steps use the public one")
+        return
+    yield Question("network.exists", name, lambda: _exists(settings, name))
+
+
+def _exists(settings: Settings, name: str) -> Iterator[Finding]:
+    """https://cloud.google.com/compute/docs/reference/rest/v1/networks/get"""
+    from google.api_core import exceptions
+
+    try:
+        found = rest.call(settings, "compute", f"compute/v1/{name}", **patience())
+    except exceptions.NotFound:
+        hint = f"The networks there: gcloud compute networks list --project {name.split('/')[1]}"
+        yield Finding("network.exists", name, "error", "is not there", hint)
+        return
+    yield Finding("network.exists", name, "ok", "is there")
+    states = [each.get("state") for each in found.get("peerings", ()) if each.get("name") == _PEERING]
+    if "ACTIVE" in states:
+        yield Finding("network.peering", name, "ok", "has private services access")
+        return
+    seen = "has no private services access" if not states else f"its peering with Google is {str(states[0]).lower()}"
+    hint = (
+        f"gcloud services vpc-peerings connect --service=servicenetworking.googleapis.com --network={short(name)} "
+        f"--ranges=RANGE --project={name.split('/')[1]}"
+    )
+    yield Finding("network.peering", name, "error", seen, hint)

@@ -1,0 +1,92 @@
+"""Whether the project's quotas cover what the steps ask for, by the Cloud Quotas API.
+
+A limit says what the project may use at a time, not what is free now: that other jobs use it up is not seen.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from vgp.check.finding import StepRow
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.needs import Need, needs
+
+_SERVICE = "aiplatform.googleapis.com"
+
+
+def questions(
+    settings: Settings, project: Project, steps: Sequence[StepRow], spec: Mapping[str, Any]
+) -> Iterator[Question]:
+    yield Question("quota.limit", project.id, lambda: _limits(settings, project, needs(steps, spec)))
+
+
+def _limits(settings: Settings, project: Project, found: Sequence[Need]) -> Iterator[Finding]:
+    """https://cloud.google.com/docs/quotas/reference/rest/v1/projects.locations.services.quotaInfos/list"""
+    parent = f"projects/{project.id}/locations/global/services/{_SERVICE}"
+    listed = clients.quotas(settings).list_quota_infos(parent=parent, **patience())
+    wanted = {need.metric for need in found}
+    by_metric: dict[str, list[Any]] = {metric: [] for metric in wanted}
+    for info in listed:
+        if info.metric in wanted:
+            by_metric[info.metric].append(info)
+    for need in found:
+        yield _judged(need, by_metric[need.metric], project)
+
+
+def _judged(need: Need, infos: Sequence[Any], project: Project) -> Finding:
+    subject = f"{need.metric.rsplit('/', 1)[-1]} in {need.region}"
+    limits = [(value, info.quota_id) for info in infos if (value := limit(info, need.region)) is not None]
+    if not limits:
+        hint = f"Look it up: {_link(project)}"
+        return Finding("quota.limit", subject, "unknown", f"{_asked(need)}; the API names no limit for it", hint)
+    value, quota_id = min(limits)
+    seen = f"{_asked(need)}; the limit is {value if value >= 0 else 'none'}"
+    if value < 0 or need.together <= value:
+        return Finding("quota.limit", subject, "ok", seen)
+    hint = _more(need, quota_id or need.quota_id, project)
+    if need.alone > value:
+        return Finding("quota.limit", subject, "error", f"{seen}: {need.largest} cannot start", hint)
+    return Finding("quota.limit", subject, "warning", f"{seen}: one will wait for the other", hint)
+
+
+def limit(info: Any, region: str) -> int | None:
+    """The limit that a QuotaInfo sets in a region; negative: none; None: it says nothing of this region.
+
+    Values for a region go before those for all: https://cloud.google.com/docs/quotas/reference/rest/v1/DimensionsInfo
+    """
+    exact = [each for each in info.dimensions_infos if each.dimensions.get("region") == region]
+    rest = [
+        each
+        for each in info.dimensions_infos
+        if "region" not in each.dimensions
+        and (not each.applicable_locations or {region, "global"} & set(each.applicable_locations))
+    ]
+    values = [int(each.details.value) for each in exact or rest]
+    return min(values) if values else None
+
+
+def _asked(need: Need) -> str:
+    unit = "vCPU" if need.metric.endswith("cpus") else "GPU" if need.together == 1 else "GPUs"
+    together = " and ".join(filter(None, [", ".join(need.steps[:-1]), need.steps[-1]]))
+    which = f"{together} together need" if len(need.steps) > 1 else f"{together} needs"
+    return f"{which} {need.together} {unit}"
+
+
+def _more(need: Need, quota_id: str | None, project: Project) -> str:
+    link = f"in the console: {_link(project)}"
+    if not quota_id:
+        return f"Ask for more {link}"
+    words = [
+        "gcloud", "beta", "quotas", "preferences", "create", f"--service={_SERVICE}", f"--project={project.id}",
+        f"--quota-id={quota_id}", f"--preferred-value={need.together}", f"--dimensions=region={need.region}",
+    ]  # fmt: skip
+    return f"{shlex.join(words)}\nor {link}"
+
+
+def _link(project: Project) -> str:
+    return f"https://console.cloud.google.com/iam-admin/quotas?project={quote(project.id)}"

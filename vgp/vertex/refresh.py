@@ -1,0 +1,71 @@
+"""`pipelines machines --refresh`: prices and machine types from Google's APIs, shown as a difference before writing.
+
+pipelines machines --refresh --project my-project            # show what changed
+pipelines machines --refresh --project my-project --write    # write it into the catalog
+"""
+
+import copy
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from vgp.catalog import billing, catalog, changes
+from vgp.errors import RequestError, WorkFailed
+from vgp.settings import Settings
+from vgp.vertex import clients, rest
+from vgp.vertex.errors import explained
+
+#: Seconds for one page: 5,000 prices take their time.
+PAGE_S = 60.0
+
+
+def refresh(settings: Settings, *, write: bool, console: Console, folder: Path = changes.DATA) -> int:
+    """Reads, shows the difference, and writes it if asked. Returns 0.
+
+    Raises:
+        RequestError: no project.
+        WorkFailed: an API did not answer, or answered something else.
+    """
+    if not settings.project:
+        raise RequestError("--refresh needs --project: the machine types are listed for a project.")
+    with explained("nothing is written", settings):
+        rates = billing.rates(_skus(settings))
+        types = list(_machine_types(settings))
+    if not rates or not types:
+        raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
+    prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
+    rows, found = changes.new_prices(changes.price_rows(folder), billing.machine_prices(rates))
+    found += changes.new_attached(prices, billing.attached_prices(rates))
+    found += changes.shapes(types)
+    changes.new_regions(machines, types)
+    for change in found:
+        console.print(str(change), highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{len(found)} differences.", highlight=False)
+    if write and found:
+        changes.write(folder, rows, prices, machines, date.today())
+        console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
+    elif found:
+        console.print("Nothing is written; --write does.", highlight=False)
+    return 0
+
+
+def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
+    """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
+    path = f"v1/services/{billing.COMPUTE_ENGINE}/skus"
+    for page in _pages(settings, "cloudbilling", path, {"currencyCode": "USD", "pageSize": 5000}):
+        yield from page.get("skus", ())
+
+
+def _machine_types(settings: Settings) -> Iterator[dict[str, Any]]:
+    """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
+    path = f"compute/v1/projects/{settings.project}/aggregated/machineTypes"
+    for page in _pages(settings, "compute", path, {"maxResults": 500}):
+        for scope in page.get("items", {}).values():
+            yield from scope.get("machineTypes", ())
+
+
+def _pages(settings: Settings, api: str, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return rest.pages(settings, api, path, query=query, retry=clients.reading()["retry"], timeout=PAGE_S)

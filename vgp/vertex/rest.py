@@ -1,0 +1,83 @@
+"""Calls of the APIs that have no generated REST client here: Compute Engine, IAM, Cloud Billing, Cloud Build.
+
+rest.call(settings, "iam", f"v1/projects/-/serviceAccounts/{email}", **clients.reading())
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from vgp.settings import Settings
+from vgp.vertex import clients
+
+
+def call(
+    settings: Settings,
+    api: str,
+    path: str,
+    *,
+    query: Mapping[str, Any] | None = None,
+    body: Any = None,
+    retry: Any = None,
+    timeout: float = clients.ATTEMPT_S,
+) -> dict[str, Any]:
+    """The JSON object that the API answers: to a POST if there is a body, else to a GET.
+
+    `retry` and `timeout` (seconds) are those of clients.reading() or clients.once(), as for generated clients.
+
+    Raises:
+        google.api_core.exceptions.GoogleAPICallError: the API refused.
+        requests.RequestException: there was no answer.
+    """
+    import requests
+
+    def send() -> dict[str, Any]:
+        answer = _answer(settings, api, path, query, body, timeout)
+        made = answer.json()
+        if not isinstance(made, dict):
+            raise requests.JSONDecodeError("no JSON object", answer.text[:80], 0)
+        return made
+
+    made: dict[str, Any] = retry(send)() if retry else send()
+    return made
+
+
+def now(settings: Settings, api: str, path: str) -> datetime:
+    """The time on Google's clock, as the answer to a GET of the resource `path` tells it; else this machine's.
+
+    Raises:
+        as `call`.
+    """
+    how = clients.reading()
+    answer = how["retry"](lambda: _answer(settings, api, path, {"fields": "name"}, None, how["timeout"]))()
+    try:
+        told = parsedate_to_datetime(answer.headers["Date"])
+    except (KeyError, ValueError):
+        return datetime.now(UTC)
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
+
+
+def _answer(settings: Settings, api: str, path: str, query: Mapping[str, Any] | None, body: Any, timeout: float) -> Any:
+    from google.api_core import exceptions
+
+    url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
+    with clients.session(settings) as session:
+        answer = session.request(method, url, params=query, json=body, timeout=timeout)
+    if not answer.ok:
+        raise exceptions.from_http_response(answer)
+    return answer
+
+
+def pages(
+    settings: Settings, api: str, path: str, *, query: Mapping[str, Any], retry: Any = None, timeout: float
+) -> Iterator[dict[str, Any]]:
+    """Every page of a list."""
+    token = ""
+    while True:
+        more = {"pageToken": token} if token else {}
+        page = call(settings, api, path, query={**query, **more}, retry=retry, timeout=timeout)
+        yield page
+        token = page.get("nextPageToken", "")
+        if not token:
+            return

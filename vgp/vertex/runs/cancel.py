@@ -1,0 +1,36 @@
+"""`pipelines cancel RUN`: asks Google to stop a run. May be repeated; a run that has ended stays as it is."""
+
+from typing import Any
+
+from vgp.errors import RequestError
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.errors import explained
+from vgp.vertex.runs import search
+from vgp.vertex.runs.state import read
+
+
+def cancel(settings: Settings, given: str) -> tuple[Any, bool]:
+    """The run, and whether this call asked for its end. `latest` is refused: it may be somebody else's by now.
+
+    Raises:
+        RequestError: there is no such run.
+        WorkFailed: Google refused or could not be reached.
+    """
+    from google.api_core.exceptions import BadRequest
+
+    if given.partition(":")[0] == search.LATEST:
+        raise RequestError(f"cancel {given}: name the run by its id, so that the right one ends. See: pipelines runs.")
+    run = read(search.find(settings, given))
+    if run.over or run.state == "cancelling":
+        return run, False
+    client = clients.pipeline_service(settings)
+    with explained(f"cancel {run.id}", settings):
+        try:
+            client.cancel_pipeline_job(name=run.name, **clients.reading())
+        except BadRequest:  # FAILED_PRECONDITION over HTTP: it ended between the two calls
+            now = read(client.get_pipeline_job(name=run.name, **clients.reading()))
+            if not now.over and now.state != "cancelling":
+                raise
+            return now, False
+        return read(client.get_pipeline_job(name=run.name, **clients.reading())), True

@@ -1,0 +1,120 @@
+"""`pipelines compare RUN RUN`: parameters, metrics, results, template, time and cost side by side."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vgp.errors import RequestError
+from vgp.text.printable import one_line, took
+from vgp.vertex.runs import cost as run_cost
+from vgp.vertex.runs import outputs as run_outputs
+from vgp.vertex.runs import report as run_report
+from vgp.vertex.runs.state import Run, whole
+from vgp.vertex.runs.view import state
+
+#: Characters of a value in the table; --json has all of them.
+_MOST = 60
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing, and what it is in each run; None where a run does not have it."""
+
+    section: str
+    name: str
+    values: tuple[Any, ...]
+    #: The values as they are shown, if not as they are.
+    shown: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        return len({_key(value) for value in self.values}) > 1
+
+    def as_json(self) -> dict[str, Any]:
+        return {"section": self.section, "name": self.name, "values": list(self.values), "differs": self.differs}
+
+
+def rows(several: Sequence[Run], now: datetime) -> list[Row]:
+    """Every row, equal ones too.
+
+    Raises:
+        RequestError: the same run is given twice, or only one.
+    """
+    ids = [run.id for run in several]
+    if len(ids) < 2 or len(set(ids)) < len(ids):
+        raise RequestError(f"compare needs two or more different runs; given: {', '.join(ids)}.")
+    found = _about(several, now)
+    found += _side_by_side("parameters", [_values(run) for run in several])
+    found += _side_by_side("metrics", [run_outputs.metrics(run) for run in several])
+    return found + _side_by_side("outputs", [run_outputs.returned(run) for run in several])
+
+
+def digest(spec: Mapping[str, Any]) -> str:
+    """SHA-256 of the compiled pipeline in one textual form, so that equal pipelines have equal digests."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def table(several: Sequence[Run], found: Sequence[Row], *, all_rows: bool) -> RenderableType:
+    """The rows that differ, marked; with `all_rows` the equal ones too."""
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("", "", *(run.id for run in several)):
+        drawn.add_column(Text(title), overflow="fold")
+    section = ""
+    for row in found:
+        if not (row.differs or all_rows):
+            continue
+        if row.section != section:
+            section = row.section
+            drawn.add_row("", Text(section, "bold"))
+        mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
+        drawn.add_row(mark, Text(one_line(row.name)), *_cells(row))
+    equal = sum(not row.differs for row in found)
+    return drawn if all_rows or not equal else Group(drawn, Text(f"{equal} rows are equal: --all", "dim"))
+
+
+def _about(several: Sequence[Run], now: datetime) -> list[Row]:
+    costs = [run_cost.so_far(run, run_cost.machines(run), now) for run in several]
+    seconds = [run.seconds(now) for run in several]
+    versions = [run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec) for run in several]
+    shown = tuple("" if each is None else took(each) for each in seconds)
+    return [
+        Row("run", "state", tuple(run.state for run in several)),
+        Row("run", "pipeline", tuple(run.pipeline for run in several)),
+        Row("run", "template", tuple(versions), tuple(each[:12] for each in versions)),
+        Row("run", "seconds", tuple(None if each is None else round(each, 1) for each in seconds), shown),
+        Row("run", "usd", tuple(round(each.usd, 4) for each in costs), tuple(map(str, costs))),
+    ]
+
+
+def _values(run: Run) -> dict[str, Any]:
+    return {name: each["value"] for name, each in run_report.parameters(run).items()}
+
+
+def _side_by_side(section: str, several: Sequence[Mapping[str, Any]]) -> list[Row]:
+    names = dict.fromkeys(name for each in several for name in sorted(each))
+    return [Row(section, name, tuple(each.get(name) for each in several)) for name in names]
+
+
+def _cells(row: Row) -> list[Text]:
+    if row.section == "run" and row.name == "state":
+        return [state(value) for value in row.values]
+    shown = row.shown or tuple("–" if value is None else _text(value) for value in row.values)
+    return [Text(one_line(text, _MOST), "" if row.differs else "dim") for text in shown]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def _key(value: Any) -> str:
+    """1 and 1.0 are one value, true and 1 are two."""
+    return json.dumps(whole(value), sort_keys=True)

@@ -1,0 +1,74 @@
+"""What a run has cost so far and can cost at most: the machines of its spec, their list prices, its steps' times.
+
+An estimate: Google bills a step from when its machines are there, we count from when it started; discounts, disks and
+the machine on which one of Google's launchers waits are not in it.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from vgp.check.cost import Cost
+from vgp.check.finding import StepRow
+from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.steps import Step
+
+Rows = Mapping[str, tuple[StepRow, ...]]
+
+
+def machines(run: Run) -> Rows:
+    """The machines of every step of the run's spec with the run's own parameters, by the step's name there."""
+    from vgp.check.check import check
+    from vgp.documents.document import Document
+
+    data = {"pipelineSpec": run.spec, "runtimeConfig": {"parameterValues": run.given}}
+    rows: dict[str, tuple[StepRow, ...]] = {}
+    for row in check([Document(run.id, data, "")], regions=[run.region]).steps:
+        rows[row.step] = (*rows.get(row.step, ()), row)
+    return rows
+
+
+def of(step: Step, rows: Rows) -> tuple[StepRow, ...]:
+    """The machines of one step. The checker names a step by its way only where its own name is taken."""
+    return rows.get(step.path) or rows.get(step.task, ())
+
+
+def spent(step: Step, rows: Rows, now: datetime) -> float | None:
+    """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known."""
+    seconds = step.seconds(now)
+    if seconds is None:
+        return 0.0
+    hourly = [_usd_per_hour(row) for row in of(step, rows)]
+    return None if None in hourly else sum(each or 0.0 for each in hourly) * seconds / 3600
+
+
+def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
+    """The sum over the steps that ran or run."""
+    return _sum((step.name, spent(step, rows, now)) for step in run.steps)
+
+
+def at_most(run: Run, rows: Rows) -> Cost:
+    """The most that all steps can cost, by their timeouts. A loop counts as often as it is known to turn."""
+    return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in of(step, rows))
+
+
+def machine(step: Step, rows: Rows) -> str:
+    """`2 x g2-standard-24 (2 L4) spot`; empty for a step without a machine of its own."""
+    return " + ".join(_words(row) for row in of(step, rows))
+
+
+def _sum(amounts: Iterable[tuple[str, float | None]]) -> Cost:
+    listed = list(amounts)
+    unpriced = dict.fromkeys(name for name, amount in listed if amount is None)
+    return Cost(sum(amount or 0.0 for _, amount in listed), tuple(unpriced))
+
+
+def _usd_per_hour(row: StepRow) -> float | None:
+    return None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
+
+
+def _words(row: StepRow) -> str:
+    nodes = "" if row.replicas == 1 else f"{'?' if row.replicas is None else row.replicas} x "
+    kind = (row.accelerator_type or "").removeprefix("NVIDIA_").removeprefix("TESLA_").replace("_", "-")
+    gpus = f" ({row.accelerator_count} {kind})" if kind else ""
+    way = "" if row.strategy in ("STANDARD", "") else f" {row.strategy.lower().replace('_', '-')}"
+    return f"{nodes}{row.machine_type or 'machine ?'}{gpus}{way}"

@@ -1,0 +1,53 @@
+"""The custom jobs that steps of a run started and do not name (yet).
+
+A step of Google's components starts a job of its own and returns its name when it is done; a step that runs, or failed,
+may not have returned anything. Such a job carries the label with which Google bills the run (gcp_labels_util.py of
+google-cloud-pipeline-components 2.22) and the display name that the step gave it: here, the step's name.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from vgp.errors import WorkFailed
+from vgp.settings import Settings
+from vgp.vertex import clients, names
+from vgp.vertex.errors import explained
+from vgp.vertex.runs.search import quoted
+from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.steps import Step
+
+BILLING = "vertex-ai-pipelines-run-billing-id"
+_MAY_HAVE = ("running", "failed", "cancelling", "cancelled")
+
+
+def with_started(settings: Settings, run: Run, *, calls: Callable[[], dict[str, Any]] = clients.reading) -> Run:
+    """The run, its steps with the jobs that they started. Google's own errors come through."""
+    if BILLING not in run.labels or not any(step.state in _MAY_HAVE for step in run.steps):
+        return run
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    request = {
+        "parent": names.location(settings), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}",
+        "read_mask": FieldMask(paths=("name", "display_name")),
+    }  # fmt: skip
+    started: dict[str, list[str]] = {}
+    for job in clients.job_service(settings).list_custom_jobs(request=request, **calls()):
+        started.setdefault(job.display_name, []).append(names.short(job.name))
+    return replace(run, steps=tuple(_with(step, run, started) for step in run.steps))
+
+
+def courteously(settings: Settings, run: Run) -> Run:
+    """As `with_started`; the run as it is where Google refuses to tell: good enough for a link."""
+    with suppress(WorkFailed), explained("look for the jobs of the run", settings):
+        return with_started(settings, run)
+    return run
+
+
+def _with(step: Step, run: Run, started: dict[str, list[str]]) -> Step:
+    """Two steps of one name leave open which of them a job belongs to: it is given to neither."""
+    alone = sum(other.task == step.task for other in run.steps) == 1
+    if step.state not in _MAY_HAVE or not alone:
+        return step
+    return replace(step, jobs=tuple(dict.fromkeys([*step.jobs, *started.get(step.task, ())])))

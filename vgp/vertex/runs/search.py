@@ -1,0 +1,200 @@
+"""Runs found by what a person types, and listed with Google's own filters.
+
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs/list
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from vgp.errors import RequestError, nearest
+from vgp.settings import Settings
+from vgp.vertex import clients, names
+from vgp.vertex.errors import explained
+from vgp.vertex.runs.state import Run, read
+
+#: What `--state` takes.
+STATES = ("queued", "pending", "running", "succeeded", "failed", "cancelling", "cancelled", "paused")
+LATEST = "latest"
+#: The label of everything that this command line makes.
+OURS = 'labels.managed-by="vertex-gpu-pipelines"'
+_PAGE = 100
+#: The spec and the tasks of a run can be megabytes; these are what a list shows.
+_FIELDS = (
+    "name", "display_name", "state", "create_time", "start_time", "end_time", "error", "labels", "template_uri",
+    "template_metadata.version", "schedule_name", "pipeline_spec.pipeline_info",
+)  # fmt: skip
+_AGO = re.compile(r"(\d{1,6})\s*(s|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs to list; empty fields ask for nothing."""
+
+    pipeline: str = ""
+    states: Sequence[str] = ()
+    #: 7d, 12h, or a date.
+    since: str = ""
+    #: key=value, or key.
+    labels: Sequence[str] = ()
+    #: A schedule's display name or id.
+    schedule: str = ""
+    ours: bool = False
+
+
+def find(settings: Settings, given: str, *, calls: Callable[[], dict[str, Any]] = clients.reading) -> Any:
+    """The PipelineJob of `given`: id, beginning of an id, resource name, console link, `latest` or `latest:PIPELINE`.
+
+    Raises:
+        RequestError: there is no such run, or several begin like this.
+        WorkFailed: Google refused or could not be reached.
+    """
+    with explained(f"look for the run {given}", settings):
+        return look_for(settings, given, calls=calls)
+
+
+def look_for(settings: Settings, given: str, *, calls: Callable[[], dict[str, Any]] = clients.reading) -> Any:
+    """As `find`, with Google's own errors. `calls` makes the arguments of each call: its retry and timeout."""
+    from google.api_core.exceptions import NotFound
+
+    client = clients.pipeline_service(settings)
+    if given == LATEST or given.startswith(f"{LATEST}:"):
+        return client.get_pipeline_job(name=_newest(client, settings, given, calls), **calls())
+    name = names.job(settings, given)
+    try:
+        return client.get_pipeline_job(name=name, **calls())
+    except NotFound:
+        if not _ID.fullmatch(given):
+            raise
+    return client.get_pipeline_job(name=_beginning(client, settings, given, calls), **calls())
+
+
+def listed(settings: Settings, wanted: Wanted, *, limit: int = 20, now: datetime | None = None) -> list[Run]:
+    """The newest `limit` runs that are wanted, newest first; 0 is all. They come without tasks and parameters.
+
+    Raises:
+        RequestError: a filter that cannot be.
+        WorkFailed: Google refused or could not be reached.
+    """
+    text = expression(wanted, now or datetime.now(UTC))
+    if limit < 0:
+        raise RequestError(f"--limit {limit}: give a number of runs, or 0 for all.")
+    with explained("list the runs", settings):
+        schedules = _schedules(settings, wanted.schedule) if wanted.schedule else set()
+        client = clients.pipeline_service(settings)
+        found: list[Run] = []
+        for job in _jobs(client, settings, text, clients.reading, page_size=min(limit or _PAGE, _PAGE)):
+            # Google cannot filter by schedule: its runs are picked from the pages here.
+            if not wanted.schedule or names.short(job.schedule_name) in schedules:
+                found.append(read(job))
+            if limit and len(found) == limit:
+                break
+        return found
+
+
+def expression(wanted: Wanted, now: datetime) -> str:
+    """The filter in Google's syntax, https://google.aip.dev/160; every value is one quoted text.
+
+    Raises:
+        RequestError: a state, time or label that cannot be.
+    """
+    parts = [f"pipeline_name={quoted(wanted.pipeline)}"] if wanted.pipeline else []
+    states = [f'state="PIPELINE_STATE_{_state(name).upper()}"' for name in wanted.states]
+    parts += [f"({' OR '.join(states)})" if len(states) > 1 else states[0]] if states else []
+    parts += [f'create_time>="{since(wanted.since, now):%Y-%m-%dT%H:%M:%SZ}"'] if wanted.since else []
+    parts += [_label(text) for text in wanted.labels]
+    parts += [OURS] if wanted.ours else []
+    return " AND ".join(parts)
+
+
+def since(text: str, now: datetime) -> datetime:
+    """A time in UTC from `7d`, `12h`, `2026-11-20` or `2026-11-20T14:00:00Z`; without a zone, of this machine's.
+
+    Raises:
+        RequestError: it is none of these.
+    """
+    ago = _AGO.fullmatch(text.strip())
+    try:
+        if ago:
+            return (now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).astimezone(UTC)
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise RequestError(f"--since {text}: write 90m, 12h, 7d, 2w, or a date like 2026-11-20.") from None
+
+
+def quoted(text: str) -> str:
+    """`text` as one literal of a filter, whatever it holds.
+
+    Raises:
+        RequestError: it holds a control character, which no name has.
+    """
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise RequestError(f"{text!r} holds a control character.")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _state(name: str) -> str:
+    if name.lower() not in STATES:
+        raise RequestError(f"--state {name}: {nearest(name.lower(), STATES)}")
+    return name.lower()
+
+
+def _label(text: str) -> str:
+    key, equals, value = text.partition("=")
+    if not equals:
+        names.labels({key: ""})
+        return f"labels.{key}:*"
+    names.labels({key: value})
+    return f"labels.{key}={quoted(value)}"
+
+
+def _jobs(
+    client: Any, settings: Settings, text: str, calls: Callable[[], dict[str, Any]], page_size: int = _PAGE
+) -> Iterator[Any]:
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    request = {
+        "parent": names.location(settings), "filter": text, "order_by": "create_time desc", "page_size": page_size,
+        "read_mask": FieldMask(paths=_FIELDS),
+    }  # fmt: skip
+    yield from client.list_pipeline_jobs(request=request, **calls())
+
+
+def _newest(client: Any, settings: Settings, given: str, calls: Callable[[], dict[str, Any]]) -> str:
+    pipeline = given.partition(":")[2]
+    text = f"pipeline_name={quoted(pipeline)}" if pipeline else ""
+    job = next(_jobs(client, settings, text, calls, page_size=1), None)
+    if job is None:
+        of = f" of {pipeline}" if pipeline else ""
+        raise RequestError(f"{given}: there is no run{of} in {settings.region} of {settings.project}.")
+    return str(job.name)
+
+
+def _beginning(client: Any, settings: Settings, given: str, calls: Callable[[], dict[str, Any]]) -> str:
+    """The one run whose id begins with `given`."""
+    text = f"pipeline_job_user_id:{quoted(f'{given}*')}"
+    found = [names.short(job.name) for job in _jobs(client, settings, text, calls)]
+    found = [each for each in found if each.startswith(given)]
+    if not found:
+        raise RequestError(
+            f"there is no run {given} in {settings.region} of {settings.project}. The newest: pipelines runs."
+        )
+    if len(found) > 1:
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise RequestError(f"{given} begins the ids of {len(found)} runs: {', '.join(found[:5])}{more}.")
+    return f"{names.location(settings)}/pipelineJobs/{found[0]}"
+
+
+def _schedules(settings: Settings, given: str) -> set[str]:
+    """Ids of the schedules of that display name or id, live and ended ones."""
+    request = {"parent": names.location(settings), "filter": f"display_name={quoted(given)}"}
+    found = clients.schedule_service(settings).list_schedules(request=request, **clients.reading())
+    named = {names.short(each.name) for each in found}
+    if not named and not given.isdigit():
+        raise RequestError(f"--schedule {given}: there is no schedule of that name. See: pipelines schedule list.")
+    return named or {given}

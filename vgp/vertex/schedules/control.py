@@ -1,0 +1,155 @@
+"""Pause, resume and delete schedules of ours by their names. Each may be repeated."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from vgp.errors import RequestError, nearest
+from vgp.settings import Settings
+from vgp.vertex import clients, names
+from vgp.vertex.errors import explained
+from vgp.vertex.schedules import live
+
+#: Seconds that Google may take to delete a schedule.
+DELETE_S = 120.0
+
+
+def find(settings: Settings, name: str) -> list[Any]:
+    """The schedules of ours that `name` means (as declared, or an id), the oldest first; empty if there is none.
+
+    Raises:
+        RequestError: the name is that of a schedule that is not ours, or of another environment.
+        WorkFailed: Google refused or could not be reached.
+    """
+    with explained("read the schedules", settings):
+        found = live.schedules(settings)
+    mine = live.ours(settings, found)
+    if name in mine:
+        return mine[name]
+    meant = [each for each in found if names.short(name) == names.short(each.name) or name == each.display_name]
+    for schedule in meant:
+        _refuse_others(settings, schedule)
+    return meant
+
+
+def existing(settings: Settings, name: str) -> list[Any]:
+    """As `find`.
+
+    Raises:
+        RequestError: also if there is none.
+    """
+    found = find(settings, name)
+    if not found:
+        raise RequestError(f"there is no schedule {name!r}. {hint(settings, name)}")
+    return found
+
+
+def hint(settings: Settings, name: str) -> str:
+    """What a name that means no live schedule may have meant."""
+    if name in settings.schedules:
+        return "It is declared, and not applied yet: pipelines schedule apply."
+    mine = live.ours(settings, live.schedules(settings))
+    return nearest(name, mine) if mine else "None of ours is there: pipelines schedule list."
+
+
+def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[dict[str, Any]]:
+    """Pauses or resumes the schedule `name`: `target` is paused or active. What is so already stays.
+
+    Args:
+        catch_up: With active: whether runs that fell into the pause are made up for; None: as declared.
+
+    Raises:
+        RequestError: there is none, it is not ours, or it is completed.
+        WorkFailed: Google refused or could not be reached.
+    """
+    result = []
+    for schedule in existing(settings, name):
+        state = live.state(schedule)
+        if state == "completed":
+            raise RequestError(
+                f"{name} is completed: it neither runs nor pauses. A later end or more runs start it anew."
+            )
+        if state != target:
+            with explained(f"{'pause' if target == 'paused' else 'resume'} {name}", settings):
+                if target == "paused":
+                    pause(settings, schedule.name)
+                else:
+                    resume(settings, schedule.name, catch_up=_catch_up(settings, schedule, catch_up))
+        result.append({"name": name, "schedule": schedule.name, "state": target, "changed": state != target})
+    return result
+
+
+def delete(settings: Settings, name: str) -> list[str]:
+    """Deletes the schedule `name`; the resource names that were deleted, none if there was none.
+
+    Raises:
+        RequestError: it is not ours.
+        WorkFailed: Google refused or could not be reached.
+    """
+    found = [schedule.name for schedule in find(settings, name)]
+    with explained(f"delete {name}", settings):
+        for resource in found:
+            remove(settings, resource)
+    return found
+
+
+def pause(settings: Settings, resource: str) -> None:
+    """Runs that have started go on."""
+    client = clients.schedule_service(settings)
+    _repeatable(lambda: client.pause_schedule(name=resource, **clients.reading()), client, resource, "paused")
+
+
+def resume(settings: Settings, resource: str, *, catch_up: bool) -> None:
+    client = clients.schedule_service(settings)
+    request = {"name": resource, "catch_up": catch_up}
+    _repeatable(lambda: client.resume_schedule(request=request, **clients.reading()), client, resource, "active")
+
+
+def remove(settings: Settings, resource: str) -> None:
+    """Deletes it, and waits until it is gone. One that is gone already is as good."""
+    from google.api_core import exceptions
+
+    client = clients.schedule_service(settings)
+    with suppress(exceptions.NotFound):
+        client.delete_schedule(name=resource, **clients.reading()).result(timeout=DELETE_S)
+
+
+def _repeatable(call: Any, client: Any, resource: str, target: str) -> None:
+    """A pause or resume whose answer was lost was done all the same: its repetition is refused, and the state tells."""
+    from google.api_core import exceptions
+
+    try:
+        call()
+    except exceptions.BadRequest:
+        if live.state(client.get_schedule(name=resource, **clients.reading())) != target:
+            raise
+
+
+def _catch_up(settings: Settings, schedule: Any, given: bool | None) -> bool:
+    mark = live.mark(schedule)
+    declared = settings.schedules.get(mark.name) if mark else None
+    return given if given is not None else bool(declared and declared.catch_up)
+
+
+def _refuse_others(settings: Settings, schedule: Any) -> None:
+    mark = live.mark(schedule)
+    link = names.schedule_link(settings, names.short(schedule.name))
+    shown = f"{schedule.display_name!r} ({names.short(schedule.name)})"
+    if mark is None:
+        raise RequestError(
+            f"{shown} was not made by this tool, which leaves it alone.\n"
+            f"  Pause, resume or delete it in the console: {link}"
+        )
+    if mark.environment != settings.environment:
+        option = f"--env {mark.environment}" if mark.environment else "settings without an environment"
+        raise RequestError(f"{shown} belongs to another environment. Use {option}.")
+
+
+def declared_state(settings: Settings, found: Sequence[dict[str, Any]]) -> str | None:
+    """What the next `apply` would make of a state that was set by hand: None if it leaves it."""
+    for each in found:
+        declared = settings.schedules.get(each["name"])
+        target = "paused" if declared and declared.paused else "active"
+        if declared and target != each["state"]:
+            return target
+    return None

@@ -1,0 +1,146 @@
+"""What differs between the schedule that is wanted and the live one, in a form in which equal things are equal.
+
+The live one has fields that Google filled in, numbers that travelled as doubles, a time zone written another way.
+Compared is what we send, and what is there although we do not send it.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from vgp.vertex.schedules import live as live_schedules
+from vgp.vertex.schedules.cron import Cron
+
+#: Where a run has no service account, Google fills in this one.
+_DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
+#: Labels that Google's services add: vertex-ai-pipelines-run-billing-id, goog-...
+_GOOGLES_LABELS = ("vertex-ai-", "goog-")
+_REQUEST = "create_pipeline_job_request"
+#: The digest of what we sent for a run.
+_DIGEST = "labels.request"
+#: Names of the settings -> fields of Schedule.
+_OWN = {
+    "display_name": "display_name", "cron": "cron", "start": "start_time", "end": "end_time",
+    "max_runs": "max_run_count", "max_concurrent_runs": "max_concurrent_active_run_count",
+    "max_concurrent_starts": "max_concurrent_run_count", "queueing": "allow_queueing",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference. `before` None: added, `after` None: taken away."""
+
+    #: As the settings name it: cron, parameters.epochs, labels.team; `pipeline` is the template.
+    field: str
+    before: Any
+    after: Any
+
+    @property
+    def path(self) -> str:
+        """The field of Schedule that carries it, for the update mask."""
+        return _OWN.get(self.field, _REQUEST)
+
+    @property
+    def in_place(self) -> bool:
+        """False where Google keeps the old value: "the non-empty fields cannot be unset".
+
+        https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules/patch
+        """
+        return self.after is not None or self.field.startswith(("parameters.", "labels."))
+
+
+def changes(wanted: Any, live: Any, *, now: datetime | None = None) -> list[Change]:
+    """The differences between two Schedule messages, in the order in which they are shown."""
+    now = now or datetime.now(UTC)
+    after, before = _flat(wanted, now), _flat(live, now)
+    if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live)) == _without_empty(spec(wanted)):
+        before["pipeline"] = after["pipeline"]
+    if after.get("service_account") is None and _DEFAULT_ACCOUNT.fullmatch(before.get("service_account") or ""):
+        before["service_account"] = None
+    keys = list(dict.fromkeys([*after, *before]))
+    return [
+        Change(key, before.get(key), after.get(key))
+        for key in keys
+        if before.get(key) != after.get(key) and not _added_by_google(key, after)
+    ]
+
+
+def spec(schedule: Any) -> dict[str, Any]:
+    """The pipeline's spec that the schedule runs, with integers as integers."""
+    from google.protobuf import json_format
+
+    message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
+    plain: dict[str, Any] = _integers(json_format.MessageToDict(message))
+    return plain
+
+
+def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
+    start, passed = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
+    return {
+        "display_name": schedule.display_name,
+        "cron": str(Cron.parse(schedule.cron)),
+        # Without a start Google fills in the creation; a clock that is slow must not take that for a start to come.
+        "start": _moment(start) if _seconds(start) > passed else None,
+        "end": _moment(schedule.end_time),
+        "max_runs": schedule.max_run_count or None,
+        "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
+        "max_concurrent_starts": schedule.max_concurrent_run_count,
+        "queueing": schedule.allow_queueing,
+        **_of_job(live_schedules.job(schedule)),
+        "pipeline": _digest(spec(schedule)),
+    }
+
+
+def _of_job(job: Any) -> dict[str, Any]:
+    from google.protobuf import json_format
+
+    config = type(job).pb(job).runtime_config
+    return {
+        "run_name": job.display_name or None,
+        "service_account": job.service_account or None,
+        "network": job.network or None,
+        "encryption_key": job.encryption_spec.kms_key_name or None,
+        "run_folder": config.gcs_output_directory.rstrip("/"),
+        "failure_policy": job.runtime_config.failure_policy.name,
+        "template": job.template_uri or None,
+        **{f"parameters.{k}": _integers(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
+        **{f"labels.{k}": v for k, v in job.labels.items()},
+    }
+
+
+def _added_by_google(key: str, wanted: dict[str, Any]) -> bool:
+    return key not in wanted and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
+
+
+def _without_empty(value: Any) -> Any:
+    """What is left of a spec that went through protocol buffers, which do not keep empty texts, lists and falses."""
+    if isinstance(value, dict):
+        kept = {key: _without_empty(each) for key, each in value.items()}
+        return {key: each for key, each in kept.items() if each not in ("", False, None, [], {})}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+
+
+def _integers(value: Any) -> Any:
+    """A Struct has doubles only: 3.0 is 3."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _integers(each) for key, each in value.items()}
+    return [_integers(each) for each in value] if isinstance(value, list) else value
+
+
+def _digest(plain: dict[str, Any]) -> str:
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _seconds(time: Any) -> float:
+    return float(time.timestamp()) if time else 0.0
+
+
+def _moment(time: Any) -> str | None:
+    """To the second: that is what a cron has."""
+    return datetime.fromtimestamp(int(time.timestamp()), UTC).isoformat() if time else None

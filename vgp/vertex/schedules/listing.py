@@ -1,0 +1,81 @@
+"""Every schedule of a project and region with its state, times and last run: ours first, the others marked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from vgp.settings import Settings
+from vgp.text.printable import moment, rfc3339
+from vgp.vertex import names
+from vgp.vertex.errors import explained
+from vgp.vertex.runs import search
+from vgp.vertex.schedules import live
+from vgp.vertex.schedules.cron import Cron
+from vgp.vertex.schedules.wanted import marks
+
+
+@dataclass(frozen=True)
+class Row:
+    """One live schedule."""
+
+    #: As declared; of others, what the console shows.
+    name: str
+    id: str
+    ours: bool
+    environment: str | None
+    state: str
+    cron: str
+    time_zone: str
+    next_run: datetime | None
+    last_run: datetime | None
+    #: State and id of the last run; empty where it is not known.
+    last_state: str
+    last_id: str
+    started: int
+    #: None: not ours, or of another environment.
+    declared: bool | None
+    url: str
+
+
+def rows(settings: Settings) -> list[Row]:
+    """All schedules, ours of this environment first, by name.
+
+    Raises:
+        WorkFailed: Google refused or could not be reached.
+    """
+    with explained("list the schedules", settings):
+        found = live.schedules(settings)
+        made = [_row(settings, each) for each in found]
+    return sorted(made, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
+
+
+def _row(settings: Settings, schedule: Any) -> Row:
+    mark, cron = live.mark(schedule), Cron.parse(schedule.cron)
+    here = mark is not None and mark.environment == settings.environment
+    last = _last_run(settings, mark.name) if mark and here and schedule.started_run_count else None
+    return Row(
+        name=mark.name if mark else schedule.display_name,
+        id=names.short(schedule.name),
+        ours=mark is not None,
+        environment=mark.environment if mark else None,
+        state=live.state(schedule),
+        cron=cron.expression,
+        time_zone=cron.time_zone,
+        next_run=moment(schedule.next_run_time) if live.state(schedule) == "active" else None,
+        last_run=moment(schedule.last_scheduled_run_response.scheduled_run_time),
+        last_state=last.state if last else "",
+        last_id=names.short(last.name) if last else "",
+        started=schedule.started_run_count,
+        declared=mark.name in settings.schedules if mark and here else None,
+        url=names.schedule_link(settings, names.short(schedule.name)),
+    )
+
+
+def _last_run(settings: Settings, name: str) -> search.Run | None:
+    labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
+    found = search.listed(settings, search.Wanted(labels=labels, ours=True), limit=1)
+    return found[0] if found else None
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    return {**row.__dict__, "next_run": rfc3339(row.next_run), "last_run": rfc3339(row.last_run)}

@@ -1,0 +1,136 @@
+"""Templates: pipelines that were uploaded, version by version, and found again by tag or digest."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from vgp.errors import RequestError, WorkFailed, nearest
+from vgp.settings import Settings
+from vgp.spec import template_reference
+from vgp.spec.template_reference import PREFIX, Reference
+from vgp.vertex.templates.store import Store, store
+
+
+@dataclass(frozen=True)
+class Template:
+    """One version of a template, downloaded and verified."""
+
+    name: str
+    #: Its content's digest, `sha256:` and 64 hex digits.
+    digest: str
+    #: The pipeline's spec.
+    spec: dict[str, Any]
+    #: The `template_uri` of a run, by digest; None for a template in a bucket, of which Vertex AI takes the spec only.
+    uri: str | None
+    #: Where it lies: an https:// or gs:// URI, by digest.
+    location: str
+    #: The repository or bucket folder of it.
+    place: str
+    #: The tag by which it was found.
+    tag: str | None
+    #: What was downloaded.
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        """64 hex digits."""
+        return self.digest.removeprefix(PREFIX)
+
+
+def resolve(settings: Settings, reference: str, *, place: str | None = None) -> Template:
+    """The version that `reference` names now, pinned by its digest, with its spec checked against that digest.
+
+    `reference`: see template_reference. `place`: a repository or bucket folder; default: that of the settings.
+
+    Raises:
+        RequestError: the reference is none, or there is no such template, tag or version.
+        WorkFailed: the content is not what the digest says, or Google could not be reached.
+    """
+    wanted = template_reference.parse(reference)
+    there = store(settings, wanted.place or place)
+    with there.explaining(f"read the template {reference}"):
+        digest = pinned(there, wanted)
+        content = there.download(wanted.name, digest)
+        if content is None:
+            raise absent(there, wanted)
+    return Template(
+        wanted.name, digest, verified(wanted.name, digest, content), there.template_uri(wanted.name, digest),
+        there.location(wanted.name, digest), there.place, wanted.tag, content,
+    )  # fmt: skip
+
+
+def pinned(there: Store, wanted: Reference) -> str:
+    """The full digest that a reference means now. To be called within `there.explaining`.
+
+    Raises:
+        RequestError: there is no such tag or version, or the digits fit more than one.
+    """
+    if wanted.tag:
+        found = there.tagged(wanted.name, wanted.tag)
+        if found is None:
+            raise absent(there, wanted)
+        return found
+    assert wanted.digest
+    if len(wanted.digest) == len(PREFIX) + 64:
+        return wanted.digest
+    fitting = [each.digest for each in there.versions(wanted.name) if each.digest.startswith(wanted.digest)]
+    if len(fitting) > 1:
+        raise RequestError(f"{wanted} fits {len(fitting)} versions: {', '.join(sorted(fitting))}. Give more digits.")
+    if not fitting:
+        raise absent(there, wanted)
+    return fitting[0]
+
+
+def verified(name: str, digest: str, content: bytes) -> dict[str, Any]:
+    """The spec in `content`, JSON or YAML, which must have this digest and name this pipeline.
+
+    Raises:
+        WorkFailed: it has not, or is no pipeline's spec.
+    """
+    got = PREFIX + hashlib.sha256(content).hexdigest()
+    if got != digest:
+        raise WorkFailed(
+            f"{name}@{digest}: what was downloaded has the digest {got}. It was damaged or replaced: nothing was done "
+            "with it. Run the command again; if that does not help, upload the pipeline again."
+        )
+    spec = parsed(name, content)
+    try:
+        named = spec["pipelineInfo"]["name"]
+    except (TypeError, LookupError):
+        named = None
+    if named != name:
+        raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {named!r}.")
+    return dict(spec)
+
+
+def parsed(name: str, content: bytes) -> Any:
+    """The document in `content`: JSON, or one YAML document of plain values.
+
+    Raises:
+        WorkFailed: it is neither.
+    """
+    import yaml
+
+    try:
+        text = content.decode()
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            return yaml.safe_load(text)
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise WorkFailed(f"the template {name} holds no JSON and no safe YAML of one document: {reason}") from None
+
+
+def absent(there: Store, wanted: Reference) -> RequestError:
+    """The error that says why nothing was found, with the choices. To be called within `there.explaining`."""
+    names = [each.name for each in there.packages()]
+    if wanted.name not in names:
+        choices = nearest(wanted.name, names) if names else "None was uploaded there yet."
+        return RequestError(f"no template {wanted.name!r}. {choices} Upload it: pipelines upload {wanted.name}")
+    if wanted.tag:
+        tags = there.tags(wanted.name)
+        choices = nearest(wanted.tag, tags) if tags else "It has no tags."
+        return RequestError(f"{wanted.name} has no tag {wanted.tag!r}. {choices}")
+    return RequestError(f"{wanted.name} has no version {wanted.digest}. All: pipelines templates {wanted.name}")
