@@ -27,10 +27,10 @@ TURNS = 5
 def training_batches(data: str, batch: int) -> Iterator[Any]:
     """`training.loop.batches`, as a run on one process uses it."""
     import torch
-    from training.loop.trainer.batches import microbatches
-    from training.loop.trainer.order import Plan
 
     from training.data.rows import open_rows
+    from training.loop.batches import microbatches
+    from training.loop.order import Plan
 
     rows = open_rows(data, "train")
     return microbatches(rows, Plan(len(rows), 1000, batch, 1, 0), range(1), 0, torch.device("cpu"))

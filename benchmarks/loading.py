@@ -58,7 +58,7 @@ def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     from torch import nn
 
     from training.config import TrainConfig
-    from training.loop.trainer import gradients
+    from training.loop import gradients
 
     rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
     module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))

@@ -31,7 +31,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     from torch import nn
 
     from training.config import TrainConfig
-    from training.loop.trainer import blocks, gradients
+    from training.loop import blocks, gradients
 
     class Stack(nn.Module):
         def __init__(self, width: int, depth: int):

@@ -179,11 +179,10 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
 
 def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     """The step of `training.loop.trainer`, with its feeding and its pulse's losses."""
-    from training.loop.trainer.batches import microbatches, tensors
-    from training.loop.trainer.learner import Learner, gather
-    from training.loop.trainer.order import Plan, deal
-
     from training.data.rows import open_rows
+    from training.loop.batches import microbatches, tensors
+    from training.loop.learner import Learner, gather
+    from training.loop.order import Plan, deal
 
     manifest, task = prepared(data)
     rows = open_rows(data, "train")

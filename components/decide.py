@@ -1,7 +1,8 @@
 """Evaluation -> promote or keep, with the reason and the report."""
 
 from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
-from vgp.inside.image import step
+
+from components.image import step
 
 
 @step

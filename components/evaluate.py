@@ -1,7 +1,8 @@
 """Model, champion and baseline -> predictions and metrics on the same rows."""
 
 from kfp.dsl import Artifact, ClassificationMetrics, Dataset, Input, Metrics, Model, Output
-from vgp.inside.image import step
+
+from components.image import step
 
 
 @step

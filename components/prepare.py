@@ -1,7 +1,8 @@
 """Raw data -> checked, split and encoded Parquet shards."""
 
 from kfp.dsl import Dataset, Output
-from vgp.inside.image import step
+
+from components.image import step
 
 
 @step

@@ -1,7 +1,8 @@
 """Shards -> a trained model; one process per GPU, on one machine or many."""
 
 from kfp.dsl import Artifact, Dataset, Input, Model, Output
-from vgp.inside.image import step
+
+from components.image import step
 
 
 @step

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from training import tasks
 from training.data.manifest import Column, Manifest
 from training.errors import UserError
-from training.storage.storage import download, files, strict
+from training.storage import download, files, strict
 
 if TYPE_CHECKING:
     from torch import nn

@@ -15,11 +15,11 @@ from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
-from training.loop.trainer.order import count_microbatches
+from training.loop.order import count_microbatches
 from training.processes import cluster as clusters
 from training.processes.launch import launch
-from training.storage.storage import storage
-from training.storage.storage.objects import Folder
+from training.storage import storage
+from training.storage.objects import Folder
 
 #: What Vertex AI names a custom job by, the same on every replica and at every restart.
 _JOB_VARIABLE = "CLOUD_ML_JOB_ID"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
 
     from training.data.manifest import Manifest, SourceFile
     from training.data.rows import Rows
-    from training.loop.trainer.accelerator import Workload
+    from training.loop.accelerator import Workload
 
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
@@ -128,7 +128,7 @@ class Task(ABC):
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
-        from training.loop.trainer.blocks import repeated
+        from training.loop.blocks import repeated
 
         return repeated(model)
 
@@ -144,7 +144,7 @@ class Task(ABC):
 
     def workload(self, data: "Manifest") -> "Workload":
         """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
-        from training.loop.trainer.accelerator import Workload
+        from training.loop.accelerator import Workload
 
         return Workload()
 

@@ -40,7 +40,7 @@ def bucket():
     """A bucket on a real Cloud Storage server of this machine."""
     from loopback.storage import storage_server
 
-    from training.storage.storage import storage
+    from training.storage import storage
 
     with storage_server() as url:
         os.environ["STORAGE_EMULATOR_HOST"] = url
@@ -52,7 +52,7 @@ def bucket():
 
 def forget_client():
     """Google's client is made anew at its next use, as the environment is then."""
-    from training.storage.storage import storage
+    from training.storage import storage
 
     if storage._client.cache_info().currsize:
         storage._client(os.getpid()).close()

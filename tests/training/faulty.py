@@ -16,7 +16,7 @@ from training.checkpoint.saved import Saved
 from training.checkpoint.writer import Writer
 from training.config import parse
 from training.errors import UserError
-from training.loop.trainer import trainer as loop
+from training.loop import trainer as loop
 from training.processes.rank import Rank
 
 

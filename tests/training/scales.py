@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from training.loop.trainer.learner import Learner, seed_everything
-from training.loop.trainer.order import Plan, deal, learning_rate_factor, seed_of
 
 from training.config import TrainConfig
+from training.loop.learner import Learner, seed_everything
+from training.loop.order import Plan, deal, learning_rate_factor, seed_of
 from training.task import Task
 
 #: Each column is normal with one of these deviations, around a thousand of them: as a pressure of 101,325 +- 100.

@@ -14,7 +14,7 @@ from training.config import parse
 from training.errors import Preempted, ProcessFailed, UserError
 from training.evaluation.evaluate import evaluate
 from training.fit import train
-from training.storage.storage import download, storage
+from training.storage import download, storage
 
 
 def run(data, model, checkpoints, nproc=2, **changes):

@@ -14,8 +14,6 @@ import google_crc32c
 import pytest
 import torch
 from torch import nn
-from training.loop.trainer.history import History
-from training.loop.trainer.order import Plan
 
 from training import bundle, steps, tasks
 from training.checkpoint import recovery, state
@@ -28,6 +26,8 @@ from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import UserError
 from training.fit import train
+from training.loop.history import History
+from training.loop.order import Plan
 from training.report import data as summaries
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)

@@ -4,12 +4,12 @@ import threading
 import time
 
 import pytest
-from training.storage.storage.objects import Folder
 
 from training import bundle, steps
 from training.data.prepare import prepare
 from training.errors import ProcessFailed
-from training.storage.storage import download, storage
+from training.storage import download, storage
+from training.storage.objects import Folder
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -13,7 +13,7 @@ from training.checkpoint.disk import DiskStore
 from training.config import parse
 from training.errors import Preempted, UserError
 from training.fit import train
-from training.loop.trainer import blocks
+from training.loop import blocks
 
 
 def run(folder, data, nproc, **changes):

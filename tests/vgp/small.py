@@ -4,7 +4,7 @@ import sys
 
 from kfp import dsl
 
-from vgp.inside.image import step
+from components.image import step
 
 
 @step

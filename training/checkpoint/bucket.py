@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from training.storage.storage.objects import Folder
+from training.storage.objects import Folder
 
 
 class BucketStore:

@@ -13,7 +13,7 @@ import google_crc32c
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from training.errors import UserError
-from training.storage.storage import strict
+from training.storage import strict
 
 #: Bytes of a part that have a checksum of their own, so that a rank can read what it needs and verify that alone.
 #: Part of the format.

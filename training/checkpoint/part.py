@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from training.checkpoint.manifest import BLOCK
-from training.storage.storage import strict
+from training.storage import strict
 
 #: Memory as uint8.
 Bytes = np.ndarray[Any, Any]

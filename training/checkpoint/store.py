@@ -6,7 +6,7 @@ from typing import Protocol
 
 from training.checkpoint.bucket import BucketStore
 from training.checkpoint.disk import DiskStore
-from training.storage.storage import storage
+from training.storage import storage
 
 
 class Store(Protocol):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from training.data import manifest
 from training.errors import UserError
-from training.storage.storage import storage
+from training.storage import storage
 
 #: Marks a folder in which a preparation has begun and not ended.
 UNFINISHED = "UNFINISHED"

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from training.errors import UserError
-from training.storage.storage import files, strict
+from training.storage import files, strict
 
 FILE_NAME = "manifest.json"
 #: Of a shard's file, and of its rows when decoded: it is held in memory.

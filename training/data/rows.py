@@ -27,7 +27,7 @@ from training.data.columns import elements
 from training.data.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
 from training.errors import UserError
 from training.printable import quoted
-from training.storage.storage import files, inflate
+from training.storage import files, inflate
 
 IN_MEMORY_BYTES = 1 << 30
 

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from training.data import records
 from training.data.manifest import SourceFile
 from training.errors import UserError
-from training.storage.storage import download, files, inflate, storage
+from training.storage import download, files, inflate, storage
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip")
 PIECE_BYTES = 8 << 20

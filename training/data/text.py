@@ -11,7 +11,7 @@ from pathlib import Path
 
 from training.data.manifest import SourceFile
 from training.errors import UserError
-from training.storage.storage import download, files, storage
+from training.storage import download, files, storage
 
 #: A shard holds about this much text; a larger file is cut into passages of this size.
 SHARD_BYTES = 4 << 20

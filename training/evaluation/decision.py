@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from training.data.manifest import Frozen
-from training.storage.storage import files
+from training.storage import files
 
 FILE_NAME = "decision.json"
 #: The model to beat: without a champion the baseline stands in.

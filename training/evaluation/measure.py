@@ -15,7 +15,7 @@ from training.errors import UserError, exits
 from training.evaluation import comparison, metrics, predictions
 from training.evaluation.metrics import CalibrationBin, Roc, Scores
 from training.evaluation.predictions import Names, Predictions
-from training.storage.storage import files
+from training.storage import files
 
 FILE_NAME = "metrics.json"
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from training.data.manifest import Frozen
 from training.errors import UserError
 from training.evaluation import metrics
-from training.storage.storage import files
+from training.storage import files
 
 FILE_NAME = "predictions.parquet"
 MODELS = ("challenger", "champion", "baseline")

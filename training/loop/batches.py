@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.loop.trainer.order import Plan, blocks
+from training.loop.order import Plan, blocks
 
 if TYPE_CHECKING:
     from training.data.rows import Rows

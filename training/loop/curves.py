@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
-from training.storage.storage import storage
+from training.storage import storage
 
 #: Seconds between copies: Cloud Storage takes one write a second to the same object at most.
 COPY_EVERY_S = 20.0

@@ -11,8 +11,8 @@ from training.checkpoint.writer import Writer
 from training.config import TrainConfig
 from training.data.rows import Rows
 from training.errors import UserError
-from training.loop.trainer.learner import Learner, gather
-from training.loop.trainer.order import Plan
+from training.loop.learner import Learner, gather
+from training.loop.order import Plan
 from training.processes.rank import Rank
 
 

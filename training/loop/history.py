@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from training.bundle import Point
-from training.loop.trainer.order import Plan, learning_rate_factor
-from training.storage.storage import strict
+from training.loop.order import Plan, learning_rate_factor
+from training.storage import strict
 
 #: Points of the curve besides the ends of epochs.
 _POINTS = 200

@@ -20,10 +20,10 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop.trainer import blocks, finite, gradients, precision
-from training.loop.trainer.buffers import MovingBuffers
-from training.loop.trainer.finite import GradientNorm
-from training.loop.trainer.order import Plan, learning_rate_factor, seed_of
+from training.loop import blocks, finite, gradients, precision
+from training.loop.buffers import MovingBuffers
+from training.loop.finite import GradientNorm
+from training.loop.order import Plan, learning_rate_factor, seed_of
 from training.processes.rank import Rank
 from training.task import Task
 

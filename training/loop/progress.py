@@ -3,7 +3,7 @@
 import sys
 import time
 
-from training.loop.trainer.accelerator import Workload, utilisation
+from training.loop.accelerator import Workload, utilisation
 
 #: Seconds between lines in a log that is not a terminal.
 _LOG_EVERY_S = 10.0

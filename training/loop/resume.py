@@ -13,7 +13,7 @@ from training.checkpoint.saved import Saved
 from training.checkpoint.store import Store, store_at
 from training.config import TrainConfig
 from training.errors import ProcessFailed, UserError
-from training.loop.trainer.learner import Learner
+from training.loop.learner import Learner
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 

@@ -26,17 +26,17 @@ from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import Preempted, ProcessFailed, UserError
-from training.loop.trainer import resume
-from training.loop.trainer.accelerator import throughput
-from training.loop.trainer.batches import microbatches, tensors
-from training.loop.trainer.health import Health, listed
-from training.loop.trainer.history import History
-from training.loop.trainer.learner import Learner, gather
-from training.loop.trainer.order import Plan, deal
-from training.loop.trainer.progress import Progress
-from training.loop.trainer.validation import Validation
+from training.loop import resume
+from training.loop.accelerator import throughput
+from training.loop.batches import microbatches, tensors
+from training.loop.health import Health, listed
+from training.loop.history import History
+from training.loop.learner import Learner, gather
+from training.loop.order import Plan, deal
+from training.loop.progress import Progress
+from training.loop.validation import Validation
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
-from training.storage.storage import storage
+from training.storage import storage
 
 _PULSE_S = 0.5
 #: Rows that are looked at before training.
@@ -125,7 +125,7 @@ class Trainer:
             ) from None
 
     def _lead(self, found: Checkpoint | None) -> None:
-        from training.loop.trainer.curves import Curves
+        from training.loop.curves import Curves
 
         self.tensorboard = Curves(self.argument["tensorboard"], purge_step=self.step if found else None)
         if about := self.task.describe(self.data):

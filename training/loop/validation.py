@@ -8,9 +8,9 @@ from torch import Tensor
 
 from training.data.manifest import Manifest
 from training.data.rows import open_rows
-from training.loop.trainer.batches import held_out, tensors
-from training.loop.trainer.learner import Learner, gather
-from training.loop.trainer.order import Plan
+from training.loop.batches import held_out, tensors
+from training.loop.learner import Learner, gather
+from training.loop.order import Plan
 from training.processes.rank import Rank
 
 _BATCHES = 64

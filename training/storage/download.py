@@ -11,7 +11,7 @@ from typing import Any
 import google_crc32c
 
 from training.errors import ProcessFailed, UserError
-from training.storage.storage import inflate, storage
+from training.storage import inflate, storage
 
 #: Of a request, so that a lost one is sent again and not the whole object.
 CHUNK_BYTES = 32 << 20

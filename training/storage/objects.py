@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from training.storage.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
+from training.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from training.data.declaration import check_options
 from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
-from training.loop.trainer.accelerator import Workload
+from training.loop.accelerator import Workload
 from training.task import Batch, Task
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from urllib.request import Request, urlopen
 import google_crc32c
 import pytest
 import torch
-from training.storage.storage.objects import Folder
-from training.storage.storage.storage import uri
 
 from training.checkpoint import recovery
 from training.checkpoint.bucket import BucketStore
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.store import store_at
 from training.errors import UserError
+from training.storage.objects import Folder
+from training.storage.storage import uri
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -36,7 +36,7 @@ class Mine(TabularTask):
 def tightened() -> None:
     """Limits that small files can break."""
     from training.data import columns, sources
-    from training.storage.storage import inflate
+    from training.storage import inflate
 
     sources.PIECE_BYTES, sources.MAX_RECORD_BYTES = 1 << 20, 2 << 20
     inflate.MAX_BYTES = 32 << 20

@@ -338,7 +338,7 @@ def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_
 
 
 def test_a_manifest_that_could_not_be_read_is_not_written(visits, write_csv, tmp_path, monkeypatch):
-    from training.storage.storage import files
+    from training.storage import files
 
     monkeypatch.setattr(files, "MOST_JSON_BYTES", 2_000)
     with pytest.raises(UserError, match="the manifest would have .* above all page"):

@@ -1,6 +1,7 @@
 import pytest
-from training.loop.trainer.accelerator import Workload, peak_flops, throughput
-from training.loop.trainer.progress import Progress
+
+from training.loop.accelerator import Workload, peak_flops, throughput
+from training.loop.progress import Progress
 
 
 def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():

@@ -6,11 +6,11 @@ import shutil
 import pytest
 import torch
 from torch import nn
-from training.loop.trainer.finite import GradientNorm
 
 from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
-from training.loop.trainer import finite
+from training.loop import finite
+from training.loop.finite import GradientNorm
 from training.processes.launch import launch
 
 

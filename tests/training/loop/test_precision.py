@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from training.loop.trainer import precision
+from training.loop import precision
 from training.processes.launch import launch
 
 STRATEGIES = {

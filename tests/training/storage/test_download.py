@@ -10,7 +10,7 @@ import pytest
 from training import bundle, steps
 from training.data import manifest as manifests
 from training.errors import ProcessFailed, UserError
-from training.storage.storage import download, inflate, storage
+from training.storage import download, inflate, storage
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(3000))
 

@@ -10,7 +10,7 @@ from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import UserError
 from training.evaluation import decision, measure, predictions
-from training.storage.storage import files
+from training.storage import files
 
 
 @pytest.fixture(autouse=True)

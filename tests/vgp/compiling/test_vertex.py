@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from components.image import step
 from vgp.check.check import check
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
-from vgp.inside.image import step
 from vgp.placement.placement import Request, place
 from vgp.settings import Settings
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kfp import dsl
 
+from components.image import step
 from vgp.errors import RequestError
-from vgp.inside.image import step
 from vgp.local import portable
 
 OWN = "example.com/own:1"
