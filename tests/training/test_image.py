@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import distribution
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,15 @@ def test_only_what_is_copied_goes_to_the_builder() -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment made by the Dockerfile's own steps; returns its bin folder."""
+    """A virtual environment made by the Dockerfile's own steps; returns its bin folder.
+
+    What the steps would download is there already, as it was installed here by the same hashes: exactly the locked
+    distributions that they name, and no other.
+    """
     root = tmp_path_factory.mktemp("image")
     subprocess.run([sys.executable, "-m", "venv", str(root / "python")], check=True)
     python = root / "python" / "bin" / "python3"
-    _link_base(python)
+    _link_installed(python)
     app = root / "app"
     app.mkdir()
     for line in instructions("COPY"):
@@ -63,7 +68,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         ["sh", "-c", install],
         cwd=app,
-        env={**os.environ, "PATH": path, "PIP_NO_COMPILE": "1"},
+        env={**os.environ, "PATH": path, "PIP_NO_COMPILE": "1", "PIP_NO_INDEX": "1"},
         capture_output=True,
         text=True,
     )
@@ -90,14 +95,37 @@ def _copy(source: Path, destination: Path) -> None:
         shutil.copy(source, destination)
 
 
-def _link_base(python: Path) -> None:
+def _link_installed(python: Path) -> None:
+    """Links PyTorch, and what constraints.txt locks for the image, from this environment into that of `python`."""
     command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     packages = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    for shipped in packages.glob("setuptools*"):  # with Python 3.11's venv
+        shutil.rmtree(shipped)
     torch = distribution("torch")
-    installed = Path(str(torch.locate_file("")))
     for name in (*BASE_HAS, Path(str(torch._path)).name):  # type: ignore[attr-defined]
-        if (installed / name).exists():
-            (packages / name).symlink_to(installed / name)
+        source = Path(str(torch.locate_file(name)))
+        if source.exists():
+            (packages / name).symlink_to(source)
+    for name in _locked("training") | _locked("--build"):
+        with suppress(PackageNotFoundError):  # of another system; what is missed here, pip cannot find either
+            if name != "torch":
+                _link(distribution(name), packages)
+
+
+def _locked(words: str) -> set[str]:
+    """The names that scripts/locked.py prints."""
+    command = [sys.executable, "scripts/locked.py", words]
+    text = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
+    return set(re.findall(r"(?m)^([a-z0-9._-]+)==", text))
+
+
+def _link(installed: Distribution, packages: Path) -> None:
+    """Links each file of a distribution; folders such as google/ are shared by several."""
+    for file in installed.files or ():
+        place = packages / file
+        if ".." not in file.parts and "__pycache__" not in file.parts and not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(installed.locate_file(file))
 
 
 def test_a_step_runs_in_it_as_kfp_would_run_it(image: Path, tmp_path: Path, flights_csv: Path) -> None:

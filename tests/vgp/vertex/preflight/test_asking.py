@@ -57,13 +57,14 @@ def test_a_connection_that_drops_is_tried_again(world):
 
 
 def test_a_question_that_takes_too_long_is_unknown(world, monkeypatch):
-    monkeypatch.setattr(asking, "ATTEMPT_S", 0.3)
-    monkeypatch.setattr(asking, "QUESTION_S", 0.6)
-    world.cloud.fail("iam.projects.serviceAccounts.get", slow(1), forever=True)
+    world.look()  # what is imported for the first question of all may take longer than what is allowed below
+    monkeypatch.setattr(asking, "ATTEMPT_S", 1.5)
+    monkeypatch.setattr(asking, "QUESTION_S", 3)
+    world.cloud.fail("iam.projects.serviceAccounts.get", slow(5), forever=True)
     started = time.monotonic()
     found = world.only("identity.account", "unknown")
     assert "no connection" in found.seen
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_questions_are_asked_at_the_same_time(world):
