@@ -9,7 +9,7 @@ import time
 from datetime import date
 
 import pytest
-from tests.pipelines.machines.hostile import FILES, WRONG, call, job, pipeline
+from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
 
 from vgp.check import plain_step
 from vgp.check import report as rendering

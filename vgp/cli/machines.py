@@ -1,0 +1,73 @@
+"""The verb over the catalog: machines."""
+
+from typing import Annotated, Any
+
+import typer
+
+from vgp.cli.options import Json, console, print_json, show
+from vgp.errors import WorkFailed
+
+app = typer.Typer()
+
+
+@app.command(
+    rich_help_panel="On this machine",
+    epilog="Example: pipelines machines --accelerator L4 --region europe-west4 --provisioning spot",
+)
+def machines(
+    name: Annotated[str | None, typer.Argument(help="A machine type: show everything about it.")] = None,
+    accelerator: Annotated[str | None, typer.Option(help="L4, H100, A100-80GB ...; none: without GPU.")] = None,
+    count: Annotated[int | None, typer.Option(help="GPUs of one machine.")] = None,
+    min_memory_gb: Annotated[float, typer.Option(help="Memory of one machine.")] = 0,
+    min_gpu_memory_gb: Annotated[float, typer.Option(help="GPU memory of one machine, all GPUs together.")] = 0,
+    min_vcpu: Annotated[int, typer.Option(help="vCPU of one machine.")] = 0,
+    region: Annotated[str | None, typer.Option(help="Only what the region has.")] = None,
+    max_usd_per_hour: Annotated[float | None, typer.Option(help="Only what is known to cost no more.")] = None,
+    provisioning: Annotated[
+        str | None, typer.Option(help="standard, spot, flex_start or reservation.", show_default=False)
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Read prices and machine types from Google's APIs; show what changed.")
+    ] = False,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="What is retired on this day is left out; default: today.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="With --refresh: write the changes into the catalog.")] = False,
+    project: Annotated[
+        str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for.
+
+    Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
+    """
+    from vgp.check.verb import day
+    from vgp.placement import offers as machine_list
+
+    if refresh:
+        from vgp.settings import load
+        from vgp.vertex.refresh import refresh as verb
+
+        loaded = load(overrides={"project": project})
+        raise typer.Exit(verb(loaded, write=write, console=console(as_json)))
+    if name:
+        from vgp.cli.machine_card import card
+
+        detail = machine_list.detail(name, as_of=day(as_of))
+        show(detail, as_json, card)
+        return
+    filters: dict[str, Any] = dict(
+        accelerator=accelerator, count=count, min_memory_gb=min_memory_gb, min_gpu_memory_gb=min_gpu_memory_gb,
+        min_vcpu=min_vcpu, region=region, max_usd_per_hour=max_usd_per_hour, provisioning=provisioning,
+        as_of=day(as_of),
+    )  # fmt: skip
+    rows = machine_list.offers(**filters)
+    if not rows:
+        from vgp.placement.no_offer import explained
+
+        reason = explained(filters)
+        if as_json:
+            print_json(rows)
+        raise WorkFailed(reason)
+    show(rows, as_json, machine_list.table)
