@@ -9,8 +9,8 @@ import time
 from datetime import date
 
 import pytest
-from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
 
+from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
 from vgp.check import plain_step
 from vgp.check import report as rendering
 from vgp.check.check import check
