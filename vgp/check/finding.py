@@ -9,12 +9,11 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
-from vgp.text.printable import clipped
 from vgp.documents.budget import Exhausted, spend
 from vgp.documents.document import Document, Path_, Unreadable, dotted
 from vgp.documents.node import Node
 from vgp.placement.rules import Problem
-from vgp.text.printable import one_line
+from vgp.text.printable import clipped, one_line
 
 
 @dataclass(frozen=True)
