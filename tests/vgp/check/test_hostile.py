@@ -18,6 +18,7 @@ from vgp.check.check import check
 from vgp.check.sarif import sarif
 from vgp.documents import budget
 from vgp.documents import document as documents
+from vgp.documents.reading import MAX_BYTES
 
 DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])
@@ -156,7 +157,7 @@ def test_a_key_that_is_given_twice_is_an_error_with_its_line(tmp_path, form):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory of nothing", "loop", "device", "large"])
-def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, monkeypatch, kind):
+def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, kind):
     path = tmp_path / "spec.yaml"
     if kind == "fifo":
         os.mkfifo(path)
@@ -167,8 +168,8 @@ def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, monkeypa
     elif kind == "device":
         path.symlink_to("/dev/zero")
     else:
-        monkeypatch.setattr(documents, "MAX_BYTES", 10)
-        path.write_text("workerPoolSpecs: []")
+        with path.open("wb") as file:
+            file.truncate(MAX_BYTES + 1)
     report = check([path])
     assert report.exit_code == 2 and len(report.unreadable) == 1
     assert json.loads(rendered(report)["json"])["unreadable"] == report.unreadable
