@@ -30,7 +30,7 @@ def preflight(
     made = compiled(name, loaded)
     with console(stderr=True).status("looking ...") as status:
         found = verb.preflight(
-            loaded, made.spec, made.report.steps,
+            loaded, made.spec.content, made.report.steps,
             progress=lambda done, of: status.update(f"looking ... {done} of {of}"),
         )  # fmt: skip
     if as_json:

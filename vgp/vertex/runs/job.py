@@ -11,6 +11,7 @@ from vgp import __version__
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 
@@ -38,7 +39,7 @@ def body(
     spec's. The label `request` is the digest of everything that determines what the run does, and where.
     """
     job = {
-        "pipelineSpec": spec if caching is None else switched(spec, caching),
+        "pipelineSpec": spec if caching is None else switched(PipelineSpec(spec), caching).content,
         "runtimeConfig": {
             "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
             "parameterValues": dict(values),

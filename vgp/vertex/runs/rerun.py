@@ -9,8 +9,10 @@ from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.spec import spec
+from vgp.spec import arguments
 from vgp.spec.caching import switched
+from vgp.spec.parameters import Parameter
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.job import MANAGED_BY, REQUEST, digest
 from vgp.vertex.runs.state import Run
@@ -45,7 +47,7 @@ def body(run: Run, parameters: Sequence[str] = (), *, caching: bool = False, aga
     made = {key: old[key] for key in _INPUTS if key in old}
     if not made.get("pipelineSpec"):
         raise RequestError(f"{run.id} tells no pipeline spec, so it cannot be run again from here.")
-    made["pipelineSpec"] = switched(made["pipelineSpec"], caching)
+    made["pipelineSpec"] = switched(PipelineSpec(made["pipelineSpec"]), caching).content
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters)}
@@ -71,4 +73,4 @@ def _changed(run: Run, parameters: Sequence[str]) -> dict[str, Any]:
     for name, each in declared.items():
         if name in run.given:
             each["defaultValue"] = run.given[name]
-    return spec.arguments({"root": {"inputDefinitions": {"parameters": declared}}}, parameters)
+    return arguments.parsed({name: Parameter.read(name, each) for name, each in declared.items()}, parameters)

@@ -7,9 +7,11 @@ from typing import Any
 from rich.console import Console
 
 from vgp.check import cost
+from vgp.compiling import workflows
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.spec import spec
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import attempts, started
 from vgp.vertex.runs import job as vertex
@@ -75,15 +77,15 @@ def _request(
     """The PipelineJob that is asked for, checked, and its machines."""
     labels = _labels(options.labels)
     made, uri, steps = _specification(name, settings, options)
-    values = spec.arguments(made, parameters)
-    spec.check(name, made, values, remote=True)
+    values = arguments.parsed(made.parameters, parameters)
+    workflows.check(name, made, values, settings.repository, remote=True)
     caching = options.caching
     if caching is None:
         caching = bool(settings.caching) and not options.new
-    return vertex.body(settings, made, values, caching=caching, labels=labels, template_uri=uri), steps
+    return vertex.body(settings, made.content, values, caching=caching, labels=labels, template_uri=uri), steps
 
 
-def _specification(name: str, settings: Settings, options: Options) -> tuple[dict[str, Any], str | None, list[Any]]:
+def _specification(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, list[Any]]:
     """Spec, template URI and machines: of the local pipeline, or of an uploaded version of it."""
     if options.template:
         return _uploaded(name, settings, options)
@@ -93,13 +95,14 @@ def _specification(name: str, settings: Settings, options: Options) -> tuple[dic
     return made.spec, None, made.report.steps
 
 
-def _uploaded(name: str, settings: Settings, options: Options) -> tuple[dict[str, Any], str | None, list[Any]]:
+def _uploaded(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, list[Any]]:
     from vgp.compiling.compile import checked
     from vgp.vertex.templates.template import resolve
 
     template = resolve(settings, f"{name}@{options.template}")
-    report = checked(name, template.spec, settings, max_usd=options.max_usd)
-    return template.spec, template.uri, report.steps
+    spec = PipelineSpec(template.spec)
+    report = checked(name, spec, settings, max_usd=options.max_usd)
+    return spec, template.uri, report.steps
 
 
 def _labels(given: Sequence[str]) -> dict[str, str]:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from vgp.compiling import difference as template
 from vgp.settings import Settings
-from vgp.spec import difference as template
+from vgp.spec.difference import Difference
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import fields, live
@@ -29,9 +31,9 @@ class Action:
     resource: str | None = None
     changes: Sequence[Change] = ()
     #: How the pipeline differs that it runs, if it does.
-    template: Sequence[Change] = ()
+    template: Sequence[Difference] = ()
     #: Both specs, live and declared, if they differ.
-    specs: tuple[dict[str, Any], dict[str, Any]] | None = None
+    specs: tuple[PipelineSpec, PipelineSpec] | None = None
     #: Further schedules with the same mark, which `apply` deletes.
     surplus: Sequence[str] = ()
     #: What a person should know besides.
@@ -94,7 +96,7 @@ def _action(settings: Settings, wanted: Wanted, found: Sequence[Any]) -> Action:
     client = clients.schedule_service(settings)
     kept = client.get_schedule(name=found[0].name, **clients.reading())
     changes, surplus = difference(wanted, kept), [each.name for each in found[1:]]
-    specs = fields.spec(kept), fields.spec(wanted.message)
+    specs = PipelineSpec(fields.spec(kept)), PipelineSpec(fields.spec(wanted.message))
     changed = any(each.field == "pipeline" for each in changes)
     again = replaces(changes, kept)
     return Action(
@@ -151,5 +153,5 @@ def as_json(action: Action) -> dict[str, Any]:
     }
 
 
-def _rows(changes: Sequence[Change]) -> list[Mapping[str, Any]]:
+def _rows(changes: Sequence[Change | Difference]) -> list[Mapping[str, Any]]:
     return [{"field": each.field, "before": each.before, "after": each.after} for each in changes]

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vgp.check.finding import StepRow
+from vgp.compiling import workflows
 from vgp.errors import RequestError, nearest
 from vgp.settings import Schedule, Settings
-from vgp.spec import spec
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.names import schedule_link, short
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.apply import Outcome
@@ -19,7 +20,7 @@ from vgp.vertex.schedules.wanted import Wanted
 class _Template:
     """What a schedule runs: a spec, where it was uploaded, and its machines."""
 
-    spec: dict[str, Any]
+    spec: PipelineSpec
     uri: str | None
     steps: Sequence[StepRow]
 
@@ -41,12 +42,12 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Wanted]:
         try:
             key = schedule.pipeline, schedule.template
             template = templates.get(key) or templates.setdefault(key, _template(settings, schedule))
-            values = spec.values(template.spec, schedule.parameters)
-            spec.check(schedule.pipeline, template.spec, values, remote=True)
+            values = arguments.checked(template.spec.parameters, schedule.parameters)
+            workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
         made.append(
-            wanted(settings, name, template.spec, values, steps=template.steps, template_uri=template.uri)
+            wanted(settings, name, template.spec.content, values, steps=template.steps, template_uri=template.uri)
         )  # fmt: skip
     return made
 
@@ -133,4 +134,5 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
     template = resolve(settings, schedule.template)
     if template.name != schedule.pipeline:
         raise RequestError(f'template = "{schedule.template}" is no version of the pipeline {schedule.pipeline}.')
-    return _Template(template.spec, template.uri, checked(template.name, template.spec, settings).steps)
+    spec = PipelineSpec(template.spec)
+    return _Template(spec, template.uri, checked(template.name, spec, settings).steps)

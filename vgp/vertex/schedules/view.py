@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.check import cost
-from vgp.spec import difference as template
+from vgp.compiling import difference as template
+from vgp.spec.difference import Difference
 from vgp.text.printable import one_line, printable, usd
 from vgp.vertex import names
 from vgp.vertex.schedules.cron import ClockChange, Cron
@@ -113,7 +114,7 @@ def _action(action: Action, now: datetime, full: bool) -> Iterator[Any]:
     yield Text()
 
 
-def _differences(changes: Sequence[Change], indent: int) -> Table:
+def _differences(changes: Sequence[Change | Difference], indent: int) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")

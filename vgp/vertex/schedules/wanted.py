@@ -10,6 +10,7 @@ from vgp.check.finding import StepRow
 from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.spec.caching import cached
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import job as submit
 from vgp.vertex.schedules.cron import Cron
@@ -75,7 +76,9 @@ def wanted(
         json_format.ParseDict(fields, Message.pb(made))
     except (json_format.ParseError, TypeError) as error:
         raise RequestError(f"schedules.{name}: a parameter has a value that is no JSON: {error}.") from None
-    return Wanted(name, declared, made, steps, cached(job["pipelineSpec"]), [_CACHING] if settings.caching else [])
+    return Wanted(
+        name, declared, made, steps, cached(PipelineSpec(job["pipelineSpec"])), [_CACHING] if settings.caching else []
+    )
 
 
 def marks(settings: Settings, name: str) -> dict[str, str]:

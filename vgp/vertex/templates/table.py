@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.spec import spec
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.printable import one_line
 from vgp.vertex.templates.template import Template
 
@@ -37,22 +37,15 @@ def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def detail(template: Template, tags: Sequence[str]) -> dict[str, Any]:
     """A version with the parameters that a run of it takes."""
+    spec = PipelineSpec(template.spec)
     return {
         "name": template.name,
         "version": template.digest,
         "uri": template.location,
         "tags": list(tags),
         "size": len(template.content),
-        "description": template.spec["pipelineInfo"].get("description", ""),
-        "parameters": [
-            {
-                "name": name,
-                "type": declared["parameterType"],
-                "default": declared.get("defaultValue"),
-                "description": declared.get("description", ""),
-            }
-            for name, declared in sorted(spec.parameters(template.spec).items())
-        ],
+        "description": spec.description,
+        "parameters": [parameter.as_json() for _, parameter in sorted(spec.parameters.items())],
     }
 
 

@@ -31,12 +31,12 @@ def publish(
     """
     for tag in tags:
         template_reference.tag(tag)
-    at = commit.current()
+    at = commit.current(settings.repository.root)
     with console.status("compiling") as status:
         made = compiled(name, settings, max_usd=max_usd)
-        template = str(made.spec["pipelineInfo"]["name"])
+        template = made.spec.name
         status.update(f"uploading {template}")
-        done = upload(settings, template, made.text.encode(), tags=[*tags, *at.tags, LATEST], place=place)
+        done = upload(settings, template, made.spec.text.encode(), tags=[*tags, *at.tags, LATEST], place=place)
     _say(done, at, console)
     return {
         "name": done.name, "version": done.version.digest, "uri": done.location, "tags": list(done.tags),
