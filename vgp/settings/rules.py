@@ -98,7 +98,7 @@ def image(value: str) -> str:
 
 def dockerfile(value: str) -> str:
     parts = value.split("/")
-    if not value or {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
+    if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
         raise ValueError(f"'{value}' is no file of the repository. Write its path below pipelines.toml: Dockerfile.")
     return value
 
@@ -225,7 +225,7 @@ Project = Annotated[str | None, *optional(project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
 Image = Annotated[str, AfterValidator(image)]
-Dockerfile = Annotated[str, AfterValidator(dockerfile)]
+Dockerfile = Annotated[str | None, *optional(dockerfile)]
 ServiceAccount = Annotated[str | None, *optional(service_account)]
 Network = Annotated[str | None, *optional(network)]
 EncryptionKey = Annotated[str | None, *optional(encryption_key)]

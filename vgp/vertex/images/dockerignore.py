@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-_PARTS = re.compile(r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|(?P<of>\[\^?[^]]+\])|\\?(?P<as_is>.)", re.S)
+_PARTS = re.compile(
+    r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|(?P<of>\[\^?[^]]+\])|\\?(?P<as_is>.)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,11 @@ def matches(pattern: str, name: str) -> bool:
 def _compiled(pattern: str) -> re.Pattern[str]:
     path = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     if not path:  # the folder itself
-        return re.compile(".*", re.S)
-    return re.compile("".join(map(_regular, _PARTS.finditer(path))) + "(?:/.*)?", re.S)
+        return re.compile(".*", re.DOTALL)
+    try:
+        return re.compile("".join(map(_regular, _PARTS.finditer(path))) + "(?:/.*)?", re.DOTALL)
+    except re.error:  # [z-a]: Docker refuses it, and no name is meant
+        return re.compile(re.escape(path))
 
 
 def _regular(part: re.Match[str]) -> str:

@@ -17,6 +17,10 @@ from vgp.vertex.images.dockerfile import sources
 from vgp.vertex.images.dockerignore import Ignored, matches, matches_any
 
 
+#: Where a Dockerfile is looked for, unless pipelines.toml names one.
+DOCKERFILES = ("training/Dockerfile", "Dockerfile")
+
+
 @dataclass(frozen=True)
 class Source:
     """The files below `root`, in order, and whether git has them as they are."""
@@ -43,16 +47,16 @@ class Selection:
     ignored: Ignored
 
     @classmethod
-    def read(cls, root: Path, dockerfile: str) -> "Selection":
-        """Raises RequestError: there is no such Dockerfile."""
-        path, ignore = root / dockerfile, root / ".dockerignore"
-        if not path.is_file():
+    def read(cls, root: Path, dockerfile: str | None) -> "Selection":
+        """Raises RequestError: there is no such Dockerfile, or it is no text."""
+        choices = [dockerfile] if dockerfile else DOCKERFILES
+        name = next((choice for choice in choices if (root / choice).is_file()), None)
+        if name is None:
             raise RequestError(
-                f"{root} has no {dockerfile}, from which the image is built. Write it, or name yours in "
-                'pipelines.toml: dockerfile = "Dockerfile".'
+                f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
+                'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-        ignored = Ignored.read(ignore.read_text(encoding="utf-8") if ignore.is_file() else "")
-        return cls(dockerfile, sources(path.read_text(encoding="utf-8")), ignored)
+        return cls(name, sources(_text(root / name)), Ignored.read(_text(root / ".dockerignore")))
 
     def takes(self, name: str) -> bool:
         if name == self.dockerfile:
@@ -60,7 +64,7 @@ class Selection:
         return not self.ignored.leaves_out(name) and (self.ignored.lists_what_goes or matches_any(self.copied, name))
 
 
-def find(root: Path, dockerfile: str) -> Source:
+def find(root: Path, dockerfile: str | None = None) -> Source:
     """The source of the image as it lies in the repository `root`.
 
     Raises:
@@ -72,7 +76,14 @@ def find(root: Path, dockerfile: str) -> Source:
     files = tuple(sorted({name for name in listed if name and selection.takes(name) and (root / name).is_file()}))
     _refuse_missing(selection, files)
     _refuse_foreign(root, files)
-    return Source(root, dockerfile, files, _digest(root, files), _changed(root, selection))
+    return Source(root, selection.dockerfile, files, _digest(root, files), _changed(root, selection))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} cannot be read: {error}.") from None
 
 
 def _changed(root: Path, selection: Selection) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from vgp.vertex.images import cloud_build
 from vgp.vertex.images.image import Options, build, plan
 from vgp.vertex.images.source import archive, find
 
-ROOT, DOCKERFILE = Path(__file__).parents[4], "training/Dockerfile"
+ROOT = Path(__file__).parents[4]
 CREATE = "cloudbuild.projects.locations.builds.create"
 BUILDER = "pipelines-builder@test-project.iam.gserviceaccount.com"
 FILES = {
@@ -57,7 +57,7 @@ def built(
     cloud: Cloud, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., dict[str, Any]]:
     """Builds the repository's image; a build takes half a second."""
-    monkeypatch.setattr(image_build, "LOOK_S", 0.05)
+    monkeypatch.setattr(cloud_build, "LOOK_S", 0.05)
     monkeypatch.chdir(root)
     clients.credentials.cache_clear()
     cloud.clock.run(100)
@@ -89,7 +89,7 @@ def test_the_image_is_built_from_the_sources_and_its_digest_written(
 
 def test_the_tags_are_the_sources_and_the_commit(root: Path, built: Callable[..., dict[str, Any]]) -> None:
     source, sha = built()["tags"]
-    assert source == f"source-{find(root, DOCKERFILE).digest[:16]}"
+    assert source == f"source-{find(root).digest[:16]}"
     assert sha == git(root, "rev-parse", "HEAD").strip()
 
 
@@ -157,7 +157,7 @@ def test_a_build_that_runs_already_is_followed(cloud: Cloud, root: Path, built: 
     wanted = plan(load(), Options(), console=Console(quiet=True), root=root)["configuration"]
     source = {"storageSource": {"bucket": "test-bucket", "object": "x.tgz"}}
     clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(
-        archive(find(root, DOCKERFILE))
+        archive(find(root))
     )
     begun = cloud_build.start(load(), {**wanted, "source": source})
     assert built()["build"] == begun["id"]
@@ -201,7 +201,7 @@ def test_a_registry_that_has_something_else_is_not_believed(
     cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]]
 ) -> None:
     package = "projects/test-project/locations/us-central1/repositories/images/packages/training"
-    tag = f"source-{find(root, DOCKERFILE).digest[:16]}"
+    tag = f"source-{find(root).digest[:16]}"
     cloud.on("cloudbuild.*.get", lambda call: cloud.artifacts.set_tag(package, tag, f"sha256:{'0' * 64}"))
     with pytest.raises(WorkFailed, match=f"{tag} is sha256:0+, and the build pushed sha256:"):
         built()
@@ -264,19 +264,19 @@ def test_an_image_elsewhere_is_refused(built: Callable[..., Any], monkeypatch: p
 
 
 def test_the_archive_is_the_same_bytes_for_the_same_files(root: Path) -> None:
-    first = find(root, DOCKERFILE)
+    first = find(root)
     packed = archive(first)
     os.utime(root / "pyproject.toml", (0, 0))
-    assert find(root, DOCKERFILE) == first
+    assert find(root) == first
     assert archive(first) == packed
     (root / "pyproject.toml").chmod(0o755)
-    assert find(root, DOCKERFILE).digest != first.digest
+    assert find(root).digest != first.digest
 
 
 def test_a_link_out_of_the_repository_is_not_followed(root: Path) -> None:
     (root / "training/link_out").symlink_to("/etc/passwd")
     with pytest.raises(RequestError, match="training/link_out is a link out of the repository"):
-        find(root, DOCKERFILE)
+        find(root)
 
 
 @pytest.mark.parametrize("name", [".env", "key.pem", "credentials.json", "my-key.json", ".aws/credentials"])
@@ -285,12 +285,12 @@ def test_no_credential_that_lies_among_the_sources_goes_into_the_image(root: Pat
     path = root / "training" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("secret")
-    assert f"training/{name}" not in find(root, DOCKERFILE).files
+    assert f"training/{name}" not in find(root).files
 
 
 def test_the_source_of_this_repository_is_what_the_dockerfile_copies() -> None:
-    source = find(ROOT, DOCKERFILE)
-    dockerfile = (source.root / DOCKERFILE).read_text()
+    source = find(ROOT)
+    dockerfile = (source.root / source.dockerfile).read_text()
     copied = [word for line in re.findall(r"(?m)^COPY (.+) \S+$", dockerfile) for word in line.split()]
     assert {next(each for each in copied if Path(name).is_relative_to(each)) for name in source.files} == set(copied)
     assert not [name for name in source.files if "__pycache__" in name]
@@ -310,7 +310,7 @@ def test_the_image_of_another_repository_is_built_from_what_its_own_dockerfile_c
     text = "FROM scratch\nCOPY requirements*.txt ./\nCOPY churn components ./app/\nCOPY --from=base /x /y\n"
     others = {"Dockerfile": text, "notebooks/a.ipynb": "", "churn/model.py": "", "churn/deep/x.sql": "", "data.csv": ""}
     mine = repository(tmp_path, others | {"components/step.py": "", "requirements.txt": "", "requirements-dev.txt": ""})
-    assert find(mine, "Dockerfile").files == (
+    assert find(mine).files == find(mine, "Dockerfile").files == (
         "Dockerfile", "churn/deep/x.sql", "churn/model.py", "components/step.py", "requirements-dev.txt",
         "requirements.txt",
     )  # fmt: skip
@@ -339,15 +339,18 @@ def test_what_the_builder_would_not_find_is_refused_before_anything_is_sent(tmp_
     (mine / ".gitignore").write_text("*.bin\n")
     with pytest.raises(RequestError, match="weights.bin.*\\.gitignore"):
         find(mine, "Dockerfile")
-    with pytest.raises(RequestError, match='has no training/Dockerfile.*dockerfile = "Dockerfile"'):
-        find(mine, DOCKERFILE)
+    with pytest.raises(RequestError, match="has no docker/File, from which"):
+        find(mine, "docker/File")
+    (mine / "Dockerfile").unlink()
+    with pytest.raises(RequestError, match="has no training/Dockerfile and no Dockerfile.*dockerfile = "):
+        find(mine)
 
 
 def test_no_repository_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "training").mkdir()
     (tmp_path / "training/Dockerfile").write_text("FROM scratch\nCOPY training .\n")
     with pytest.raises(RequestError, match="built from a git repository"):
-        find(tmp_path, DOCKERFILE)
+        find(tmp_path)
 
 
 def test_a_dry_run_asks_nothing_and_prints_the_command(

@@ -13,7 +13,7 @@ from vgp.settings import load
 from vgp.vertex.images.image import Options, plan
 from vgp.vertex.images.source import find
 
-ROOT, DOCKERFILE = Path(__file__).parents[4], "training/Dockerfile"
+ROOT = Path(__file__).parents[4]
 
 pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
 
@@ -29,7 +29,7 @@ def test_gcloud_takes_the_configuration_and_builds_the_same_source(
     wanted = plan(load(), Options(allow_dirty=True), root=ROOT, console=Console(quiet=True))
     gcloud([*wanted["command"], "--async"], cloud, tmp_path)
     (made,) = cloud.builds.builds.values()
-    assert sorted(made.files) == sorted(find(ROOT, DOCKERFILE).files)
+    assert sorted(made.files) == sorted(find(ROOT).files)
     assert made.message["images"] == wanted["configuration"]["images"]
     assert made.message["logsBucket"] == "gs://test-bucket/builds/logs"
     assert made.message["steps"][0]["args"] == wanted["configuration"]["steps"][0]["args"]
