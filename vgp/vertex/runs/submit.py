@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from vgp.check import cost
+from vgp.compiling import workflows
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import spec
@@ -76,7 +77,7 @@ def _request(
     labels = _labels(options.labels)
     made, uri, steps = _specification(name, settings, options)
     values = spec.arguments(made, parameters)
-    spec.check(name, made, values, remote=True)
+    workflows.check(name, made, values, settings.repository, remote=True)
     caching = options.caching
     if caching is None:
         caching = bool(settings.caching) and not options.new

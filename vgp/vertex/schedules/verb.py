@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.check.finding import StepRow
+from vgp.compiling import workflows
 from vgp.errors import RequestError, nearest
 from vgp.settings import Schedule, Settings
 from vgp.spec import spec
@@ -42,7 +43,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Wanted]:
             key = schedule.pipeline, schedule.template
             template = templates.get(key) or templates.setdefault(key, _template(settings, schedule))
             values = spec.values(template.spec, schedule.parameters)
-            spec.check(schedule.pipeline, template.spec, values, remote=True)
+            workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
         made.append(

@@ -31,7 +31,7 @@ def publish(
     """
     for tag in tags:
         template_reference.tag(tag)
-    at = commit.current()
+    at = commit.current(settings.repository.root)
     with console.status("compiling") as status:
         made = compiled(name, settings, max_usd=max_usd)
         template = str(made.spec["pipelineInfo"]["name"])
