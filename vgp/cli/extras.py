@@ -25,13 +25,22 @@ def named() -> Iterator[None]:
     """
     try:
         yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
+    except Exception as error:
+        package = _missing(error)
         extra = next((extra for extra, packages in PACKAGES.items() if package in packages), None)
         if extra is None:
             raise
-        message = f"this needs {error.name}, which is not installed. Install the extra {extra}:\n  {command(extra)}"
+        message = f"this needs {package}, which is not installed. Install the extra {extra}:\n  {command(extra)}"
         raise RequestError(message) from error
+
+
+def _missing(error: BaseException | None) -> str:
+    """The package whose lack led to the error, also where it was explained as something else on the way."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return (error.name or "").partition(".")[0]
+        error = error.__cause__
+    return ""
 
 
 def command(extra: str) -> str:
@@ -44,14 +53,23 @@ def command(extra: str) -> str:
 
 def requirement(*extras: str) -> str:
     """This very distribution with extras, for pip: from where it came (PEP 610), else in its version."""
+    name = f"{NAME}[{','.join(extras)}]" if extras else NAME
+    origin = _origin()
+    return f"{name} @ {origin}" if origin else f"{name}=={vgp.__version__}"
+
+
+def portable_requirement() -> str:
+    """The same for other machines: a file of this one is named by its version."""
+    return requirement() if _origin().startswith("https:") else f"{NAME}=={vgp.__version__}"
+
+
+def _origin() -> str:
+    """The address of the wheel that was installed; empty if it came from an index, or is no wheel."""
     import json
     from importlib import metadata  # 20 ms, which --help need not pay
 
-    name = f"{NAME}[{','.join(extras)}]" if extras else NAME
     try:
-        origin = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
+        record = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
     except metadata.PackageNotFoundError:
-        origin = {}
-    if origin.get("url") and "dir_info" not in origin and "vcs_info" not in origin:
-        return f"{name} @ {origin['url']}"
-    return f"{name}=={vgp.__version__}"
+        return ""
+    return str(record.get("url", "")) if "archive_info" in record else ""

@@ -52,9 +52,7 @@ class Order:
         return f"{registry.untagged(self.image)}:{self.tags[0]}"
 
 
-def build(
-    settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True
-) -> dict[str, Any]:
+def build(settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True) -> dict[str, Any]:
     """Has Cloud Build build the image of the repository `root` unless it is there, and writes its digest.
 
     Returns:

@@ -20,7 +20,10 @@ from vgp.vertex.images.dockerfile import sources
         ("ADD https://example.com/x.tgz /x\nADD git@github.com:a/b.git /y\nADD z.tgz /", ("z.tgz",)),
         ("COPY <<EOF /etc/x\nCOPY secret .\nEOF\nCOPY a .", ("a",)),
         ("RUN <<-'END'\nCOPY secret .\nEND\nCOPY a .", ("a",)),
-        ("RUN --mount=type=bind,source=lock.txt,target=/l --mount=type=cache,target=/c pip install -r /l", ("lock.txt",)),
+        (
+            "RUN --mount=type=bind,source=lock.txt,target=/l --mount=type=cache,target=/c pip install -r /l",
+            ("lock.txt",),
+        ),
         ("RUN --mount=type=bind,from=base,source=/a,target=/b ls", ()),
         ("RUN --mount=type=secret,id=token ls", ()),
         ("ARG WHAT=a\nCOPY ${WHAT} .", (".",)),

@@ -156,9 +156,7 @@ def test_a_build_that_runs_already_is_followed(cloud: Cloud, root: Path, built: 
     """As after kill -9: the second command finds what the first one began."""
     wanted = plan(load(), Options(), console=Console(quiet=True), root=root)["configuration"]
     source = {"storageSource": {"bucket": "test-bucket", "object": "x.tgz"}}
-    clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(
-        archive(find(root))
-    )
+    clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(archive(find(root)))
     begun = cloud_build.start(load(), {**wanted, "source": source})
     assert built()["build"] == begun["id"]
     assert len(cloud.builds.builds) == 1
