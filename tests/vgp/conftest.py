@@ -95,6 +95,7 @@ def failing(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 
     @step
     def broken() -> str:
+        import sys
 
         print("about to fail")
         print("error: the disk is full", file=sys.stderr)

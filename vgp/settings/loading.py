@@ -74,8 +74,9 @@ def _document(path: Path | None) -> Document | None:
 
 
 def _repository(document: Document) -> Repository:
+    folder = document.values.get("workflows", Settings.model_fields["workflows"].default)
     try:
-        folder = rules.workflows(document.values.get("workflows", Settings.model_fields["workflows"].default))
+        folder = rules.workflows(folder)
     except ValueError as error:
         raise RequestError(_at(document, ("workflows",), str(error))) from None
     file = Path(os.path.abspath(document.path))

@@ -47,6 +47,8 @@ _SECRET = re.compile(
 
 def workflows(value: object) -> str:
     """A folder of the repository, whose code it is part of."""
+    if is_secret(value):
+        raise ValueError("looks like a credential.")
     path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
     if not path or not value or path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")

@@ -1,4 +1,4 @@
-"""Any repository: its workflows are found by their files, imported with its own packages, and told of by file and line."""
+"""Any repository: workflows are found by their files, import its own packages, and are told by file and line."""
 
 import json
 import os
