@@ -1,4 +1,4 @@
-"""Environments for tests that install something: what they would download is linked from this one, hash by hash known."""
+"""Environments for tests that install something: what they would download is linked from this one."""
 
 import os
 import re

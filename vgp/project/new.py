@@ -26,7 +26,8 @@ def write(name: str, requirement: str, parent: Path = Path()) -> Path:
     """
     if not _NAME.fullmatch(name) or len(name) > _MOST:
         raise RequestError(
-            f"'{name}' is no name for a project: at most {_MOST} lower-case letters, digits and single -, a letter first."
+            f"'{name}' is no name for a project: at most {_MOST} lower-case letters, digits and single -, "
+            "a letter first."
         )
     folder = parent / name
     _refuse_occupied(folder)

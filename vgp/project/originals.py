@@ -1,4 +1,4 @@
-"""What a project copies from this version: the same files, in a wheel or in the repository that the wheel is built from.
+"""What a project copies from this version: the same files, in a wheel or in the repository that it is built from.
 
 Used by setup.py, too, so the standard library is all that may be imported here.
 """

@@ -113,7 +113,7 @@ def _emptied(root: Path, path: str) -> Iterator[Path]:
         yield folder
 
 
-def _order(version: str) -> Sequence[int]:
+def _order(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
 
 

@@ -1,4 +1,4 @@
-"""What the command line lists: from a table, so that --help imports no verb; complete, cheap, and completed by shells."""
+"""What the command line lists: from a table, so that --help imports no verb; whole, cheap, completed by shells."""
 
 import os
 import resource

@@ -16,7 +16,6 @@ from vgp.errors import RequestError
 from vgp.vertex.images.dockerfile import sources
 from vgp.vertex.images.dockerignore import Ignored, matches, matches_any
 
-
 #: Where a Dockerfile is looked for, unless pipelines.toml names one.
 DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 
