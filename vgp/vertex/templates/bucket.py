@@ -61,13 +61,13 @@ class Bucket:
 
     def packages(self) -> list[Package]:
         latest: dict[str, Any] = {}
-        for found, blob in self._objects(self._folder):
-            latest[found["name"]] = max(latest.get(found["name"], blob.time_created), blob.time_created)
+        for match, blob in self._objects(self._folder):
+            latest[match["name"]] = max(latest.get(match["name"], blob.time_created), blob.time_created)
         return [Package(name, updated) for name, updated in sorted(latest.items())]
 
     def versions(self, name: str) -> list[Version]:
         objects = self._objects(f"{self._folder}{name}/")
-        return [Version(PREFIX + found["sha256"], blob.time_created, blob.size) for found, blob in objects]
+        return [Version(PREFIX + match["sha256"], blob.time_created, blob.size) for match, blob in objects]
 
     def find(self, name: str, digest: str) -> Version | None:
         blob = self._bucket.get_blob(self._object(name, digest), **_calling())
@@ -109,8 +109,8 @@ class Bucket:
     def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], Any]]:
         """Versions below `prefix`, all pages."""
         for blob in self._bucket.list_blobs(prefix=prefix, **_calling()):
-            if found := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
-                yield found, blob
+            if match := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
+                yield match, blob
 
     def _read(self, name: str) -> tuple[bytes | None, int]:
         """Content and generation; None and 0 of an object that is not there."""

@@ -7,9 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.spec import spec
 from vgp.text.printable import one_line
-from vgp.vertex.templates.template import Template
 
 #: Types of parameters, as the form of the console asks for them.
 _TYPES = {
@@ -18,14 +16,14 @@ _TYPES = {
 }  # fmt: skip
 
 
-def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def packages(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("template", "updated (UTC)")
     for row in rows:
         table.add_row(*map(_plain, (row["name"], _day(row["updated"]))))
     return table
 
 
-def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def versions(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The digest is cut to what a reference needs; a commit that is there in short is not shown in full."""
     table = _table("version", "created (UTC)", "bytes", "tags")
     for row in rows:
@@ -35,37 +33,17 @@ def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def detail(template: Template, tags: Sequence[str]) -> dict[str, Any]:
-    """A version with the parameters that a run of it takes."""
-    return {
-        "name": template.name,
-        "version": template.digest,
-        "uri": template.location,
-        "tags": list(tags),
-        "size": len(template.content),
-        "description": template.spec["pipelineInfo"].get("description", ""),
-        "parameters": [
-            {
-                "name": name,
-                "type": declared["parameterType"],
-                "default": declared.get("defaultValue"),
-                "description": declared.get("description", ""),
-            }
-            for name, declared in sorted(spec.parameters(template.spec).items())
-        ],
-    }
-
-
-def card(found: Mapping[str, Any]) -> Table:
+def card(version: Mapping[str, Any]) -> Table:
     table = _table("", "")
     table.show_header = False
     for label in ("name", "version", "uri", "description"):
-        table.add_row(f"[bold]{label}[/]", _plain(found[label]))
-    table.add_row("[bold]tags[/]", _plain(", ".join(found["tags"])))
-    table.add_row("[bold]bytes[/]", f"{found['size']:,}")
-    for each in found["parameters"]:
-        kind, default = _TYPES.get(each["type"], each["type"]), _default(each["default"])
-        table.add_row(Text.assemble("  ", _plain(each["name"])), _plain(f"{kind}{default}: {each['description']}"))
+        table.add_row(f"[bold]{label}[/]", _plain(version[label]))
+    table.add_row("[bold]tags[/]", _plain(", ".join(version["tags"])))
+    table.add_row("[bold]bytes[/]", f"{version['size']:,}")
+    for parameter in version["parameters"]:
+        kind, default = _TYPES.get(parameter["type"], parameter["type"]), _default(parameter["default"])
+        told = _plain(f"{kind}{default}: {parameter['description']}")
+        table.add_row(Text.assemble("  ", _plain(parameter["name"])), told)
     return table
 
 
