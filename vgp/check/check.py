@@ -94,7 +94,7 @@ def _within_budget(judgement: Judgement) -> None:
     document = judgement.document
     whole, step = Node(None), document.default_step
     try:
-        with budget.document() as counted, judgement.guarded(step, whole):
+        with budget.document() as searches, judgement.guarded(step, whole):
             if document.fault is not None:
                 raise document.fault
             for path in document.repeated:
@@ -105,8 +105,9 @@ def _within_budget(judgement: Judgement) -> None:
         fix = "Split the file, or write it with fewer aliases and less nesting."
         judgement.say(step, whole, "GPU031", f"{error} What follows is not judged.", fix)
         return
-    if counted.left["similar names"] < 0:
-        text = f"{budget.spent('similar names')} From there on nothing similar is proposed."
+    if searches.left < 0:
+        text = f"The document needs more than {budget.SIMILAR_NAMES} searches for similar names."
+        text += " From there on nothing similar is proposed."
         judgement.say(step, whole, "GPU031", text, severity="note")
 
 

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
-from vgp.catalog.names import clipped
+from vgp.text.printable import clipped
 from vgp.documents.budget import Exhausted, spend
 from vgp.documents.document import Document, Path_, Unreadable, dotted
 from vgp.documents.node import Node

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from vgp.catalog.names import clipped
+from vgp.text.printable import clipped
 from vgp.documents import json_text, yaml_lines, yaml_text
 from vgp.documents.budget import Exhausted
 from vgp.documents.json_text import Path_, Repeating

@@ -67,7 +67,7 @@ def test_a_verb_succeeds_on_a_latin_1_terminal(word: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("closed", ["| true", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_nobody_reading_is_no_failure(closed: str, tmp_path: Path) -> None:
-    script = f'set -o pipefail; "$0" -m pipelines config {closed}'
+    script = f'set -o pipefail; "$0" -m vgp config {closed}'
     done = subprocess.run(["bash", "-c", script, sys.executable], env=environment(), cwd=tmp_path, capture_output=True)
     assert done.returncode == 0, done.stderr
 
