@@ -38,9 +38,7 @@ Timeout = Annotated[
 ]
 
 
-def load_settings(
-    file: Path | None, environment: str | None, overrides: Mapping[str, Any] | None = None
-) -> "Settings":
+def load_settings(file: Path | None, environment: str | None, overrides: Mapping[str, Any] | None = None) -> "Settings":
     """The effective settings; pydantic and the catalog are imported here, once a verb needs them."""
     from vgp.settings import load
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge
 from vgp.settings.messages import explain, line, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.schedule import NAME
+from vgp.text.nearest import did_you_mean
 
 FILE_NAME = "pipelines.toml"
 _FIELDS = frozenset(Settings.model_fields) - {"environment"}
@@ -99,7 +100,7 @@ def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) 
     elif rules.is_secret(name):
         message = "looks like a credential."
     else:
-        choices = nearest(name, tables) if tables else "The settings declare none: write [environments.NAME]."
+        choices = did_you_mean(name, tables) if tables else "The settings declare none: write [environments.NAME]."
         message = f"there is no environment '{name}'. {choices}"
     raise RequestError(line(layer.source(key), key, message))
 

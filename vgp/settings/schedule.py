@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from vgp.catalog.names import closest
-from vgp.errors import nearest
 from vgp.settings.rules import optional
+from vgp.text.nearest import did_you_mean
 
 #: Of a schedule and of an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -33,7 +33,7 @@ def pipeline(value: str) -> str:
     from vgp.spec.spec import NAMES
 
     if value not in NAMES:
-        raise ValueError(f"there is no pipeline '{value}'. {nearest(value, NAMES)}")
+        raise ValueError(f"there is no pipeline '{value}'. {did_you_mean(value, NAMES)}")
     return value
 
 

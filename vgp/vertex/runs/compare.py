@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.errors import RequestError
-from vgp.text.printable import one_line, took
+from vgp.text.figures import took
+from vgp.text.printable import one_line
 from vgp.vertex.runs import cost as run_cost
 from vgp.vertex.runs import outputs as run_outputs
 from vgp.vertex.runs import report as run_report

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from vgp.settings import Settings
-from vgp.text.printable import took
+from vgp.text.figures import took
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.text.printable import rfc3339
+from vgp.text.nearest import did_you_mean
+from vgp.text.times import rfc3339
 from vgp.vertex.clients import project
 from vgp.vertex.runs.search import quoted
 from vgp.vertex.runs.state import Run
@@ -73,13 +74,13 @@ def known(run: Run, given: str) -> list[Step]:
     found = [step for step in run.steps if given in (step.name, step.path, step.task)]
     found = found or [step for step in run.steps if step.name.startswith(f"{given}/")]
     if not found:
-        raise RequestError(f"{run.id} has no step {given}. {nearest(given, [step.name for step in run.steps])}")
+        raise RequestError(f"{run.id} has no step {given}. {did_you_mean(given, [step.name for step in run.steps])}")
     return found
 
 
 def _severity(given: str) -> str:
     if given.upper() not in SEVERITIES:
-        raise RequestError(f"--severity {given}: {nearest(given.upper(), SEVERITIES)}")
+        raise RequestError(f"--severity {given}: {did_you_mean(given.upper(), SEVERITIES)}")
     return given.upper()
 
 

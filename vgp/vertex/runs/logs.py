@@ -11,7 +11,8 @@ from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.text.printable import one_line, printable, rfc3339
+from vgp.text.printable import one_line, printable
+from vgp.text.times import rfc3339
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience

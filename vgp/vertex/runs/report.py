@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.text.printable import rfc3339
+from vgp.text.times import rfc3339
 from vgp.vertex import names
 from vgp.vertex.runs import cost as run_cost
 from vgp.vertex.runs import outputs as run_outputs

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Settings
+from vgp.text.nearest import did_you_mean
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run, read
@@ -140,7 +141,7 @@ def quoted(text: str) -> str:
 
 def _state(name: str) -> str:
     if name.lower() not in STATES:
-        raise RequestError(f"--state {name}: {nearest(name.lower(), STATES)}")
+        raise RequestError(f"--state {name}: {did_you_mean(name.lower(), STATES)}")
     return name.lower()
 
 

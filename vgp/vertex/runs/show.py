@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.settings import Settings
-from vgp.text.printable import local, one_line, took
+from vgp.text.figures import took
+from vgp.text.printable import one_line
+from vgp.text.times import local
 from vgp.vertex import names
 from vgp.vertex.runs import outputs as run_outputs
 from vgp.vertex.runs import report as run_report

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.text.printable import rfc3339
+from vgp.text.times import rfc3339
 from vgp.vertex import names
 from vgp.vertex.runs.attempts import WINDOW
 from vgp.vertex.runs.state import Run

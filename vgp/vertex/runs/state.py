@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from vgp.text.printable import moment
+from vgp.text.times import moment
 from vgp.vertex import names
 from vgp.vertex.runs.steps import Step, mapping, steps_of
 

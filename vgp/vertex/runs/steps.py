@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from vgp.text.printable import moment
+from vgp.text.times import moment
 from vgp.vertex import names
 
 #: PipelineTaskDetail.State -> our word, where lower case would not do.

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.settings import Settings
-from vgp.text.printable import one_line, printable, took, usd
+from vgp.text.figures import took, usd
+from vgp.text.printable import one_line, printable
 from vgp.vertex.errors import advice
 from vgp.vertex.runs import cost as run_cost
 from vgp.vertex.runs.cost import Rows

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Settings
+from vgp.text.nearest import did_you_mean
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import live
@@ -49,7 +50,7 @@ def hint(settings: Settings, name: str) -> str:
     if name in settings.schedules:
         return "It is declared, and not applied yet: pipelines schedule apply."
     mine = live.ours(settings, live.schedules(settings))
-    return nearest(name, mine) if mine else "None of ours is there: pipelines schedule list."
+    return did_you_mean(name, mine) if mine else "None of ours is there: pipelines schedule list."
 
 
 def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.text.printable import moment, rfc3339
+from vgp.text.times import moment, rfc3339
 from vgp.vertex import names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs import search

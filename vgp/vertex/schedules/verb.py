@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.check.finding import StepRow
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.spec import spec
+from vgp.text.nearest import did_you_mean
 from vgp.vertex.names import schedule_link, short
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.apply import Outcome
@@ -105,7 +106,7 @@ def _chosen(settings: Settings, names: Sequence[str]) -> list[str]:
 
 def _choices(name: str, settings: Settings) -> str:
     if settings.schedules:
-        return nearest(name, settings.schedules)
+        return did_you_mean(name, settings.schedules)
     return "Declare one: write [schedules.NAME] into pipelines.toml."
 
 

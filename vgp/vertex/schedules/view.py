@@ -11,7 +11,8 @@ from rich.text import Text
 
 from vgp.check import cost
 from vgp.spec import difference as template
-from vgp.text.printable import one_line, printable, usd
+from vgp.text.figures import usd
+from vgp.text.printable import one_line, printable
 from vgp.vertex import names
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.fields import Change

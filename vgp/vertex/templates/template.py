@@ -5,10 +5,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed, nearest
+from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.spec import template_reference
 from vgp.spec.template_reference import PREFIX, Reference
+from vgp.text.nearest import did_you_mean
 from vgp.vertex.templates.place import open_store
 from vgp.vertex.templates.store import Store
 
@@ -128,10 +129,12 @@ def absent(store: Store, reference: Reference) -> RequestError:
     """The error that says why nothing was found, with the choices. To be called within `store.explaining`."""
     names = [package.name for package in store.packages()]
     if reference.name not in names:
-        choices = nearest(reference.name, names) if names else "None was uploaded there yet."
+        choices = did_you_mean(reference.name, names) if names else "None was uploaded there yet."
         return RequestError(f"no template {reference.name!r}. {choices} Upload it: pipelines upload {reference.name}")
     if reference.tag:
         tags = store.tags(reference.name)
-        choices = nearest(reference.tag, tags) if tags else "It has no tags."
+        choices = did_you_mean(reference.tag, tags) if tags else "It has no tags."
         return RequestError(f"{reference.name} has no tag {reference.tag!r}. {choices}")
-    return RequestError(f"{reference.name} has no version {reference.digest}. All: pipelines templates {reference.name}")
+    return RequestError(
+        f"{reference.name} has no version {reference.digest}. All: pipelines templates {reference.name}"
+    )
