@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from vgp import __version__
-from vgp.cli import check, config, convert, image, machines, preflight, runs, schedules, submit, templates, workflows
+from vgp.cli import check, config, convert, image, logs, machines, preflight, runs, schedules, submit, templates, workflows
 from vgp.errors import RequestError, WorkFailed
 from vgp.text import terminal
 from vgp.text.printable import printable
@@ -47,7 +47,7 @@ def options(
     pass
 
 
-for group in (config, workflows, check, machines, convert, image, preflight, submit, runs, templates, schedules):
+for group in (config, workflows, check, machines, convert, image, preflight, submit, runs, logs, templates, schedules):
     app.add_typer(group.app)
 
 

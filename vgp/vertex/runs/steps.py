@@ -90,17 +90,17 @@ class _Tree:
         self.components = components
         known = {detail.task_id for detail in details}
         self.children: dict[int, list[Any]] = {}
-        for detail in sorted(details, key=lambda each: (_seconds(each), each.task_id)):
+        for detail in sorted(details, key=lambda detail: (_seconds(detail), detail.task_id)):
             parent = detail.parent_task_id if detail.parent_task_id in known - {detail.task_id} else 0
             self.children.setdefault(parent, []).append(detail)
 
     def level(self, place: _Place, details: Sequence[Any]) -> Iterator[Step]:
         """The steps of one DAG. Tasks that its spec does not know come last."""
-        found: dict[str, list[Any]] = {name: [] for name in _in_order(_tasks(place.component))}
+        by_name: dict[str, list[Any]] = {name: [] for name in _in_order(_tasks(place.component))}
         for detail in details:
-            found.setdefault(detail.task_name, []).append(detail)
-        turns = place.loop and any(name not in _tasks(place.component) for name in found)
-        for name, listed in found.items():
+            by_name.setdefault(detail.task_name, []).append(detail)
+        turns = place.loop and any(name not in _tasks(place.component) for name in by_name)
+        for name, listed in by_name.items():
             if not listed and not turns:
                 yield from self._absent(name, place)
             for number, detail in enumerate(listed):
@@ -125,7 +125,7 @@ class _Tree:
         inside = _Place(component, f"{step.name}/", path, absent, place.depth + 1, loop)
         steps = list(islice(self.level(inside, children), _MAX_STEPS))
         yield from steps
-        if step.state == "failed" and not any(each.state == "failed" for each in steps):
+        if step.state == "failed" and not any(inner.state == "failed" for inner in steps):
             yield step  # the group itself failed, before its tasks or between them
 
     def _absent(self, name: str, place: _Place) -> Iterator[Step]:
@@ -153,7 +153,7 @@ def _step(detail: Any, name: str, path: str) -> Step:
         name, state, path, detail.task_name, moment(detail.start_time), moment(detail.end_time), detail.error.message,
         jobs=_jobs(detail), detail=detail,
     )  # fmt: skip
-    tries = [each.error.message for each in detail.pipeline_task_status if each.error.message]
+    tries = [status.error.message for status in detail.pipeline_task_status if status.error.message]
     return replace(step, retrying=tries[-1]) if tries and state in ("pending", "running") else step
 
 
@@ -163,14 +163,15 @@ def _jobs(detail: Any) -> tuple[str, ...]:
     listed = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
     if detail.state.name != "SKIPPED":  # the outputs of a cached step name the job of an earlier run
         listed += _started(detail.execution.metadata or {})
-    return tuple(dict.fromkeys(names.short(each) for each in listed if names.short(each).isdigit()))
+    return tuple(dict.fromkeys(number for number in map(names.short, listed) if number.isdigit()))
 
 
 def _started(metadata: Any) -> list[str]:
     """https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto"""
     try:
         resources = json.loads(str(metadata.get("output:gcp_resources", "{}"))).get("resources", [])
-        return [str(each.get("resourceUri", "")) for each in resources if "/customJobs/" in each.get("resourceUri", "")]
+        uris = [str(resource.get("resourceUri", "")) for resource in resources]
+        return [uri for uri in uris if "/customJobs/" in uri]
     except (ValueError, AttributeError, TypeError):  # some other tool's text
         return []
 

@@ -18,6 +18,7 @@ from typing import Any
 from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.spec.template_reference import PREFIX
+from vgp.text.bucket_uri import cut, join
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.templates.store import Package, Version
@@ -40,12 +41,13 @@ class Bucket:
 
     @property
     def _bucket_name(self) -> str:
-        return self.place.removeprefix("gs://").partition("/")[0]
+        return cut(self.place)[0]
 
     @property
     def _folder(self) -> str:
         """With a slash at the end, or empty."""
-        return "".join(f"{part}/" for part in self.place.removeprefix("gs://").split("/")[1:])
+        folder = cut(self.place)[1]
+        return folder and f"{folder}/"
 
     @contextmanager
     def explaining(self, doing: str) -> Iterator[None]:
@@ -96,7 +98,7 @@ class Bucket:
         self._change(name, tag, None)
 
     def location(self, name: str, digest: str) -> str:
-        return f"gs://{self._bucket_name}/{self._object(name, digest)}"
+        return join(self._bucket_name, self._object(name, digest))
 
     def template_uri(self, name: str, digest: str) -> str | None:
         """None: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs takes only

@@ -2,6 +2,7 @@
 
 from vgp.errors import RequestError
 from vgp.settings import Settings, rules
+from vgp.text.bucket_uri import is_bucket_uri
 from vgp.vertex.templates.bucket import Bucket
 from vgp.vertex.templates.repository import Repository
 from vgp.vertex.templates.store import Store
@@ -21,7 +22,7 @@ def open_store(settings: Settings, place: str | None = None) -> Store:
             "or give --repository gs://BUCKET/FOLDER."
         )
     try:
-        if place.startswith("gs://"):
+        if is_bucket_uri(place):
             return Bucket(settings, rules.bucket(place))
         return Repository(settings, rules.template_repository(place))
     except ValueError as error:

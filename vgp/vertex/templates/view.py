@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.text.printable import one_line
+from vgp.text.table import facts, table
 
 #: Types of parameters, as the form of the console asks for them.
 _TYPES = {
@@ -17,34 +18,37 @@ _TYPES = {
 
 
 def packages(rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table("template", "updated (UTC)")
-    for row in rows:
-        table.add_row(*map(_plain, (row["name"], _day(row["updated"]))))
-    return table
+    """The templates of a place."""
+    return table(("template", "updated (UTC)"), ((one_line(row["name"]), _day(row["updated"])) for row in rows))
 
 
 def versions(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The digest is cut to what a reference needs; a commit that is there in short is not shown in full."""
-    table = _table("version", "created (UTC)", "bytes", "tags")
-    for row in rows:
-        size = "" if row["size"] is None else f"{row['size']:,}"
-        cells = (row["version"][:19], _day(row["created"]), size, ", ".join(_short(row["tags"])))
-        table.add_row(*map(_plain, cells))
-    return table
+    cells = (
+        (
+            one_line(row["version"][:19]),
+            _day(row["created"]),
+            "" if row["size"] is None else f"{row['size']:,}",
+            one_line(", ".join(_short(row["tags"]))),
+        )
+        for row in rows
+    )
+    return table(("version", "created (UTC)", "bytes", "tags"), cells)
 
 
 def card(version: Mapping[str, Any]) -> Table:
-    table = _table("", "")
-    table.show_header = False
-    for label in ("name", "version", "uri", "description"):
-        table.add_row(f"[bold]{label}[/]", _plain(version[label]))
-    table.add_row("[bold]tags[/]", _plain(", ".join(version["tags"])))
-    table.add_row("[bold]bytes[/]", f"{version['size']:,}")
+    """One version with its parameters."""
+    rows: list[tuple[str | Text, str]] = [
+        (Text(label, "bold"), one_line(version[label])) for label in ("name", "version", "uri", "description")
+    ]
+    rows += [
+        (Text("tags", "bold"), one_line(", ".join(version["tags"]))),
+        (Text("bytes", "bold"), f"{version['size']:,}"),
+    ]
     for parameter in version["parameters"]:
         kind, default = _TYPES.get(parameter["type"], parameter["type"]), _default(parameter["default"])
-        told = _plain(f"{kind}{default}: {parameter['description']}")
-        table.add_row(Text.assemble("  ", _plain(parameter["name"])), told)
-    return table
+        rows.append((f"  {one_line(parameter['name'])}", one_line(f"{kind}{default}: {parameter['description']}")))
+    return facts(rows)
 
 
 def _default(value: Any) -> str:
@@ -52,18 +56,6 @@ def _default(value: Any) -> str:
     if value is None:
         return ""
     return f" = {value:.15g}" if isinstance(value, float) else f" = {json.dumps(value, ensure_ascii=False)}"
-
-
-def _plain(text: str) -> Text:
-    """What somebody uploaded, as it is written: no markup, no control characters."""
-    return Text(one_line(text))
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def _day(time: str | None) -> str:
