@@ -12,6 +12,7 @@ from rich.console import Console
 from vgp import settings as settings_file
 from vgp.check import cost
 from vgp.check.check import Report, check
+from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError, nearest
@@ -44,14 +45,17 @@ def compile_all(
     """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
 
     Raises:
-        RequestError: an unknown pipeline, wrong settings, a machine that cannot be, or a run that can cost more than
-            `max_usd`. The spec in question is not written; the one from before stays.
+        RequestError: an unknown pipeline or none at all, wrong settings, a machine that cannot be, or a run that can
+            cost more than `max_usd`. The spec in question is not written; the one from before stays.
     """
     loaded = settings_file.load(settings, environment=environment)
-    paths = {name: out / f"{name}.json" for name in names or spec.NAMES}
+    everything = workflows.find(loaded.repository)
+    if not everything and not names:
+        raise RequestError(f"{loaded.workflows}/ holds no workflow yet: write a file with build(target) there.")
+    paths = {name: out / f"{name}.json" for name in names or everything}
     made = [compiled(name, loaded, max_usd=max_usd, path=path) for name, path in paths.items()]
     results = [_written(each, paths[each.name], console) for each in made]
-    if set(paths) == set(spec.NAMES):
+    if set(paths) == set(everything):
         _warn_of_unknown_steps(loaded, {row.step for each in made for row in each.report.steps}, console)
     return results
 
@@ -72,7 +76,7 @@ def compiled(
         RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
     """
     try:
-        made = spec.compiled(name, Vertex(settings))
+        made = workflows.compiled(name, Vertex(settings), settings.repository)
     except PlacementError as error:
         raise RequestError(f"{name}: {error}") from None
     report = checked(name, made, settings, max_usd=max_usd, path=path)

@@ -5,13 +5,15 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from vgp.compiling import workflows
 from vgp.compiling.target import Local
+from vgp.settings import Repository
 from vgp.spec import spec
 
 
-def listing() -> list[dict[str, Any]]:
+def listing(repository: Repository) -> list[dict[str, Any]]:
     """Name, description, and parameters (name, type, default, description) of each pipeline."""
-    return [_row(name, spec.compiled(name, Local())) for name in spec.NAMES]
+    return [_row(name, workflows.compiled(name, Local(), repository)) for name in workflows.find(repository)]
 
 
 def _row(name: str, compiled: dict[str, Any]) -> dict[str, Any]:

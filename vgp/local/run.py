@@ -8,16 +8,25 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from vgp.compiling import workflows
 from vgp.compiling.target import Local
 from vgp.errors import RequestError, WorkFailed
 from vgp.local import display, portable, process, proof
 from vgp.local import execution as local
+from vgp.settings import Repository
 from vgp.spec import placeholders, spec
 from vgp.text.printable import printable
 
 
 def run(
-    name: str, settings: Sequence[str], *, out: Path, nproc: int | None, resume: Path | None, console: Console
+    name: str,
+    settings: Sequence[str],
+    *,
+    repository: Repository,
+    out: Path,
+    nproc: int | None,
+    resume: Path | None,
+    console: Console,
 ) -> dict[str, Any]:
     """Runs the pipeline `name` locally and returns its result, which also stands in run.json.
 
@@ -27,7 +36,11 @@ def run(
     """
     if nproc is not None and nproc < 1:
         raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
-    this = _resumed(name, settings, resume, nproc) if resume else _started(name, settings, out, nproc)
+    this = (
+        _resumed(name, settings, repository, resume, nproc)
+        if resume
+        else _started(name, settings, repository, out, nproc)
+    )
     compiled = json.loads(this.spec.read_text(encoding="utf-8"))
     console.print(f"[bold]{name}[/] -> {escape(printable(this.folder))}", highlight=False, soft_wrap=True)
     for line in portable.notes(compiled):
@@ -43,19 +56,19 @@ def run(
     return _finish(this, steps, console)
 
 
-def _started(name: str, settings: Sequence[str], out: Path, nproc: int | None) -> local.Run:
+def _started(name: str, settings: Sequence[str], repository: Repository, out: Path, nproc: int | None) -> local.Run:
     scratch = out.absolute()
-    compiled = spec.compiled(name, Local())
+    compiled = workflows.compiled(name, Local(), repository)
     arguments = spec.arguments(compiled, settings)
-    spec.check(name, compiled, arguments)
+    workflows.check(name, compiled, arguments, repository)
     portable.refuse(compiled, scratch)
     folder = local.new_folder(scratch, name)
-    this = local.Run(folder, name, arguments, nproc)
+    this = local.Run(folder, name, arguments, repository, nproc)
     this.spec.write_text(spec.as_text(compiled), encoding="utf-8")
     return this
 
 
-def _resumed(name: str, settings: Sequence[str], folder: Path, nproc: int | None) -> local.Run:
+def _resumed(name: str, settings: Sequence[str], repository: Repository, folder: Path, nproc: int | None) -> local.Run:
     if settings:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
     try:
@@ -67,7 +80,7 @@ def _resumed(name: str, settings: Sequence[str], folder: Path, nproc: int | None
     if pipeline != name:
         raise RequestError(f"--resume {folder} is a run of {pipeline}, not of {name}.")
     portable.refuse(compiled, folder.resolve())
-    return local.Run(folder.resolve(), name, arguments, nproc)
+    return local.Run(folder.resolve(), name, arguments, repository, nproc)
 
 
 def _finish(this: local.Run, steps: list[proof.Step], console: Console) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
+from vgp.errors import RequestError
 from vgp.placement.request import Request
 from vgp.settings import rules
 from vgp.settings.layers import Merged, Source
+from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
 
 
@@ -18,6 +20,8 @@ class Settings(BaseModel):
 
     #: The environment that these settings are of: dev, prod ...
     environment: str | None = None
+    #: The folder of the workflows, from the folder of this file.
+    workflows: rules.Workflows = "pipelines"
     #: Id of the Google Cloud project.
     project: rules.Project = None
     #: Region of the jobs; GPUs differ from region to region.
@@ -50,6 +54,7 @@ class Settings(BaseModel):
     schedules: dict[Name, Schedule] = {}
 
     _merged: Merged = PrivateAttr(default_factory=Merged)
+    _repository: Repository | None = PrivateAttr(default=None)
 
     @field_validator("encryption_key")
     @classmethod
@@ -73,6 +78,17 @@ class Settings(BaseModel):
     @property
     def file(self) -> Path | None:
         return self._merged.path
+
+    @property
+    def repository(self) -> Repository:
+        """The folder of the settings file, with its workflows.
+
+        Raises:
+            RequestError: the settings are of no file.
+        """
+        if self._repository is None:
+            raise RequestError(MISSING)
+        return self._repository
 
     def source(self, key: str) -> Source:
         """Where the effective value of `key` (region, steps.train.machine) came from."""

@@ -6,6 +6,7 @@ Syntax only: whether a bucket or a key exists is the business of `pipelines pref
 import re
 from collections.abc import Callable
 from ipaddress import ip_address
+from pathlib import PurePath
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -42,6 +43,16 @@ _SECRET = re.compile(
     r"-----BEGIN|ya29\.|AIza[\w-]{20}|GOCSPX-|1//0[\w-]{20}|\"private_key\"|eyJ[\w-]{10,}\.[\w-]{10,}\.|AKIA[A-Z0-9]{12}"
     r"|gh[pousr]_\w{20}|github_pat_|glpat-|\bhf_\w{20}|xox[abprs]-|\bsk-[\w-]{20}"
 )
+
+
+def workflows(value: object) -> str:
+    """A folder of the repository, whose code it is part of."""
+    if is_secret(value):
+        raise ValueError("looks like a credential.")
+    path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
+    if not path or not value or path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")
+    return str(path)
 
 
 def project(value: str) -> str:
@@ -214,6 +225,7 @@ def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidato
     return BeforeValidator(_empty_is_none), AfterValidator(lambda value: value if value is None else rule(value))
 
 
+Workflows = Annotated[str, AfterValidator(workflows)]
 Project = Annotated[str | None, *optional(project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]

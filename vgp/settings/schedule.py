@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from vgp.catalog.names import closest
+from vgp.settings.repository import Repository, known
 from vgp.settings.rules import optional
-from vgp.text.nearest import did_you_mean
 
 #: Of a schedule and of an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -29,11 +29,10 @@ def name(value: str) -> str:
     return value
 
 
-def pipeline(value: str) -> str:
-    from vgp.spec.spec import NAMES
-
-    if value not in NAMES:
-        raise ValueError(f"there is no pipeline '{value}'. {did_you_mean(value, NAMES)}")
+def pipeline(value: str, info: ValidationInfo) -> str:
+    """A workflow of the repository, as far as one is known: the context of the validation."""
+    if isinstance(info.context, Repository):
+        known(value, info.context)
     return value
 
 

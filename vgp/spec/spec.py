@@ -1,24 +1,15 @@
-"""A pipeline by its name: its compiled spec, and its parameters checked against what it declares."""
+"""A compiled spec: its one textual form, and its parameters checked against what it declares."""
 
 import difflib
-import importlib
 import json
 import math
 import re
-import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from vgp.compiling.target import Target
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.spec import placeholders
-from vgp.spec.caching import switched
 from vgp.text.printable import PASSWORD
-
-#: The pipelines of this repository, by the names of their files: add yours here.
-NAMES = ("training",)
 
 _STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P<exponent>e[+-]\d+)')
 _HALF = re.compile("[\ud800-\udfff]")
@@ -36,39 +27,6 @@ _KINDS = {
     "LIST": "a JSON list",
     "STRUCT": "a JSON object",
 }
-
-
-def module(name: str) -> Any:
-    """The module of a pipeline.
-
-    Raises:
-        RequestError: there is no such pipeline.
-    """
-    if name not in NAMES:
-        raise RequestError(f"there is no pipeline {name!r}. {nearest(name, NAMES)}")
-    return importlib.import_module(f"pipelines.{name}")
-
-
-def compiled(name: str, target: Target) -> dict[str, Any]:
-    """The spec of the pipeline `name` for `target`. Runs of the console have no other say in caching than the spec's.
-
-    Raises:
-        RequestError: there is no such pipeline.
-    """
-    workflow = module(name).build(target)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # kfp would rather write YAML; its JSON is the one that is byte-identical across hash seeds.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        path = Path(folder) / f"{name}.json"
-        compiler().compile(workflow, str(path))
-        compiled = dict(json.loads(path.read_text()))
-    return compiled if target.caching else switched(compiled, False)
-
-
-def compiler() -> Any:
-    from kfp.compiler import Compiler
-
-    return Compiler()
 
 
 def as_text(spec: Mapping[str, Any]) -> str:
@@ -112,22 +70,6 @@ def arguments(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any
     _refuse_missing(declared, found)
     _refuse_texts(found)
     return found
-
-
-def check(name: str, spec: Mapping[str, Any], given: Mapping[str, Any], *, remote: bool = False) -> None:
-    """What the pipeline `name` itself can tell to be wrong, if it has a `check`.
-
-    Raises:
-        RequestError: says what was given, the rule, and the choices.
-    """
-    judge = getattr(module(name), "check", None)
-    if judge is None:
-        return
-    defaults = {n: p["defaultValue"] for n, p in parameters(spec).items() if "defaultValue" in p}
-    try:
-        judge({**defaults, **given}, remote=remote)
-    except ValueError as error:
-        raise RequestError(str(error)) from None
 
 
 def values(spec: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,18 +13,20 @@ from rich.console import Console
 
 from vgp import settings
 from vgp.compiling import compile as verb
+from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.placement import Request
 from vgp.spec import spec, strict
 
 REPOSITORY = Path(__file__).parents[3]
+FILE = REPOSITORY / "pipelines.toml"
 GOLDEN = REPOSITORY / "tests" / "golden"
 
 
 @pytest.fixture(scope="module")
 def vertex() -> dict[str, Any]:
-    return spec.compiled("training", Vertex(settings.load(REPOSITORY / "pipelines.toml")))
+    return workflows.compiled("training", Vertex(settings.load(FILE)), settings.repository_of(FILE))
 
 
 def compile_in(folder: Path, seed: str) -> bytes:
@@ -100,13 +102,14 @@ def test_train_is_a_custom_job_on_the_machine_of_the_settings(vertex: dict[str, 
         "accelerator_count": 2,
     }
     assert pool["replica_count"] == 1
-    assert pool["container_spec"]["image_uri"] == settings.load(REPOSITORY / "pipelines.toml").image
+    assert pool["container_spec"]["image_uri"] == settings.load(FILE).image
     assert inputs["timeout"]["defaultValue"] == "21600s"
 
 
 def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -> None:
     train = Request(machine="a2-highgpu-2g", nodes=3, strategy="spot", env={"NCCL_DEBUG": "INFO"})
-    compiled = spec.compiled("training", Vertex(settings.Settings(steps={"train": train})))
+    target = Vertex(settings.Settings(steps={"train": train}))
+    compiled = workflows.compiled("training", target, settings.repository_of(FILE))
     inputs = compiled["components"]["comp-train"]["inputDefinitions"]["parameters"]
     pools = inputs["worker_pool_specs"]["defaultValue"]
     assert [pool["replica_count"] for pool in pools] == [1, 2]
@@ -125,19 +128,15 @@ def test_plain_steps_request_cpu_memory_and_gpu(vertex: dict[str, Any]) -> None:
     assert evaluate["accelerator"]["resourceCount"] == "1"
 
 
-def test_an_impossible_machine_is_refused_and_the_old_spec_stays(tmp_path: Path) -> None:
-    from rich.console import Console
-
-    (tmp_path / "pipelines.toml").write_text(
-        '[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n'
-    )
-    (tmp_path / "training.json").write_text("old")
+def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Path) -> None:
+    file, out = repository / "pipelines.toml", repository / "build"
+    file.write_text('[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n')
+    out.mkdir()
+    (out / "training.json").write_text("old")
     with pytest.raises(RequestError, match="training: "):
-        verb.compile_all(
-            [], out=tmp_path, settings=tmp_path / "pipelines.toml", max_usd=None, console=Console(quiet=True)
-        )
-    assert (tmp_path / "training.json").read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipelines.toml", "training.json"]
+        verb.compile_all([], out=out, settings=file, max_usd=None, console=Console(quiet=True))
+    assert (out / "training.json").read_text() == "old"
+    assert [path.name for path in out.iterdir()] == ["training.json"]
 
 
 def test_the_form_starts_from_the_trainers_own_defaults(vertex: dict[str, Any]) -> None:
@@ -149,9 +148,9 @@ def test_the_form_starts_from_the_trainers_own_defaults(vertex: dict[str, Any]) 
     assert {name: form[name] for name in shared} == {name: getattr(TrainConfig(), name) for name in shared}
 
 
-def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
-    file = tmp_path / "pipelines.toml"
+def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(repository: Path) -> None:
+    file = repository / "pipelines.toml"
     file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
     said = Console(file=io.StringIO(), width=200)
-    verb.compile_all((), out=tmp_path, settings=file, max_usd=None, console=said)
+    verb.compile_all((), out=repository, settings=file, max_usd=None, console=said)
     assert "[steps.trian] of the settings: no pipeline has this step. Did you mean train?" in said.file.getvalue()

@@ -11,6 +11,7 @@ from components.image import step
 from vgp.errors import RequestError
 from vgp.local import portable
 
+REPOSITORY = Path(__file__).parents[3]
 OWN = "example.com/own:1"
 
 
@@ -65,9 +66,10 @@ def test_a_container_without_a_python_function_is_refused_before_any_work(
 
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
+    from vgp.compiling import workflows
     from vgp.compiling.target import Local
-    from vgp.spec import spec
+    from vgp.settings import repository_of
 
-    made = spec.compiled("training", Local())
+    made = workflows.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
     portable.refuse(made, tmp_path)
     assert portable.notes(made) == []

@@ -90,11 +90,6 @@ def test_any_text_is_read_or_refused_and_never_crashes(texts: list[str]) -> None
         spec.arguments(DECLARED, texts)
 
 
-def test_an_unknown_pipeline_is_refused_with_the_near_one() -> None:
-    with pytest.raises(RequestError, match="Did you mean training?"):
-        spec.module("trainning")
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),

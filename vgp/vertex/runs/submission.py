@@ -8,6 +8,7 @@ from rich.console import Console
 
 from vgp.check import cost
 from vgp.check.finding import StepRow
+from vgp.compiling import workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Settings
@@ -80,7 +81,7 @@ def _request(
     labels = _labels(options.labels)
     compiled_spec, uri, steps = _specification(name, settings, options)
     values = spec.arguments(compiled_spec, parameters)
-    spec.check(name, compiled_spec, values, remote=True)
+    workflows.check(name, compiled_spec, values, settings.repository, remote=True)
     caching = options.caching
     if caching is None:
         caching = bool(settings.caching) and not options.new

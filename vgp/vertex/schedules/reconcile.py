@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.check.finding import StepRow
+from vgp.compiling import workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
@@ -48,7 +49,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
                 templates[key] = _template(settings, schedule)
             template = templates[key]
             values = spec.values(template.spec, schedule.parameters)
-            spec.check(schedule.pipeline, template.spec, values, remote=True)
+            workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
         message = declaration(settings, name, template.spec, values, steps=template.steps, template_uri=template.uri)

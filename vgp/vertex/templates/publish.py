@@ -29,7 +29,7 @@ def publish(
     """
     for tag in tags:
         template_reference.tag(tag)
-    source = commit.current()
+    source = commit.current(settings.repository.root)
     with console.status("compiling") as status:
         workflow = compiled(name, settings, max_usd=max_usd)
         template = str(workflow.spec["pipelineInfo"]["name"])

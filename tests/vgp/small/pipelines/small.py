@@ -1,13 +1,11 @@
-"""A pipeline of seconds behind the real command line: python small.py run small --set text=hello"""
-
-import sys
+"""A pipeline of seconds, in a repository of its own: pipelines run small --set text=hello"""
 
 from kfp import dsl
 
-from components.image import step
+from vgp.inside.image import IMAGE
 
 
-@step
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
 def show(text: str, things: dict, mark: str) -> str:
     import os
     import time
@@ -36,12 +34,3 @@ def build(target):
             owning(text=job)
 
     return small
-
-
-if __name__ == "__main__":
-    from vgp.__main__ import main
-    from vgp.spec import spec
-
-    spec.NAMES = ("small",)
-    sys.modules["pipelines.small"] = sys.modules["__main__"]
-    main()
