@@ -136,13 +136,13 @@ def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def small() -> dict[str, Any]:
+def small() -> Any:
     """The pipeline of small.py as it runs here."""
     from vgp.compiling import workflows
     from vgp.compiling.target import Local
     from vgp.settings import repository_of
 
-    return workflows.compiled("small", Local(), repository_of(SMALL))
+    return workflows.compiled("small", Local(), repository_of(SMALL)).content
 
 
 @pytest.fixture

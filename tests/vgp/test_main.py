@@ -39,7 +39,7 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
     assert row["name"] == "training"
     parameters = {parameter["name"]: parameter for parameter in row["parameters"]}
     assert parameters["train_months"]["type"] == "STRING"
-    assert parameters["seed"]["default"] == 0
+    assert repr(parameters["seed"]["default"]) == "0", "an integer, and no 0.0"
     assert all(parameter["description"] for parameter in row["parameters"])
 
 
@@ -66,13 +66,15 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
         (["compile", "--out", "/proc/nowhere"], "cannot be written"),
     ],
 )
-def test_a_wrong_request_is_one_message_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
-    done = pipelines(*arguments, cwd=tmp_path)
+def test_a_wrong_request_is_one_message_and_exit_code_2(arguments: list[str], message: str, repository: Path) -> None:
+    (repository / "pipelines.toml").touch()
+    before = sorted(repository.iterdir())
+    done = pipelines(*arguments, cwd=repository)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+    assert sorted(repository.iterdir()) == before, "nothing is left behind"
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
@@ -80,8 +82,9 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert "Traceback" in done.stderr
 
 
-def test_no_control_character_of_a_request_reaches_the_terminal(tmp_path: Path) -> None:
-    done = pipelines("run", "training", "--set", "epochs=\x1b]0;title\x07\u202e", cwd=tmp_path)
+def test_no_control_character_of_a_request_reaches_the_terminal(repository: Path) -> None:
+    (repository / "pipelines.toml").touch()
+    done = pipelines("run", "training", "--set", "epochs=\x1b]0;title\x07\u202e", cwd=repository)
     assert done.stderr.startswith("error: --set epochs=\\x1b]0;title\\x07\\u202e: epochs takes a number")
 
 

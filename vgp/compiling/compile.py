@@ -1,6 +1,5 @@
 """`pipelines compile`: every pipeline to JSON for Vertex, checked before it is written."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError, nearest
-from vgp.local import proof
 from vgp.placement.placement import PlacementError
-from vgp.spec import spec, strict
+from vgp.spec import strict
+from vgp.spec.pipeline_spec import PipelineSpec
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,7 @@ class Compiled:
     """A pipeline's spec for Vertex, with what the checker said of it."""
 
     name: str
-    spec: dict[str, Any]
-    #: The spec's one textual form, and its SHA-256 in hex.
-    text: str
-    sha256: str
+    spec: PipelineSpec
     report: Report
 
 
@@ -77,17 +73,15 @@ def compiled(
         RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
     """
     try:
-        made = workflows.compiled(name, Vertex(settings), settings.repository)
+        spec = workflows.compiled(name, Vertex(settings), settings.repository)
     except PlacementError as error:
         raise RequestError(f"{name}: {error}") from None
-    report = checked(name, made, settings, max_usd=max_usd, path=path)
-    text = spec.as_text(made)
-    return Compiled(name, made, text, hashlib.sha256(text.encode()).hexdigest(), report)
+    return Compiled(name, spec, checked(name, spec, settings, max_usd=max_usd, path=path))
 
 
 def checked(
     name: str,
-    made: dict[str, Any],
+    spec: PipelineSpec,
     settings: settings_file.Settings,
     *,
     max_usd: float | None = None,
@@ -98,24 +92,25 @@ def checked(
     Raises:
         RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
     """
-    strict.verify(made)
-    report = check([Document(str(path or f"{name}.json"), made, spec.as_text(made))], regions=[settings.region])
+    strict.verify(spec)
+    document = Document(str(path or f"{name}.json"), dict(spec.content), spec.text)
+    report = check([document], regions=[settings.region])
     _refuse(name, report)
     cost.refuse_above(report.steps, max_usd)
-    order = proof.names(made)
+    order = [step.name for step in spec.steps]
     report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
     return report
 
 
 def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
-    _write(path, made.text)
-    console.print(f"[bold]{path}[/]  sha256:{made.sha256[:12]}", highlight=False)
+    _write(path, made.spec.text)
+    console.print(f"[bold]{path}[/]  sha256:{made.spec.digest[:12]}", highlight=False)
     console.print(cost.table(made.report.steps, width=console.width))
     for finding in made.report.findings:
         if finding.severity == "warning":
             console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)
     most = cost.as_json(made.report.steps)
-    return {"name": made.name, "path": str(path), "sha256": made.sha256, **most, **made.report.as_json()}
+    return {"name": made.name, "path": str(path), "sha256": made.spec.digest, **most, **made.report.as_json()}
 
 
 def _refuse(name: str, found: Report) -> None:

@@ -1,7 +1,6 @@
 """The workflows of a repository: found by their files, imported one at a time, compiled by kfp."""
 
 import importlib.util
-import json
 import os
 import sys
 import tempfile
@@ -18,8 +17,8 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import spec
 from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
 
 __all__ = ["check", "compiled", "find", "known", "load"]
 
@@ -51,7 +50,7 @@ def load(path: Path, repository: Repository) -> ModuleType:
     return module
 
 
-def compiled(name: str, target: Target, repository: Repository) -> dict[str, Any]:
+def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
     """The spec of the workflow `name` for `target`. Runs of the console have no other say in caching than the spec's.
 
     Raises:
@@ -71,13 +70,13 @@ def compiled(name: str, target: Target, repository: Repository) -> dict[str, Any
             )
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
-        compiled = dict(json.loads(written.read_text(encoding="utf-8")))
+        compiled = PipelineSpec.read(written)
     return compiled if target.caching else switched(compiled, False)
 
 
 def check(
     name: str,
-    compiled: Mapping[str, Any],
+    spec: PipelineSpec,
     arguments: Mapping[str, Any],
     repository: Repository,
     *,
@@ -92,10 +91,9 @@ def check(
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
         return
-    defaults = {n: p["defaultValue"] for n, p in spec.parameters(compiled).items() if "defaultValue" in p}
     with explained(path, repository):
         try:
-            judge({**defaults, **arguments}, remote=remote)
+            judge({**spec.defaults, **arguments}, remote=remote)
         except ValueError as error:
             raise RequestError(str(error)) from None
 

@@ -28,7 +28,8 @@ import vgp
 from vgp.errors import RequestError
 from vgp.local import process, proof
 from vgp.settings import Repository
-from vgp.spec import spec
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.printable import printable
 
 #: kfp's own lines; what a step prints it indents.
@@ -104,8 +105,8 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
         RequestError: an argument is none that the pipeline can take.
         process.Interrupted: a signal of `process.STOPS` arrived; every process was ended.
     """
-    compiled = json.loads(run.spec.read_text(encoding="utf-8"))
-    spec.values(compiled, run.arguments)
+    spec = PipelineSpec.read(run.spec)
+    arguments.checked(spec.parameters, run.arguments)
     environment = {
         **_path_of_ours(),
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
@@ -131,7 +132,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
             tell(event)
         failed = child.wait() != 0
     now = [folder for folder in _folders(run.folder) if folder not in earlier]
-    steps = proof.prove(compiled, run.arguments, now, earlier)
+    steps = proof.prove(spec, run.arguments, now, earlier)
     _link(run.folder, steps)
     if failed and not run.failed:  # kfp.local itself gave up, before or between the steps
         run.failed = "the run"

@@ -14,7 +14,8 @@ from vgp.errors import RequestError, WorkFailed
 from vgp.local import display, portable, process, proof
 from vgp.local import execution as local
 from vgp.settings import Repository
-from vgp.spec import placeholders, spec
+from vgp.spec import arguments, placeholders
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.printable import printable
 
 
@@ -41,12 +42,12 @@ def run(
         if resume
         else _started(name, settings, repository, out, nproc)
     )
-    compiled = json.loads(this.spec.read_text(encoding="utf-8"))
+    spec = PipelineSpec.read(this.spec)
     console.print(f"[bold]{name}[/] -> {escape(printable(this.folder))}", highlight=False, soft_wrap=True)
-    for line in portable.notes(compiled):
+    for line in portable.notes(spec):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     try:
-        with display.Progress(console, proof.names(compiled)) as progress:
+        with display.Progress(console, [step.name for step in spec.steps]) as progress:
             steps = local.execute(this, progress)
     except process.Interrupted as stop:
         message = f"stopped by {stop}; every process was ended.\nresume: {this.resume_command()}"
@@ -58,13 +59,13 @@ def run(
 
 def _started(name: str, settings: Sequence[str], repository: Repository, out: Path, nproc: int | None) -> local.Run:
     scratch = out.absolute()
-    compiled = workflows.compiled(name, Local(), repository)
-    arguments = spec.arguments(compiled, settings)
-    workflows.check(name, compiled, arguments, repository)
-    portable.refuse(compiled, scratch)
+    spec = workflows.compiled(name, Local(), repository)
+    values = arguments.parsed(spec.parameters, settings)
+    workflows.check(name, spec, values, repository)
+    portable.refuse(spec, scratch)
     folder = local.new_folder(scratch, name)
-    this = local.Run(folder, name, arguments, repository, nproc)
-    this.spec.write_text(spec.as_text(compiled), encoding="utf-8")
+    this = local.Run(folder, name, values, repository, nproc)
+    this.spec.write_text(spec.text, encoding="utf-8")
     return this
 
 
@@ -72,15 +73,14 @@ def _resumed(name: str, settings: Sequence[str], repository: Repository, folder:
     if settings:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
     try:
-        arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
-        compiled = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
-        pipeline = compiled["pipelineInfo"]["name"]
-    except (OSError, ValueError, KeyError):
+        values = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
+        spec = PipelineSpec.read(folder / "pipeline.json")
+    except (OSError, ValueError):
         raise RequestError(f"--resume {folder} is not the folder of a run.") from None
-    if pipeline != name:
-        raise RequestError(f"--resume {folder} is a run of {pipeline}, not of {name}.")
-    portable.refuse(compiled, folder.resolve())
-    return local.Run(folder.resolve(), name, arguments, repository, nproc)
+    if spec.name != name:
+        raise RequestError(f"--resume {folder} is a run of {spec.name}, not of {name}.")
+    portable.refuse(spec, folder.resolve())
+    return local.Run(folder.resolve(), name, values, repository, nproc)
 
 
 def _finish(this: local.Run, steps: list[proof.Step], console: Console) -> dict[str, Any]:

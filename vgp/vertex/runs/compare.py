@@ -100,7 +100,9 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
 def _about(several: Sequence[Run], now: datetime) -> list[Row]:
     costs = [cost.so_far(run, cost.machines(run), now) for run in several]
     seconds = [run.seconds(now) for run in several]
-    versions = [run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec) for run in several]
+    versions = [
+        run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec.content) for run in several
+    ]
     shown = tuple("" if value is None else took(value) for value in seconds)
     return [
         Row("run", "state", tuple(run.state for run in several)),
@@ -109,6 +111,11 @@ def _about(several: Sequence[Run], now: datetime) -> list[Row]:
         Row("run", "seconds", tuple(None if value is None else round(value, 1) for value in seconds), shown),
         Row("run", "usd", tuple(round(amount.usd, 4) for amount in costs), tuple(map(str, costs))),
     ]
+
+
+def _version(run: Run) -> str:
+    """The digest of the template that it ran, else of its spec."""
+    return run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec.content)
 
 
 def _values(run: Run) -> dict[str, Any]:

@@ -19,7 +19,7 @@ Rows = Mapping[str, tuple[StepRow, ...]]
 
 def machines(run: Run) -> Rows:
     """The machines of every step of the run's spec with the run's own parameters, by the step's name there."""
-    data = {"pipelineSpec": run.spec, "runtimeConfig": {"parameterValues": run.arguments}}
+    data = {"pipelineSpec": run.spec.content, "runtimeConfig": {"parameterValues": run.arguments}}
     rows: dict[str, tuple[StepRow, ...]] = {}
     for row in check([Document(run.id, data, "")], regions=[run.region]).steps:
         rows[row.step] = (*rows.get(row.step, ()), row)

@@ -11,6 +11,7 @@ from vgp import __version__
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 
@@ -38,7 +39,7 @@ def body(
     spec's. The label `request` is the digest of everything that determines what the run does, and where.
     """
     job = {
-        "pipelineSpec": spec if caching is None else switched(spec, caching),
+        "pipelineSpec": spec if caching is None else switched(PipelineSpec(spec), caching).content,
         "runtimeConfig": {
             "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
             "parameterValues": dict(values),
@@ -73,13 +74,9 @@ def job_id(body: Mapping[str, Any], *, chosen: str | None = None, new: bool = Fa
     return f"{name}-{secrets.token_hex(10) if new else body['labels'][REQUEST][:20]}"
 
 
-def pipeline_name(spec: Mapping[str, Any]) -> str:
-    return str(spec["pipelineInfo"]["name"])
-
-
 def _plain(spec: Mapping[str, Any]) -> str:
     """The pipeline's name in letters that ids and labels may have."""
-    return re.sub(r"[^a-z0-9-]", "-", pipeline_name(spec).lower())
+    return re.sub(r"[^a-z0-9-]", "-", PipelineSpec(spec).name.lower())
 
 
 def message(body: Mapping[str, Any]) -> Any:

@@ -56,8 +56,8 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
 def parameters(run: Run) -> dict[str, dict[str, Any]]:
     """Name -> value in this run, default, and whether they differ."""
     rows = {}
-    for name in sorted({*run.declared, *run.arguments}):
-        default = run.declared.get(name, {}).get("defaultValue")
+    for name in sorted({*run.spec.parameters, *run.arguments}):
+        default = run.spec.defaults.get(name)
         value = run.arguments.get(name, default)
         rows[name] = {"value": value, "default": default, "differs": name in run.arguments and value != default}
     return rows

@@ -3,15 +3,16 @@
 The new id follows from the old one and from what is changed, so a command that is repeated starts one run.
 """
 
-import copy
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.spec import spec
+from vgp.spec import arguments
 from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs import attempts, search
 from vgp.vertex.runs.pipeline_job import MANAGED_BY, REQUEST, digest
 from vgp.vertex.runs.started import Started
@@ -42,7 +43,7 @@ def body(run: Run, parameters: Sequence[str] = (), *, caching: bool = False, aga
     made = {key: old[key] for key in _INPUTS if key in old}
     if not made.get("pipelineSpec"):
         raise RequestError(f"{run.id} tells no pipeline spec, so it cannot be run again from here.")
-    made["pipelineSpec"] = switched(made["pipelineSpec"], caching)
+    made["pipelineSpec"] = switched(PipelineSpec(made["pipelineSpec"]), caching).content
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters)}
@@ -76,10 +77,10 @@ def rerun(
     return Started(settings, read(job), fresh, of=old.id, cached=from_failed)
 
 
-def _changed(run: Run, parameters: Sequence[str]) -> dict[str, Any]:
+def _changed(run: Run, texts: Sequence[str]) -> dict[str, Any]:
     """The values of `--set`, checked against the spec; the old run's values stand in for the others."""
-    declared = copy.deepcopy({name: dict(parameter) for name, parameter in run.declared.items()})
-    for name, parameter in declared.items():
-        if name in run.arguments:
-            parameter["defaultValue"] = run.arguments[name]
-    return spec.arguments({"root": {"inputDefinitions": {"parameters": declared}}}, parameters)
+    parameters = {
+        name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter
+        for name, parameter in run.spec.parameters.items()
+    }
+    return arguments.parsed(parameters, texts)

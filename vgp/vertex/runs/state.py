@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.times import moment
 from vgp.vertex import names
-from vgp.vertex.runs.steps import Step, mapping, steps_of
+from vgp.vertex.runs.steps import Step, steps_of
 
 #: PipelineState -> our word, where lower case would not do; and the states after which nothing more happens.
 _RUN_STATES = {"PIPELINE_STATE_UNSPECIFIED": "unknown"}
@@ -27,7 +28,7 @@ class Run:
     display_name: str
     labels: Mapping[str, str]
     #: The compiled pipeline, and the values of its parameters that the run was started with.
-    spec: Mapping[str, Any]
+    spec: PipelineSpec
     arguments: Mapping[str, Any]
     steps: tuple[Step, ...]
     #: The PipelineJob.
@@ -43,13 +44,7 @@ class Run:
 
     @property
     def pipeline(self) -> str:
-        return str(mapping(self.spec.get("pipelineInfo")).get("name", ""))
-
-    @property
-    def declared(self) -> Mapping[str, Mapping[str, Any]]:
-        """The pipeline's parameters: parameterType, defaultValue."""
-        definitions = mapping(mapping(self.spec.get("root")).get("inputDefinitions"))
-        return {name: mapping(declared) for name, declared in mapping(definitions.get("parameters")).items()}
+        return self.spec.name
 
     @property
     def over(self) -> bool:
@@ -69,7 +64,7 @@ def read(job: Any) -> Run:
     from google.protobuf import json_format
 
     message = type(job).pb(job)
-    spec = whole(json_format.MessageToDict(message.pipeline_spec))
+    spec = PipelineSpec(whole(json_format.MessageToDict(message.pipeline_spec)))
     state = _RUN_STATES.get(job.state.name, job.state.name.removeprefix("PIPELINE_STATE_").lower())
     return Run(
         name=job.name, state=state, created=moment(job.create_time), started=moment(job.start_time),

@@ -12,7 +12,8 @@ from vgp.compiling import workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.spec import spec
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
@@ -79,19 +80,19 @@ def _request(
 ) -> tuple[dict[str, Any], Sequence[StepRow]]:
     """The PipelineJob that is asked for, checked, and its machines."""
     labels = _labels(options.labels)
-    compiled_spec, uri, steps = _specification(name, settings, options)
-    values = spec.arguments(compiled_spec, parameters)
-    workflows.check(name, compiled_spec, values, settings.repository, remote=True)
+    spec, uri, steps = _specification(name, settings, options)
+    values = arguments.parsed(spec.parameters, parameters)
+    workflows.check(name, spec, values, settings.repository, remote=True)
     caching = options.caching
     if caching is None:
         caching = bool(settings.caching) and not options.new
-    body = pipeline_job.body(settings, compiled_spec, values, caching=caching, labels=labels, template_uri=uri)
+    body = pipeline_job.body(settings, spec.content, values, caching=caching, labels=labels, template_uri=uri)
     return body, steps
 
 
 def _specification(
     name: str, settings: Settings, options: Options
-) -> tuple[dict[str, Any], str | None, Sequence[StepRow]]:
+) -> tuple[PipelineSpec, str | None, Sequence[StepRow]]:
     """Spec, template URI and machines: of the local workflow, or of an uploaded version of it."""
     if options.template:
         template = resolve(settings, f"{name}@{options.template}")

@@ -10,6 +10,7 @@ from vgp.check.finding import StepRow
 from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.spec.caching import cached
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.schedules.cron import Cron
@@ -76,7 +77,12 @@ def declaration(
     except (json_format.ParseError, TypeError) as error:
         raise RequestError(f"schedules.{name}: a parameter has a value that is no JSON: {error}.") from None
     return Declaration(
-        name, declared, message, steps, cached(job["pipelineSpec"]), [_CACHING] if settings.caching else []
+        name,
+        declared,
+        message,
+        steps,
+        cached(PipelineSpec(job["pipelineSpec"])),
+        [_CACHING] if settings.caching else [],
     )
 
 

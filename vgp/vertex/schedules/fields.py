@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from vgp.spec.dag import Json
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.live import job
 
@@ -56,7 +58,9 @@ def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Ch
     """The differences between two Schedule messages, in the order in which they are shown."""
     now = now or datetime.now(UTC)
     after, before = _flat(declared, now), _flat(live, now)
-    if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live)) == _without_empty(spec(declared)):
+    if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live).content) == _without_empty(
+        spec(declared).content
+    ):
         before["pipeline"] = after["pipeline"]
     if after.get("service_account") is None and _DEFAULT_ACCOUNT.fullmatch(before.get("service_account") or ""):
         before["service_account"] = None
@@ -68,13 +72,12 @@ def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Ch
     ]
 
 
-def spec(schedule: Any) -> dict[str, Any]:
+def spec(schedule: Any) -> PipelineSpec:
     """The pipeline's spec that the schedule runs, with integers as integers."""
     from google.protobuf import json_format
 
     message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
-    plain: dict[str, Any] = _integers(json_format.MessageToDict(message))
-    return plain
+    return PipelineSpec(_integers(json_format.MessageToDict(message)))
 
 
 def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
@@ -90,7 +93,7 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
         "max_concurrent_starts": schedule.max_concurrent_run_count,
         "queueing": schedule.allow_queueing,
         **_of_job(job(schedule)),
-        "pipeline": _digest(spec(schedule)),
+        "pipeline": _digest(spec(schedule).content),
     }
 
 
@@ -132,7 +135,7 @@ def _integers(value: Any) -> Any:
     return [_integers(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _digest(plain: dict[str, Any]) -> str:
+def _digest(plain: Json) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from vgp.compiling.difference import differences
 from vgp.settings import Settings
-from vgp.spec.difference import differences
+from vgp.spec.difference import Difference
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import fields, live
@@ -29,9 +31,9 @@ class Action:
     resource: str | None = None
     changes: Sequence[Change] = ()
     #: How the pipeline differs that it runs, if it does.
-    template: Sequence[Change] = ()
+    template: Sequence[Difference] = ()
     #: Both specs, live and declared, if they differ.
-    specs: tuple[dict[str, Any], dict[str, Any]] | None = None
+    specs: tuple[PipelineSpec, PipelineSpec] | None = None
     #: Further schedules with the same mark, which `apply` deletes.
     surplus: Sequence[str] = ()
     #: What a person should know besides.
@@ -150,5 +152,5 @@ def _other(settings: Settings, schedule: Any) -> Action:
     return Action("other", schedule.display_name or names.short(schedule.name), schedule.name, notes=[whose])
 
 
-def _rows(changes: Sequence[Change]) -> list[Mapping[str, Any]]:
+def _rows(changes: Sequence[Change | Difference]) -> list[Mapping[str, Any]]:
     return [{"field": one.field, "before": one.before, "after": one.after} for one in changes]

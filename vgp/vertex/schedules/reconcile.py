@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vgp.check.finding import StepRow
 from vgp.compiling import workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
-from vgp.spec import spec
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.nearest import did_you_mean
 from vgp.vertex.errors import explained
 from vgp.vertex.names import schedule_link, short
@@ -25,7 +25,7 @@ from vgp.vertex.templates.template import resolve
 class _Template:
     """What a schedule runs: a spec, where it was uploaded, and its machines."""
 
-    spec: dict[str, Any]
+    spec: PipelineSpec
     uri: str | None
     steps: Sequence[StepRow]
 
@@ -48,11 +48,13 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             if key not in templates:
                 templates[key] = _template(settings, schedule)
             template = templates[key]
-            values = spec.values(template.spec, schedule.parameters)
+            values = arguments.checked(template.spec.parameters, schedule.parameters)
             workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
-        message = declaration(settings, name, template.spec, values, steps=template.steps, template_uri=template.uri)
+        message = declaration(
+            settings, name, template.spec.content, values, steps=template.steps, template_uri=template.uri
+        )
         declarations.append(message)
     return declarations
 

@@ -7,7 +7,6 @@ Two things differ from what `apply` sends. The label managed-by says terraform, 
 And the provider knows parameters as texts only, so the values of other parameters become defaults of the pipeline.
 """
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,7 +51,9 @@ def _resource(settings: Settings, declaration: Declaration) -> dict[str, Any]:
 def _job(declaration: Declaration) -> dict[str, Any]:
     job = live.job(declaration.message)
     config = type(job.runtime_config).to_dict(job.runtime_config, use_integers_for_enums=False)
-    spec, texts = _with_defaults(fields.spec(declaration.message), config.get("parameter_values") or {})
+    values = config.get("parameter_values") or {}
+    texts = {name: value for name, value in sorted(values.items()) if isinstance(value, str)}
+    others = {name: value for name, value in values.items() if name not in texts}
     key = job.encryption_spec.kms_key_name
     block = {
         "display_name": job.display_name,
@@ -60,7 +61,7 @@ def _job(declaration: Declaration) -> dict[str, Any]:
         "network": job.network,
         "template_uri": job.template_uri,
         "labels": {**job.labels, MANAGED_BY[0]: "terraform"},
-        "pipeline_spec": json.dumps(spec, sort_keys=True),
+        "pipeline_spec": json.dumps(fields.spec(declaration.message).with_defaults(others).content, sort_keys=True),
         "runtime_config": {
             "gcs_output_directory": config["gcs_output_directory"],
             "failure_policy": config["failure_policy"],
@@ -69,16 +70,6 @@ def _job(declaration: Declaration) -> dict[str, Any]:
         "encryption_spec": {"kms_key_name": key} if key else None,
     }
     return {name: value for name, value in block.items() if value}
-
-
-def _with_defaults(spec: dict[str, Any], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The spec with the values that are no texts as its defaults, and the texts."""
-    changed = copy.deepcopy(spec)
-    declared = changed["root"].get("inputDefinitions", {}).get("parameters", {})
-    for name, value in values.items():
-        if not isinstance(value, str):
-            declared[name]["defaultValue"] = value
-    return changed, {name: value for name, value in sorted(values.items()) if isinstance(value, str)}
 
 
 def _literal(value: Any) -> Any:

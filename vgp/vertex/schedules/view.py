@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vgp.spec import difference
+from vgp.compiling.difference import unified
+from vgp.spec.difference import Difference
 from vgp.text.printable import one_line, printable
 from vgp.text.table import facts, table
 from vgp.vertex import names
@@ -90,17 +91,17 @@ def _action(action: Action, now: datetime, full: bool) -> Iterator[RenderableTyp
     if action.template:
         yield _differences(action.template, 6)
     if full and action.specs:
-        yield Text("\n").join(_diff_line(line) for line in difference.unified(*action.specs))
+        yield Text("\n").join(_diff_line(line) for line in unified(*action.specs))
     if action.declaration:
         yield from _forecast(action.declaration, now)
     yield Text()
 
 
-def _differences(changes: Sequence[Change], indent: int) -> Table:
+def _differences(changes: Sequence[Change | Difference], indent: int) -> Table:
     return facts(((" " * indent + one_line(change.field), _both_sides(change)) for change in changes), gap=2)
 
 
-def _both_sides(change: Change) -> Text:
+def _both_sides(change: Change | Difference) -> Text:
     value = Text()
     if change.before is not None:
         value.append(_shown(change.before), style="red").append(" -> ")

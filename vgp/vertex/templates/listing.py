@@ -3,7 +3,7 @@
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.spec import spec, template_reference
+from vgp.spec import template_reference
 from vgp.spec.template_reference import LATEST, Reference
 from vgp.vertex.templates.place import open_store
 from vgp.vertex.templates.store import as_time
@@ -67,16 +67,8 @@ def detail(settings: Settings, reference: str, *, place: str | None = None) -> d
         "uri": template.location,
         "tags": tags_of(settings, template),
         "size": len(template.content),
-        "description": template.spec["pipelineInfo"].get("description", ""),
-        "parameters": [
-            {
-                "name": name,
-                "type": declared["parameterType"],
-                "default": declared.get("defaultValue"),
-                "description": declared.get("description", ""),
-            }
-            for name, declared in sorted(spec.parameters(template.spec).items())
-        ],
+        "description": template.spec.description,
+        "parameters": [parameter.as_json() for _, parameter in sorted(template.spec.parameters.items())],
     }
 
 

@@ -32,7 +32,7 @@ def publish(
     source = commit.current(settings.repository.root)
     with console.status("compiling") as status:
         workflow = compiled(name, settings, max_usd=max_usd)
-        template = str(workflow.spec["pipelineInfo"]["name"])
+        template = workflow.spec.name
         status.update(f"uploading {template}")
-        content = workflow.text.encode()
+        content = workflow.spec.text.encode()
         return upload(settings, template, content, tags=[*tags, *source.tags, LATEST], place=place), source

@@ -8,6 +8,7 @@ from typing import Any
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.spec import template_reference
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.template_reference import PREFIX, Reference
 from vgp.text.nearest import did_you_mean
 from vgp.vertex.templates.place import open_store
@@ -22,7 +23,7 @@ class Template:
     #: Its content's digest, `sha256:` and 64 hex digits.
     digest: str
     #: The pipeline's spec.
-    spec: dict[str, Any]
+    spec: PipelineSpec
     #: The `template_uri` of a run, by digest; None for a template in a bucket, of which Vertex AI takes the spec only.
     uri: str | None
     #: Where it lies: an https:// or gs:// URI, by digest.
@@ -84,7 +85,7 @@ def pinned(store: Store, reference: Reference) -> str:
     return fitting[0]
 
 
-def verified(name: str, digest: str, content: bytes) -> dict[str, Any]:
+def verified(name: str, digest: str, content: bytes) -> PipelineSpec:
     """The spec in `content`, JSON or YAML, which must have this digest and name this pipeline.
 
     Raises:
@@ -96,14 +97,11 @@ def verified(name: str, digest: str, content: bytes) -> dict[str, Any]:
             f"{name}@{digest}: what was downloaded has the digest {got}. It was damaged or replaced: nothing was done "
             "with it. Run the command again; if that does not help, upload the pipeline again."
         )
-    spec = parsed(name, content)
-    try:
-        named = spec["pipelineInfo"]["name"]
-    except (TypeError, LookupError):
-        named = None
-    if named != name:
-        raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {named!r}.")
-    return dict(spec)
+    document = parsed(name, content)
+    spec = PipelineSpec(document if isinstance(document, dict) else {})
+    if spec.name != name:
+        raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {spec.name!r}.")
+    return spec
 
 
 def parsed(name: str, content: bytes) -> Any:

@@ -321,7 +321,7 @@ def test_every_step_of_the_compiled_pipeline_runs_in_the_image_of_the_settings(
 
     def images(digest: str) -> list[str]:
         monkeypatch.setenv("PIPELINES_IMAGE", f"us-central1-docker.pkg.dev/p/images/training@sha256:{digest}")
-        return re.findall(r"us-central1-docker\.pkg\.dev/[^\"\\]+", compiled("training", load()).text)
+        return re.findall(r"us-central1-docker\.pkg\.dev/[^\"\\]+", compiled("training", load()).spec.text)
 
     one, two = images("1" * 64), images("2" * 64)
     assert len(one) == 4

@@ -43,7 +43,7 @@ def test_what_differs_between_two_runs(cloud: Cloud, two: list[Any]) -> None:
     assert differing[("parameters", "epochs")] == (2, 4)
     assert differing[("parameters", "data")] == ("", "[red]x\x1b[2J")
     assert {name for section, name in differing if section == "run"} == {"seconds", "usd"}
-    assert [row for row in found if row.name == "template"][0].values[0] == digest(two[0].spec)
+    assert [row for row in found if row.name == "template"][0].values[0] == digest(two[0].spec.content)
     assert len(found) > len(differing)
 
 

@@ -13,6 +13,7 @@ from loopback.cloud import Cloud, lost_response, reset, status
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.rerun import body
 from vgp.vertex.runs.state import Run, read
@@ -96,7 +97,7 @@ def test_from_the_failed_step_takes_finished_ones_from_the_cache(
 def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_on(
     cloud: Cloud, settings: Settings, start: Callable[..., str], look: Callable[[str], Run]
 ) -> None:
-    name = start(switched(TRAINING, True))
+    name = start(switched(PipelineSpec(TRAINING), True).content)
     cloud.clock.advance(3600)
     job, _ = attempts.start(settings, body(look(name)))
     cloud.clock.advance(3600)

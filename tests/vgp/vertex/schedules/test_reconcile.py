@@ -15,13 +15,13 @@ NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "30 3 * * *"\ntime
 
 
 @pytest.fixture
-def write(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def write(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Settings of a pipelines.toml with this text."""
     clients.credentials.cache_clear()
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(repository)
 
     def settings(text: str) -> Settings:
-        (tmp_path / "pipelines.toml").write_text(text)
+        (repository / "pipelines.toml").write_text(text)
         return load()
 
     return settings
@@ -94,7 +94,7 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
     from vgp.vertex.templates.upload import upload
 
     settings = write(NIGHTLY + 'template = "training:latest"')
-    upload(settings, "training", compiled("training", settings).text.encode(), tags=["latest"])
+    upload(settings, "training", compiled("training", settings).spec.text.encode(), tags=["latest"])
     (first,) = reconcile.declared(settings)
     uri = live.job(first.message).template_uri
     assert uri.startswith("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/sha256:")
@@ -104,7 +104,7 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
 
     bigger = write(NIGHTLY + 'template = "training:latest"\n[steps.train]\nmachine = "g2-standard-48"')
     assert [each.kind for each in reconcile.plan_all(bigger)] == ["nothing"]  # what runs is the uploaded one
-    upload(bigger, "training", compiled("training", bigger).text.encode(), tags=["latest"])
+    upload(bigger, "training", compiled("training", bigger).spec.text.encode(), tags=["latest"])
     (action,) = reconcile.plan_all(bigger)
     assert {"template", "pipeline"} <= {each.field for each in action.changes}
     assert "train: machine" in [each.field for each in action.template]
