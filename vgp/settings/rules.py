@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
-from vgp.errors import nearest
+from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
@@ -191,7 +191,7 @@ def label_value(value: str) -> str:
 
 def api(value: str) -> str:
     if value not in APIS:
-        raise ValueError(f"there is no such API. {nearest(value, APIS)}")
+        raise ValueError(f"there is no such API. {did_you_mean(value, APIS)}")
     return value
 
 

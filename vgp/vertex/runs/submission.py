@@ -7,15 +7,21 @@ from typing import Any
 from rich.console import Console
 
 from vgp.check import cost
+from vgp.check.finding import StepRow
 from vgp.compiling import workflows
+from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
-from vgp.vertex.runs import attempts, started
-from vgp.vertex.runs import job as vertex
+from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.runs import attempts, pipeline_job
+from vgp.vertex.runs.experiment import associate
+from vgp.vertex.runs.started import Started
 from vgp.vertex.runs.state import read
+from vgp.vertex.runs.view import write
+from vgp.vertex.templates.template import resolve
 
 
 @dataclass(frozen=True)
@@ -49,64 +55,55 @@ def submit(
     if options.id and options.new:
         raise RequestError("--id and --new exclude each other: --new makes an id of its own.")
     body, steps = _request(name, parameters, settings, options)
-    job_id = vertex.job_id(body, given=options.id, new=options.new)
+    job_id = pipeline_job.job_id(body, chosen=options.id, new=options.new)
     if options.dry_run:
         console.print(cost.table(steps, width=console.width))
-        console.print(f"dry run: {job_id} was not started", highlight=False, markup=False, soft_wrap=True)
+        write(console, f"dry run: {job_id} was not started")
         return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
-        from vgp.vertex.preflight import refuse_cheaply
-
         refuse_cheaply(settings)
-    exact = options.id or options.new
-    job, fresh = vertex.create(settings, body, job_id) if exact else attempts.start(settings, body)
-    run, by_id = read(job), options.id is not None
-    console.print(started.text(settings, run, fresh, by_id=by_id), highlight=False, markup=False, soft_wrap=True)
+    if options.id or options.new:
+        job, fresh = pipeline_job.create(settings, body, job_id)
+    else:
+        job, fresh = attempts.start(settings, body)
+    started = Started(settings, read(job), fresh, by_id=options.id is not None)
+    write(console, "\n".join(started.lines()))
     if fresh:
         console.print(cost.table(steps, width=console.width))
     if settings.experiment:
-        from vgp.vertex.runs.experiment import associate
-
         associate(settings, job.name, settings.experiment)
-    return {**started.as_json(settings, run, fresh), "state": job.state.name, **cost.as_json(steps)}
+    return {**started.as_json(), "state": job.state.name, **cost.as_json(steps)}
 
 
 def _request(
     name: str, parameters: Sequence[str], settings: Settings, options: Options
-) -> tuple[dict[str, Any], list[Any]]:
+) -> tuple[dict[str, Any], Sequence[StepRow]]:
     """The PipelineJob that is asked for, checked, and its machines."""
     labels = _labels(options.labels)
-    made, uri, steps = _specification(name, settings, options)
-    values = arguments.parsed(made.parameters, parameters)
-    workflows.check(name, made, values, settings.repository, remote=True)
+    spec, uri, steps = _specification(name, settings, options)
+    values = arguments.parsed(spec.parameters, parameters)
+    workflows.check(name, spec, values, settings.repository, remote=True)
     caching = options.caching
     if caching is None:
         caching = bool(settings.caching) and not options.new
-    return vertex.body(settings, made.content, values, caching=caching, labels=labels, template_uri=uri), steps
+    body = pipeline_job.body(settings, spec.content, values, caching=caching, labels=labels, template_uri=uri)
+    return body, steps
 
 
-def _specification(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, list[Any]]:
-    """Spec, template URI and machines: of the local pipeline, or of an uploaded version of it."""
+def _specification(
+    name: str, settings: Settings, options: Options
+) -> tuple[PipelineSpec, str | None, Sequence[StepRow]]:
+    """Spec, template URI and machines: of the local workflow, or of an uploaded version of it."""
     if options.template:
-        return _uploaded(name, settings, options)
-    from vgp.compiling.compile import compiled
-
-    made = compiled(name, settings, max_usd=options.max_usd)
-    return made.spec, None, made.report.steps
-
-
-def _uploaded(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, list[Any]]:
-    from vgp.compiling.compile import checked
-    from vgp.vertex.templates.template import resolve
-
-    template = resolve(settings, f"{name}@{options.template}")
-    spec = PipelineSpec(template.spec)
-    report = checked(name, spec, settings, max_usd=options.max_usd)
-    return spec, template.uri, report.steps
+        template = resolve(settings, f"{name}@{options.template}")
+        report = checked(name, template.spec, settings, max_usd=options.max_usd)
+        return template.spec, template.uri, report.steps
+    workflow = compiled(name, settings, max_usd=options.max_usd)
+    return workflow.spec, None, workflow.report.steps
 
 
-def _labels(given: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
+def _labels(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
     for key, equals, value in pairs:
         if not equals or not key:
             raise RequestError(f"--label {key}{equals}{value}: give it as key=value.")

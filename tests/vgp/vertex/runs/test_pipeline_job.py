@@ -16,7 +16,7 @@ from vgp.__main__ import main
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs import job as submit
+from vgp.vertex.runs import pipeline_job
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
@@ -29,9 +29,9 @@ def started(cloud: Cloud) -> list[Any]:
 
 
 def test_the_same_request_twice_starts_one_run(cloud: Cloud, settings: Settings) -> None:
-    body = submit.body(settings, SPEC, {"epochs": 1.0})
-    first, fresh = submit.create(settings, body, submit.job_id(body))
-    again, repeated = submit.create(settings, body, submit.job_id(body))
+    body = pipeline_job.body(settings, SPEC, {"epochs": 1.0})
+    first, fresh = pipeline_job.create(settings, body, pipeline_job.job_id(body))
+    again, repeated = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert (fresh, repeated) == (True, False)
     assert first.name == again.name
     assert len(started(cloud)) == 1
@@ -39,8 +39,8 @@ def test_the_same_request_twice_starts_one_run(cloud: Cloud, settings: Settings)
 
 def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> None:
     for epochs in (1.0, 2.0):
-        body = submit.body(settings, SPEC, {"epochs": epochs})
-        submit.create(settings, body, submit.job_id(body))
+        body = pipeline_job.body(settings, SPEC, {"epochs": epochs})
+        pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert len(started(cloud)) == 2
 
 
@@ -61,27 +61,29 @@ def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> N
     ids=lambda change: next(iter(change)),
 )
 def test_all_that_decides_what_a_run_does_is_part_of_its_id(settings: Settings, change: dict[str, Any]) -> None:
-    plain = submit.body(settings, SPEC, {})
-    other = submit.body(settings.model_copy(update=change), SPEC, {})
-    assert submit.job_id(other) != submit.job_id(plain)
-    assert submit.job_id(submit.body(settings, SPEC, {})) == submit.job_id(plain), "and nothing else is"
+    plain = pipeline_job.body(settings, SPEC, {})
+    other = pipeline_job.body(settings.model_copy(update=change), SPEC, {})
+    assert pipeline_job.job_id(other) != pipeline_job.job_id(plain)
+    assert pipeline_job.job_id(pipeline_job.body(settings, SPEC, {})) == pipeline_job.job_id(plain), (
+        "and nothing else is"
+    )
 
 
 def test_a_label_of_one_run_and_a_template_are_part_of_its_id(settings: Settings) -> None:
     bodies = [
-        submit.body(settings, SPEC, {}),
-        submit.body(settings, SPEC, {}, labels={"x": "y"}),
-        submit.body(settings, SPEC, {}, labels={"x": "z"}),
-        submit.body(settings, SPEC, {}, template_uri="gs://test-bucket/templates/training@sha256:0"),
-        submit.body(settings, SPEC, {}, caching=True),
+        pipeline_job.body(settings, SPEC, {}),
+        pipeline_job.body(settings, SPEC, {}, labels={"x": "y"}),
+        pipeline_job.body(settings, SPEC, {}, labels={"x": "z"}),
+        pipeline_job.body(settings, SPEC, {}, template_uri="gs://test-bucket/templates/training@sha256:0"),
+        pipeline_job.body(settings, SPEC, {}, caching=True),
     ]
-    assert len({submit.job_id(body) for body in bodies}) == len(bodies)
+    assert len({pipeline_job.job_id(body) for body in bodies}) == len(bodies)
 
 
 @pytest.mark.parametrize("name", ["2nd_Model", "x" * 128])
 def test_an_id_can_be_one_whatever_the_pipelines_name(cloud: Cloud, settings: Settings, name: str) -> None:
-    body = submit.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {})
-    job, started = submit.create(settings, body, submit.job_id(body))
+    body = pipeline_job.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {})
+    job, started = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert started and job.labels["pipeline"] == name.lower().replace("_", "-")[:63]
 
 
@@ -91,8 +93,8 @@ def test_a_fault_of_the_network_or_of_google_starts_one_run(
     cloud: Cloud, settings: Settings, method: str, fault: Any
 ) -> None:
     cloud.fail(method, fault)
-    body = submit.body(settings, SPEC, {})
-    job, fresh = submit.create(settings, body, submit.job_id(body))
+    body = pipeline_job.body(settings, SPEC, {})
+    job, fresh = pipeline_job.create(settings, body, pipeline_job.job_id(body))
     assert [each.name for each in started(cloud)] == [job.name]
     assert fresh, "also when the answer to the create was lost"
 
@@ -101,17 +103,19 @@ def test_a_fault_of_the_network_or_of_google_starts_one_run(
 def test_a_hundred_submissions_at_once_start_one_run_or_a_hundred_as_asked(
     cloud: Cloud, settings: Settings, new: bool
 ) -> None:
-    body = submit.body(settings, SPEC, {})
+    body = pipeline_job.body(settings, SPEC, {})
     with ThreadPoolExecutor(32) as pool:
-        done = list(pool.map(lambda _: submit.create(settings, body, submit.job_id(body, new=new)), range(100)))
+        done = list(
+            pool.map(lambda _: pipeline_job.create(settings, body, pipeline_job.job_id(body, new=new)), range(100))
+        )
     assert len(started(cloud)) == (100 if new else 1)
     assert sum(fresh for _, fresh in done) == len(started(cloud)), "each run was started by one of them"
 
 
 def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings: Settings) -> None:
-    submit.create(settings, submit.body(settings, SPEC, {"epochs": 1.0}), "mine")
+    pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {"epochs": 1.0}), "mine")
     with pytest.raises(RequestError, match="belongs to a run of another request"):
-        submit.create(settings, submit.body(settings, SPEC, {"epochs": 2.0}), "mine")
+        pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {"epochs": 2.0}), "mine")
     assert len(started(cloud)) == 1
 
 
@@ -126,7 +130,9 @@ def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings
             "failure_policy": "fast",
         }
     )
-    job, _ = submit.create(full, submit.body(full, SPEC, {"task": 'a "quoted" {{$.x}} `text`\n'}), "everything")
+    job, _ = pipeline_job.create(
+        full, pipeline_job.body(full, SPEC, {"task": 'a "quoted" {{$.x}} `text`\n'}), "everything"
+    )
     assert job.service_account == full.service_account
     assert job.network == full.network
     assert job.encryption_spec.kms_key_name == full.encryption_key
@@ -139,7 +145,7 @@ def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) -> None:
-    spec = submit.body(settings, SPEC, {}, caching=caching)["pipelineSpec"]
+    spec = pipeline_job.body(settings, SPEC, {}, caching=caching)["pipelineSpec"]
     options = [task["cachingOptions"] for task in spec["root"]["dag"]["tasks"].values()]
     assert options == [{"enableCache": True} if caching else {}] * 4
     assert SPEC["root"]["dag"]["tasks"]["train"]["cachingOptions"] == {}, "the caller's stays as it is"
@@ -148,7 +154,7 @@ def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) ->
 def test_a_permission_that_is_missing_is_named_with_its_role(cloud: Cloud, settings: Settings) -> None:
     cloud.fail(CREATE, status(403, message="Permission 'aiplatform.pipelineJobs.create' denied on resource '//x'."))
     with pytest.raises(WorkFailed, match=r"not allowed.*\n.*roles/aiplatform.user"):
-        submit.create(settings, submit.body(settings, SPEC, {}), "x")
+        pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {}), "x")
 
 
 def start(cloud: Cloud, *words: str, **more: str) -> subprocess.Popen[str]:
@@ -215,7 +221,9 @@ def test_googles_sdk_reads_back_what_was_started(cloud: Cloud, settings: Setting
     api = {"api_endpoint": cloud.endpoint("aiplatform"), "api_transport": "rest"}
     aiplatform.init(project=settings.project, location=settings.region, **api)
     try:
-        started, _ = submit.create(settings, submit.body(settings, SPEC, {"epochs": 5.0}, labels={"team": "x"}), "mine")
+        started, _ = pipeline_job.create(
+            settings, pipeline_job.body(settings, SPEC, {"epochs": 5.0}, labels={"team": "x"}), "mine"
+        )
         job = aiplatform.PipelineJob.get(started.name)
         assert (job.name, job.labels["team"], job.display_name) == ("mine", "x", "mine")
         assert job.gca_resource.runtime_config.parameter_values["epochs"] == 5.0

@@ -12,7 +12,7 @@ from vgp.settings import Schedule, Settings
 from vgp.spec.caching import cached
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
-from vgp.vertex.runs import job as submit
+from vgp.vertex.runs import pipeline_job
 from vgp.vertex.schedules.cron import Cron
 
 #: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
@@ -23,7 +23,7 @@ _SEVEN = re.compile(r"(?<![\d/])7(?!\d)")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Declaration:
     """A declared schedule with everything that is sent for it."""
 
     name: str
@@ -42,7 +42,7 @@ class Wanted:
         return Cron.parse(self.message.cron)
 
 
-def wanted(
+def declaration(
     settings: Settings,
     name: str,
     spec: Mapping[str, Any],
@@ -51,7 +51,7 @@ def wanted(
     steps: Sequence[StepRow] = (),
     template_uri: str | None = None,
     now: datetime | None = None,
-) -> Wanted:
+) -> Declaration:
     """The schedule `name` of the settings, for a compiled `spec` and `values` that were checked against it.
 
     No step of its runs takes results of earlier ones, whatever the spec and the settings say: see vgp/spec/caching.py.
@@ -67,17 +67,22 @@ def wanted(
         raise RequestError(
             f"labels.{ENVIRONMENT}: this label tells schedules of environments apart. Take another name."
         )
-    job = submit.body(
+    job = pipeline_job.body(
         settings, spec, values, caching=False, labels=marks(settings, name), template_uri=template_uri
-    )  # fmt: skip
-    made = Message()
+    )
+    message = Message()
     fields = _fields(settings, name, declared, job, now or datetime.now(UTC))
     try:
-        json_format.ParseDict(fields, Message.pb(made))
+        json_format.ParseDict(fields, Message.pb(message))
     except (json_format.ParseError, TypeError) as error:
         raise RequestError(f"schedules.{name}: a parameter has a value that is no JSON: {error}.") from None
-    return Wanted(
-        name, declared, made, steps, cached(PipelineSpec(job["pipelineSpec"])), [_CACHING] if settings.caching else []
+    return Declaration(
+        name,
+        declared,
+        message,
+        steps,
+        cached(PipelineSpec(job["pipelineSpec"])),
+        [_CACHING] if settings.caching else [],
     )
 
 
@@ -94,7 +99,7 @@ def display_name(settings: Settings, name: str) -> str:
 
 def _fields(settings: Settings, name: str, declared: Schedule, job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     shown = display_name(settings, name)
-    given = {
+    sent = {
         "displayName": shown,
         "cron": str(Cron(_sunday(declared.cron), declared.time_zone)),
         # How many runs may be going on; how many may be starting, which is required and says little.
@@ -110,7 +115,7 @@ def _fields(settings: Settings, name: str, declared: Schedule, job: Mapping[str,
             "pipelineJob": {"displayName": shown, **job},
         },
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in sent.items() if value is not None}
 
 
 def _sunday(expression: str) -> str:

@@ -9,11 +9,11 @@ from google.protobuf import json_format
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex.schedules import live
-from vgp.vertex.schedules.wanted import Wanted
+from vgp.vertex.schedules.declaration import Declaration
 
 from .conftest import make
 
-Declare = Callable[..., Wanted]
+Declare = Callable[..., Declaration]
 
 
 def test_everything_declared_is_sent(settings: Settings) -> None:

@@ -9,7 +9,7 @@ from loopback.cloud import Cloud
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.schedules import verb as schedules
+from vgp.vertex.schedules import reconcile
 
 NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "30 3 * * *"\ntime_zone = "Europe/Berlin"\n'
 
@@ -39,7 +39,7 @@ def write(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> An
 )
 def test_what_is_wrong_is_refused_before_any_call(cloud: Cloud, write: Any, lines: str, message: str) -> None:
     settings = write(NIGHTLY + lines)
-    for verb in (schedules.declared, schedules.plan):
+    for verb in (reconcile.declared, reconcile.plan_all):
         with pytest.raises(RequestError, match=message):
             verb(settings)
     assert cloud.requests == []
@@ -48,43 +48,43 @@ def test_what_is_wrong_is_refused_before_any_call(cloud: Cloud, write: Any, line
 def test_a_machine_that_cannot_be_is_refused(cloud: Cloud, write: Any) -> None:
     settings = write(NIGHTLY + '[steps.train]\naccelerator = "H100"\ncount = 3\n')
     with pytest.raises(RequestError, match="schedules.nightly: "):
-        schedules.declared(settings)
+        reconcile.declared(settings)
     assert cloud.requests == []
 
 
 def test_an_unknown_name_says_what_is_declared(write: Any) -> None:
     with pytest.raises(RequestError, match="no schedule 'nihgtly' is declared. Did you mean nightly?"):
-        schedules.plan(write(NIGHTLY), ["nihgtly"])
+        reconcile.plan_all(write(NIGHTLY), ["nihgtly"])
     with pytest.raises(RequestError, match="Declare one: write \\[schedules.NAME\\]"):
-        schedules.plan(write(""), ["nightly"])
+        reconcile.plan_all(write(""), ["nightly"])
 
 
 def test_a_name_that_was_declared_once_can_be_pruned_alone(cloud: Cloud, write: Any) -> None:
     both = write(NIGHTLY + NIGHTLY.replace("nightly", "old"))
-    schedules.apply(both, schedules.plan(both), tell=lambda _: None)
+    reconcile.apply_all(both, reconcile.plan_all(both), tell=lambda _: None)
     here = write(NIGHTLY)
     with pytest.raises(RequestError, match="no schedule 'old' is declared"):
-        schedules.plan(here, ["old"])
-    (action,) = schedules.plan(here, ["old"], prune=True)
+        reconcile.plan_all(here, ["old"])
+    (action,) = reconcile.plan_all(here, ["old"], prune=True)
     assert (action.kind, action.name) == ("prune", "old")
-    assert schedules.apply(here, [action], tell=lambda _: None)[0].did == ["deleted"]
+    assert reconcile.apply_all(here, [action], tell=lambda _: None)[0].did == ["deleted"]
     assert [each.display_name for each in cloud.schedules.values()] == ["nightly"]
 
 
 def test_a_second_apply_of_the_compiled_pipeline_finds_nothing_to_do(cloud: Cloud, write: Any) -> None:
     settings = write(NIGHTLY + "parameters = {epochs = 2, champion = 'gs://a/b'}")
-    schedules.apply(settings, schedules.plan(settings), tell=lambda _: None)
-    assert [each.kind for each in schedules.plan(settings)] == ["nothing"]
+    reconcile.apply_all(settings, reconcile.plan_all(settings), tell=lambda _: None)
+    assert [each.kind for each in reconcile.plan_all(settings)] == ["nothing"]
 
 
 def test_the_cheap_checks_come_first_and_stop_everything(cloud: Cloud, write: Any) -> None:
     settings = write('bucket = "gs://no-such-bucket"\n' + NIGHTLY)
     settings = settings.model_copy(update={"bucket": "gs://no-such-bucket"})
-    actions = schedules.plan(settings)
+    actions = reconcile.plan_all(settings)
     with pytest.raises(WorkFailed, match="preflight: nothing was started"):
-        schedules.apply(settings, actions)
+        reconcile.apply_all(settings, actions)
     assert cloud.schedules == {}
-    schedules.apply(settings, actions, preflight=False, tell=lambda _: None)
+    reconcile.apply_all(settings, actions, preflight=False, tell=lambda _: None)
     assert len(cloud.schedules) == 1
 
 
@@ -95,16 +95,16 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
 
     settings = write(NIGHTLY + 'template = "training:latest"')
     upload(settings, "training", compiled("training", settings).spec.text.encode(), tags=["latest"])
-    (first,) = schedules.declared(settings)
+    (first,) = reconcile.declared(settings)
     uri = live.job(first.message).template_uri
     assert uri.startswith("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/sha256:")
     assert first.steps
-    schedules.apply(settings, schedules.plan(settings), tell=lambda _: None)
-    assert [each.kind for each in schedules.plan(settings)] == ["nothing"]
+    reconcile.apply_all(settings, reconcile.plan_all(settings), tell=lambda _: None)
+    assert [each.kind for each in reconcile.plan_all(settings)] == ["nothing"]
 
     bigger = write(NIGHTLY + 'template = "training:latest"\n[steps.train]\nmachine = "g2-standard-48"')
-    assert [each.kind for each in schedules.plan(bigger)] == ["nothing"]  # what runs is the uploaded one
+    assert [each.kind for each in reconcile.plan_all(bigger)] == ["nothing"]  # what runs is the uploaded one
     upload(bigger, "training", compiled("training", bigger).spec.text.encode(), tags=["latest"])
-    (action,) = schedules.plan(bigger)
+    (action,) = reconcile.plan_all(bigger)
     assert {"template", "pipeline"} <= {each.field for each in action.changes}
     assert "train: machine" in [each.field for each in action.template]

@@ -1,4 +1,4 @@
-"""Starting a run exactly once: the job's body, an id that follows from it, and a create that can be repeated."""
+"""The PipelineJob of a request: its body, an id that follows from it, and a create that can be repeated."""
 
 import hashlib
 import json
@@ -62,25 +62,21 @@ def digest(request: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def job_id(body: Mapping[str, Any], *, given: str | None = None, new: bool = False) -> str:
-    """The id of the run: `given`, or one that follows from the request, or with `new` a random one.
+def job_id(body: Mapping[str, Any], *, chosen: str | None = None, new: bool = False) -> str:
+    """The id of the run: `chosen`, or one that follows from the request, or with `new` a random one.
 
     The same request gives the same id, so a repeated submission finds the run that it started before.
     """
-    if given:
-        return names.job_id(given)
+    if chosen:
+        return names.job_id(chosen)
     name = _plain(body["pipelineSpec"])[:_ID_NAME]
     name = name if name[:1].isalpha() else f"run-{name}"
     return f"{name}-{secrets.token_hex(10) if new else body['labels'][REQUEST][:20]}"
 
 
-def pipeline_name(spec: Mapping[str, Any]) -> str:
-    return str(spec["pipelineInfo"]["name"])
-
-
 def _plain(spec: Mapping[str, Any]) -> str:
     """The pipeline's name in letters that ids and labels may have."""
-    return re.sub(r"[^a-z0-9-]", "-", pipeline_name(spec).lower())
+    return re.sub(r"[^a-z0-9-]", "-", PipelineSpec(spec).name.lower())
 
 
 def message(body: Mapping[str, Any]) -> Any:
@@ -88,9 +84,9 @@ def message(body: Mapping[str, Any]) -> Any:
     from google.cloud.aiplatform_v1.types import PipelineJob
     from google.protobuf import json_format
 
-    made = PipelineJob()
-    json_format.ParseDict(body, PipelineJob.pb(made))
-    return made
+    job = PipelineJob()
+    json_format.ParseDict(body, PipelineJob.pb(job))
+    return job
 
 
 def create(settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[Any, bool]:
@@ -107,15 +103,15 @@ def create(settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[An
 
 
 def created(client: Any, settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[Any, bool]:
-    """As `create`, with Google's own errors, for an id that seems to be free.
+    """The PipelineJob of an id that seems to be free, and whether this call started it, with Google's own errors.
 
     A create whose answer was lost is repeated under the same id. Google then says that the id exists, and the label
     `submission` tells whether this call or somebody else was first.
     """
     from google.api_core import exceptions
 
-    token = secrets.token_hex(8)
-    labels = names.labels({**body["labels"], SUBMISSION: token})
+    submission = secrets.token_hex(8)
+    labels = names.labels({**body["labels"], SUBMISSION: submission})
     job = message({"displayName": job_id, **body, "labels": labels})
     request = {"parent": names.location(settings), "pipeline_job": job, "pipeline_job_id": job_id}
     try:
@@ -124,7 +120,7 @@ def created(client: Any, settings: Settings, body: Mapping[str, Any], job_id: st
         job = find(client, settings, job_id)
         if job is None:
             raise
-        return job, same(job, body) and job.labels.get(SUBMISSION) == token
+        return job, same(job, body) and job.labels.get(SUBMISSION) == submission
 
 
 def find(client: Any, settings: Settings, job_id: str) -> Any:
