@@ -10,6 +10,7 @@ from rich.text import Text
 
 from vgp.errors import RequestError
 from vgp.settings.model import Settings
+from vgp.text import table as tables
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import printable
 
@@ -46,14 +47,13 @@ def shown(value: Any) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("setting", "value", "from"):
-        drawn.add_column(column, overflow="fold")
-    for row in rows:
-        style = "dim" if row["source"] == "default" else ""
-        value = "-" if row["value"] is None else shown(row["value"])
-        drawn.add_row(*(Text(printable(cell)) for cell in (row["key"], value, row["place"])), style=style)
-    return drawn
+    return tables.table(("setting", "value", "from"), map(_cells, rows))
+
+
+def _cells(row: dict[str, Any]) -> list[Text]:
+    value = "-" if row["value"] is None else shown(row["value"])
+    style = "dim" if row["source"] == "default" else ""
+    return [Text(printable(cell), style) for cell in (row["key"], value, row["place"])]
 
 
 def _rows(settings: Settings) -> Iterator[dict[str, Any]]:
