@@ -107,7 +107,7 @@ def checked(
 def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
     files.write(path, made.spec.text)
     console.print(f"[bold]{path}[/]  sha256:{made.spec.digest[:12]}", highlight=False)
-    console.print(cost.table(made.report.steps, width=console.width))
+    console.print(cost.steps_table(made.report.steps, width=console.width))
     for finding in made.report.of_severity("warning"):
         console.print(headline(finding), markup=False, soft_wrap=True)
     most = cost.as_json(made.report.steps)

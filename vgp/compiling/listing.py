@@ -9,8 +9,8 @@ from vgp.compiling import workflows
 from vgp.compiling.target import Local
 from vgp.settings import Repository
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text import table as tables
 from vgp.text.figures import number
+from vgp.text.table import table
 
 
 def listing(repository: Repository) -> list[dict[str, Any]]:
@@ -23,7 +23,7 @@ def _row(name: str, spec: PipelineSpec) -> dict[str, Any]:
     return {"name": name, "description": spec.description, "parameters": parameters}
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def workflows_table(rows: list[dict[str, Any]]) -> Table:
     lines: list[tuple[str | Text, ...]] = []
     for row in rows:
         lines.append((Text(row["name"], "bold"), "", "", row["description"]))
@@ -31,4 +31,4 @@ def table(rows: list[dict[str, Any]]) -> Table:
             default = parameter["default"]
             shown = '""' if default == "" else number(default) if isinstance(default, float) else str(default)
             lines.append(("", parameter["name"], shown, parameter["description"]))
-    return tables.table(("pipeline", "parameter", "default", "what it is"), lines)
+    return table(("pipeline", "parameter", "default", "what it is"), lines)

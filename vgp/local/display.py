@@ -16,7 +16,7 @@ from rich.text import Text
 
 from vgp.local.execution import Event, Run
 from vgp.local.proof import Step
-from vgp.text import table as tables
+from vgp.text.table import table
 
 _MARKS = {
     "waiting": "[dim]·[/]",
@@ -97,7 +97,7 @@ def result_table(run: Run, steps: Iterable[Step]) -> Table:
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
         state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
         lines.append((step.name, state, seconds, "\n".join(outputs)))
-    return tables.table(("step", "state", "seconds", "outputs"), lines, right=("seconds",))
+    return table(("step", "state", "seconds", "outputs"), lines, right=("seconds",))
 
 
 def as_json(run: Run, step: Step) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from vgp.errors import RequestError
 from vgp.settings.model import Settings
-from vgp.text import table as tables
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import printable
+from vgp.text.table import table
 
 
 def overview(settings: Settings) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    return tables.table(("setting", "value", "from"), map(_cells, rows))
+def settings_table(rows: list[dict[str, Any]]) -> Table:
+    return table(("setting", "value", "from"), map(_cells, rows))
 
 
 def _cells(row: dict[str, Any]) -> list[Text]:
