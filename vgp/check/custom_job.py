@@ -6,7 +6,7 @@ from vgp.check.machine_spec import Asked, judge, judge_region, price_of
 from vgp.check.pool_body import judge_body
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
-from vgp.placement import job_fields, provisioning
+from vgp.placement import job_fields, provisioning, quota
 from vgp.placement.provisioning import STRATEGIES
 
 MAX_POOLS = 4
@@ -104,7 +104,7 @@ class Job:
         if spec is None:
             if pool.get("machineSpec").missing:
                 self.judgement.malformed(self.step, pool.get("machineSpec"), "machineSpec", "given")
-            asked = Asked(None, None, None, 0, False, False)
+            asked = Asked(None, None, 0, False, None)
         else:
             self.reader.keys(spec, "machineSpec")
             asked = judge(self.judgement, self.step, spec)
@@ -116,10 +116,10 @@ class Job:
         self.asked.append((at, asked, replicas, reserved))
 
     def _placed(self, at: Node, asked: Asked, reserved: bool | None) -> None:
-        if asked.machine is not None and asked.sound and self.strategy_known:
+        if asked.combination and self.strategy_known:
             place = self.scheduling.get("strategy")
             place = place if place.value is not None else at
-            for each in provisioning.strategy(asked.machine, asked.accelerator, self.strategy, reserved):
+            for each in provisioning.strategy(asked.combination, self.strategy, reserved):
                 self.judgement.report(self.step, place, each)
         place = self.location if self.location is not None and self.location.text() else at
         judge_region(self.judgement, self.step, place, asked, self.regions, serving=False)
@@ -221,19 +221,19 @@ class Job:
 
     def _quota(self) -> None:
         """Quota is counted over all pools, and over the trials that run at a time."""
-        needs: dict[str, int] = {}
+        gpus: dict[str, int] = {}
         for _, asked, replicas, _ in self.asked:
-            if asked.sound and asked.accelerator:
-                needs[asked.accelerator] = needs.get(asked.accelerator, 0) + asked.count * (replicas or 1) * self.trials
+            if asked.combination and asked.accelerator:
+                gpus[asked.accelerator] = gpus.get(asked.accelerator, 0) + asked.count * (replicas or 1) * self.trials
         for at, asked, replicas, reserved in self.asked:
-            found = []
-            if asked.sound and asked.accelerator in needs and not reserved:
-                row = provisioning.catalog.accelerator(asked.accelerator)
-                found = provisioning.quota(row, needs.pop(asked.accelerator), self.regions, self.strategy)
-            elif asked.sound and asked.machine and not asked.accelerator:
-                found = provisioning.cpu_quota(asked.machine, (replicas or 1) * self.trials, self.regions)
-            for each in found:
-                self.judgement.report(self.step, at, each)
+            combination, amount = asked.combination, 0
+            if combination and not combination.accelerator:
+                amount = combination.vcpu * (replicas or 1) * self.trials
+            elif combination and not reserved:
+                amount = gpus.pop(asked.accelerator or "", 0)
+            if combination and amount:
+                for problem in quota.problems(combination, amount, self.regions, self.strategy):
+                    self.judgement.report(self.step, at, problem)
 
     def _rows(self, timeout_s: float | None) -> None:
         """A row for each kind of machine: pools of equal machines are added up."""

@@ -1,12 +1,12 @@
 """Typed reading of spec fields: the value, or a finding that says why there is none."""
 
 from vgp.catalog.catalog import accelerators
-from vgp.catalog.names import closest
 from vgp.check.finding import Judgement
 from vgp.documents.budget import spend
 from vgp.documents.document import dotted
 from vgp.documents.node import Node, spellings, whole_number
 from vgp.placement.rules import Problem
+from vgp.text.nearest import nearest
 
 #: Unknown fields of one object that are told one by one.
 MAX_UNKNOWN = 20
@@ -93,7 +93,7 @@ class Reader:
             hint = f"Fields: {', '.join(known)}."
             self.judgement.report(self.step, node, Problem("GPU025", "", text, hint, severity="warning"))
         for key in unknown[:MAX_UNKNOWN]:
-            near = closest(str(key), sorted(right), cutoff=0.75)
+            near = nearest(str(key), sorted(right), cutoff=0.75)
             text = f"{dotted(node.path) or message} has a field '{str(key)[:60]}' that the API does not know."
             hint = f"Did you mean {near}?" if near else f"Fields: {', '.join(known)}."
             place = Node(None, (*node.path, key if isinstance(key, str | int) else str(key)))

@@ -9,12 +9,12 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
-from vgp.text.printable import clipped
 from vgp.documents.budget import Exhausted, spend
 from vgp.documents.document import Document, Path_, Unreadable, dotted
 from vgp.documents.node import Node
+from vgp.placement.combination import Combination, known
 from vgp.placement.rules import Problem
-from vgp.text.printable import one_line
+from vgp.text.printable import clipped, one_line
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class StepRow:
     tries: int | None = 1
     #: How often the loops around the step turn. None: only the run knows.
     turns: int | None = 1
+
+    @property
+    def combination(self) -> Combination | None:
+        """The machine with its GPUs, where the catalog has both."""
+        return known(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
     def max_usd(self) -> float | None:

@@ -28,9 +28,9 @@ def judge_body(reader: Reader, pool: Node, asked: Asked, *, is_chief: bool) -> N
     node = body.get("imageUri" if container is not None else "executorImageUri")
     image = reader.text(node, "imageUri")
     command = reader.words(body, "command", "args")
-    for each in images.problems(image or "", command, asked.accelerator if asked.sound else None, asked.machine):
+    for each in images.problems(image or "", command, asked.accelerator if asked.combination else None, asked.machine):
         reader.judgement.report(reader.step, node, each)
-    if is_chief and asked.sound and asked.count > 1:
+    if is_chief and asked.combination and asked.count > 1:
         _several_gpus(reader, body, command, asked)
 
 

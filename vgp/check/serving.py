@@ -19,7 +19,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     regions = [location.text() or ""] if location is not None and located else list(judgement.regions)
     place = location if location is not None and located else spec.get("machineType")
     judge_region(judgement, step, place, asked, regions, serving=True)
-    if asked.sound and asked.machine is not None and "standard" not in asked.machine.provisioning:
+    if asked.combination and asked.machine and "standard" not in asked.machine.provisioning:
         text = f"{asked.machine.name} is not offered on demand."
         judgement.say(step, spec.get("machineType"), "GPU009", text, "Choose another size.", "warning")
     usd, region = price_of(asked, regions, "standard")

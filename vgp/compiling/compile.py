@@ -16,7 +16,7 @@ from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError, nearest
 from vgp.local import proof
-from vgp.placement.placement import PlacementError
+from vgp.placement.rules import PlacementError
 from vgp.spec import spec, strict
 
 

@@ -61,13 +61,12 @@ def _limited(component: Any, placement: Placement) -> Any:
     from kfp.dsl.structures import ResourceSpec
 
     limits = placement.resources()
-    count = placement.accelerator_count
     container = component.component_spec.implementation.container
     container.resources = ResourceSpec(
         cpu_limit=limits["cpu_limit"],
         memory_limit=limits["memory_limit"],
-        accelerator_type=placement.accelerator_type,
-        accelerator_count=str(count) if placement.accelerator_type else None,
+        accelerator_type=limits["accelerator_type"],
+        accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
     container.env = {**(container.env or {}), **placement.env} or None
     return component

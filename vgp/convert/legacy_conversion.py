@@ -13,7 +13,7 @@ from vgp.convert.conversion import IMAGE, Conversion, leaves, text_of
 from vgp.convert.tuning import study
 from vgp.documents.document import Document, Path_, dotted
 from vgp.documents.node import Node
-from vgp.placement.combination import NO_ACCELERATOR
+from vgp.placement.compatibility import NO_ACCELERATOR
 
 #: What the service writes into a job.
 _OUTPUT = ("trainingOutput", "createTime", "state", "etag", "startTime", "endTime", "errorMessage", "jobPosition")

@@ -11,11 +11,10 @@ from typing import Any
 
 import yaml
 
-from vgp.text.printable import clipped
 from vgp.documents import json_text, yaml_lines, yaml_text
 from vgp.documents.budget import Exhausted
 from vgp.documents.json_text import Path_, Repeating
-from vgp.text.printable import one_line
+from vgp.text.printable import clipped, one_line
 
 #: The largest compiled pipelines have a few MB; these leave room, and keep a check in seconds and 200 MB.
 MAX_BYTES, MAX_DOCUMENTS, MAX_REPEATED = 20_000_000, 2_000, 20

@@ -5,7 +5,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.catalog.names import listed
 from vgp.errors import nearest
 from vgp.placement.request import ReductionServer, Request
 from vgp.settings import rules
@@ -13,6 +12,7 @@ from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.schedule import Schedule
 from vgp.spec import placeholders
+from vgp.text.figures import listed
 
 #: pydantic's kinds of mistakes, as a person says them.
 _TAKES = {

@@ -15,7 +15,7 @@ from vgp import settings
 from vgp.compiling import compile as verb
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
-from vgp.placement.placement import Request
+from vgp.placement.request import Request
 from vgp.spec import spec, strict
 
 REPOSITORY = Path(__file__).parents[3]

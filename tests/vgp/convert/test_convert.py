@@ -18,7 +18,8 @@ from vgp.convert import job_body
 from vgp.convert.flags import parse as parse_flags
 from vgp.documents.document import parse
 from vgp.errors import RequestError
-from vgp.placement.placement import Request, place
+from vgp.placement.placement import place
+from vgp.placement.request import Request
 
 DAY = date(2026, 11, 20)
 # The two examples of Google's legacy page on GPUs.
