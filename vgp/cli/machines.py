@@ -43,9 +43,9 @@ def machines(
 
     Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
     """
-    from vgp.check.verb import day
     from vgp.cli import machine_card, machine_list
     from vgp.placement.search import search
+    from vgp.text.times import day
 
     if refresh:
         return _refresh(project, write, as_json)

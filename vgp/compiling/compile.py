@@ -11,7 +11,8 @@ from rich.console import Console
 
 from vgp import settings as settings_file
 from vgp.check import cost
-from vgp.check.check import Report, check
+from vgp.check.check import check
+from vgp.check.report import Report
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError, nearest

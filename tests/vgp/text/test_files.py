@@ -57,6 +57,25 @@ def test_what_is_no_file_is_not_replaced(tmp_path, kind):
     assert not path.is_file() and os.listdir(tmp_path) == ["a"]
 
 
+def test_readers_see_the_old_text_or_the_new_one(tmp_path):
+    path = tmp_path / "a"
+    texts = ["a" * 300_000, "b" * 200_000]
+    path.write_text(texts[0])
+    done = threading.Event()
+
+    def alternate():
+        for number in range(60):
+            files.write(path, texts[number % 2])
+        done.set()
+
+    writer = threading.Thread(target=alternate)
+    writer.start()
+    while not done.is_set():
+        assert path.read_text() in texts
+    writer.join()
+    assert os.listdir(tmp_path) == ["a"], "nothing is left behind"
+
+
 def test_writers_at_the_same_time_leave_the_whole_text_of_one(tmp_path):
     path = tmp_path / "a"
     writers = [threading.Thread(target=files.write, args=(path, letter * 200_000)) for letter in "abcd"]

@@ -1,7 +1,4 @@
-"""A gcloud command line -> the data of a file that says the same, and what of the line is in no file.
-
-parse("gcloud ai-platform jobs submit training j --scale-tier=custom --master-machine-type=n1-standard-8 ...")
-"""
+"""The words of a gcloud command line: its flags with their values, as gcloud reads them."""
 
 import re
 import shlex
@@ -10,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vgp.convert.conversion import Note
-from vgp.documents.document import Unreadable, load
+from vgp.documents.document import load
+from vgp.errors import RequestError
 
 #: Flags that take no value.
 _BOOLEAN = (
@@ -18,7 +16,7 @@ _BOOLEAN = (
     "enable-dashboard-access", "no-enable-dashboard-access", "user-output-enabled", "no-user-output-enabled",
 )  # fmt: skip
 #: Flags whose values gcloud adds up.
-_REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
+REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
 _OWN = "it is about the command, not about the job"
 #: Flags that no job has.
 LOST = {
@@ -29,7 +27,7 @@ LOST = {
 }  # fmt: skip
 
 
-class FlagError(ValueError):
+class FlagError(RequestError):
     """The line is none that is understood, or a flag of it has a wrong value."""
 
 
@@ -59,10 +57,10 @@ class Line:
 
     def switched(self, name: str) -> bool | None:
         """Whether the last of --name and --no-name is on; None where neither is given."""
-        given = [(flag, value) for flag, value in self.flags if flag in (name, f"no-{name}")]
-        if not given:
+        values = [(flag, value) for flag, value in self.flags if flag in (name, f"no-{name}")]
+        if not values:
             return None
-        flag, value = given[-1]
+        flag, value = values[-1]
         return flag == name and value.lower() not in ("false", "no", "0")
 
     def kms_key(self) -> str | None:
@@ -82,55 +80,22 @@ class Line:
         """What the file of --config says; flags lie over it.
 
         Raises:
-            FlagError: the file cannot be read, or holds no object.
+            RequestError: the file cannot be read, or holds no object.
         """
         path = self.value("config")
         if path is None:
             return {}
-        try:
-            documents = load(Path(path))
-            if len(documents) == 1 and documents[0].fault:
-                raise documents[0].fault
-        except Exception as error:
-            if not isinstance(error, Unreadable):
-                raise FlagError(f"--config={path}: {error}") from None
-            raise FlagError(f"--config: {error}") from None
+        documents = load(Path(path))
+        if len(documents) == 1 and documents[0].fault:
+            raise FlagError(f"--config={path}: {documents[0].fault}")
         if len(documents) != 1 or not isinstance(documents[0].data, dict):
             raise FlagError(f"--config={path}: the file must hold one object.")
         data: dict[str, Any] = documents[0].data
         return data
 
 
-def parse(line: str) -> tuple[dict[str, Any], list[Note]]:
-    """What the command line asks for as the data of a file, a legacy job or a custom job; and what is in no file.
-
-    Raises:
-        FlagError: no such command, a flag that is not known, or a flag with a wrong value.
-    """
-    from vgp.convert.job_flags import custom_job
-    from vgp.convert.legacy_flags import legacy_job
-
-    words = _line(line)
-    command = words.command
-    if any(word in command for word in ("ai-platform", "ml-engine")) and "training" in command:
-        data = legacy_job(words)
-    elif command[:4] == ["gcloud", "ai", "custom-jobs", "create"]:
-        data = custom_job(words)
-    else:
-        raise FlagError(
-            "not a command that can be converted. Give `gcloud ai-platform jobs submit training ...` or "
-            "`gcloud ai custom-jobs create ...`."
-        )
-    for name in dict.fromkeys(flag for flag, _ in words.flags):
-        if name in LOST:
-            words.lose(name, LOST[name])
-        elif name not in _REPEATED:
-            for value in words.values(name)[:-1]:
-                words.lose(f"{name}={value}", "given again, and gcloud takes the last")
-    return data, words.lost
-
-
-def _line(line: str) -> Line:
+def parse(line: str) -> Line:
+    """Raises FlagError: the line cannot be split into words."""
     joined = re.sub(r"\\[ \t]*\r?\n", " ", line)
     try:
         words = shlex.split(joined, comments=True)
@@ -177,10 +142,10 @@ def pairs(value: str, flag: str) -> dict[str, str]:
     items = [item.partition("=") for item in split(value) if item]
     if not items or not all(key and equals for key, equals, _ in items):
         raise FlagError(f"--{flag}={value}: write key=value,key=value.")
-    found = {key: text for key, _, text in items}
-    if len(found) < len(items):
+    values = {key: text for key, _, text in items}
+    if len(values) < len(items):
         raise FlagError(f"--{flag}={value}: a key is given twice.")
-    return found
+    return values
 
 
 def whole(value: str, flag: str) -> int:
