@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
+from vgp.cli import machine_card, machine_list
 from vgp.cli.options import Json, console, print_json, show
 from vgp.errors import WorkFailed
+from vgp.placement.search import search
+from vgp.text.times import day
 
 app = typer.Typer()
 
@@ -43,10 +46,6 @@ def machines(
 
     Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
     """
-    from vgp.cli import machine_card, machine_list
-    from vgp.placement.search import search
-    from vgp.text.times import day
-
     if refresh:
         return _refresh(project, write, as_json)
     today = day(as_of) or date.today()

@@ -6,7 +6,8 @@ from typing import Any
 
 from vgp.compiling.entrypoint import passing_signals
 from vgp.inside.image import IMAGE
-from vgp.placement.placement import Placement, place
+from vgp.placement.place import place
+from vgp.placement.placement import Placement
 from vgp.settings import Settings
 
 #: What Vertex AI fills in from the PipelineJob, or leaves empty: google_cloud_pipeline_components/_placeholders.py.

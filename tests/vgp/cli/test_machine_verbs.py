@@ -13,7 +13,7 @@ from vgp.__main__ import main
 from vgp.cli import machine_card, machine_list
 from vgp.errors import RequestError
 from vgp.placement.combination import combinations, without_gpus
-from vgp.placement.placement import place
+from vgp.placement.place import place
 from vgp.placement.request import Request
 from vgp.placement.search import Offer, search
 

@@ -11,7 +11,7 @@ from components.image import step
 from vgp.check.check import check
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
-from vgp.placement.placement import place
+from vgp.placement.place import place
 from vgp.placement.request import Request
 from vgp.settings import Settings
 

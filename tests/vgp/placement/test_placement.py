@@ -12,7 +12,7 @@ from vgp.check.check import check
 from vgp.documents.document import Document
 from vgp.placement import plain
 from vgp.placement.combination import combinations
-from vgp.placement.placement import place
+from vgp.placement.place import place
 from vgp.placement.quantities import memory_gb_of, vcpu_of
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError

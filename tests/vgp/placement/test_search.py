@@ -10,7 +10,7 @@ from vgp.catalog.prices import PROVISIONING
 from vgp.cli import machine_list
 from vgp.placement import refusal
 from vgp.placement.combination import Combination, combinations, without_gpus
-from vgp.placement.placement import place
+from vgp.placement.place import place
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
 from vgp.placement.search import Need, search
