@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from vgp.errors import nearest
+from vgp.settings.repository import Repository, known
 from vgp.settings.rules import optional
 from vgp.text.nearest import nearest
 
@@ -29,11 +29,10 @@ def name(value: str) -> str:
     return value
 
 
-def pipeline(value: str) -> str:
-    from vgp.spec.spec import NAMES
-
-    if value not in NAMES:
-        raise ValueError(f"there is no pipeline '{value}'. {nearest(value, NAMES)}")
+def pipeline(value: str, info: ValidationInfo) -> str:
+    """A workflow of the repository, as far as one is known: the context of the validation."""
+    if isinstance(info.context, Repository):
+        known(value, info.context)
     return value
 
 
@@ -71,7 +70,7 @@ def time_zone(value: str) -> str:
     known = available_timezones()
     if value not in known:
         city = [each for each in known if each.lower().endswith(f"/{value.lower()}")]
-        near = next(iter(sorted(city)), None) or nearest(value, known, 0.5)
+        near = next(iter(sorted(city)), None) or nearest(value, known, cutoff=0.5)
         hint = f"Did you mean {near}?" if near else "Write one like UTC or Europe/Berlin."
         raise ValueError(f"there is no time zone '{value}'. {hint}")
     return value
