@@ -1,13 +1,16 @@
 """Small pipelines that exercise kfp's control flow, compiled once for the session."""
 
 import json
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+#: A repository of one workflow, of seconds.
+SMALL = Path(__file__).parent / "small" / "pipelines.toml"
 
 
 @pytest.fixture(scope="session")
@@ -133,14 +136,20 @@ def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def small(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+def small() -> Any:
     """The pipeline of small.py as it runs here."""
+    from vgp.compiling import workflows
     from vgp.compiling.target import Local
+    from vgp.settings import repository_of
 
-    sys.path.insert(0, str(Path(__file__).parent))
-    import small
+    return workflows.compiled("small", Local(), repository_of(SMALL)).content
 
-    return compiled(small.build(Local()))
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """An empty folder with the workflows of this repository: what is missing is its pipelines.toml."""
+    (tmp_path / "pipelines").symlink_to(REPOSITORY / "pipelines")
+    return tmp_path
 
 
 def write_run(folder: Path, spec: dict[str, Any]) -> None:

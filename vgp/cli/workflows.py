@@ -15,15 +15,19 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pi
 
 
 @app.command("list", rich_help_panel="On this machine", epilog="Example: pipelines list --json")
-def list_(as_json: Json = False) -> None:
+def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
     from vgp.compiling import listing
+    from vgp.settings import repository_of
 
-    rows = listing.listing()
+    repository = repository_of(settings)
+    rows = listing.listing(repository)
     if as_json:
         print_json(rows)
-    else:
+    elif rows:
         console().print(listing.table(rows))
+    else:
+        print(f"{repository.folder} holds no workflow yet: write a file with build(target) there.")
 
 
 @app.command(rich_help_panel="On this machine", epilog="Example: pipelines compile training --out build")
@@ -66,6 +70,7 @@ def run(
         Path | None,
         typer.Option(help="Folder of a run that was stopped or failed: go on with it.", show_default=False),
     ] = None,
+    settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
     """Run a pipeline on this machine: every step, on real data, with real training processes. No account, no Docker.
@@ -73,9 +78,13 @@ def run(
     Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
     """
     from vgp.local import run as verb
+    from vgp.settings import repository_of
 
+    repository = repository_of(settings)
     try:
-        result = verb.run(name, set_ or (), out=out, nproc=nproc, resume=resume, console=console(as_json))
+        result = verb.run(
+            name, set_ or (), repository=repository, out=out, nproc=nproc, resume=resume, console=console(as_json)
+        )
     except WorkFailed as failure:
         if as_json and failure.result:
             print_json(failure.result)

@@ -4,9 +4,6 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-#: The code that pipelines are compiled from.
-FOLDER = Path(__file__).resolve().parent
-
 
 @dataclass(frozen=True)
 class Commit:
@@ -22,7 +19,7 @@ class Commit:
         return (self.sha[:12], self.sha) if self.sha and not self.because else ()
 
 
-def current(folder: Path = FOLDER) -> Commit:
+def current(folder: Path) -> Commit:
     """The commit of the git repository that `folder` is in.
 
     Files that git does not track do not count: CI writes credentials and results beside the code, and code that is

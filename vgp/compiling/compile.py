@@ -1,6 +1,5 @@
 """`pipelines compile`: every pipeline to JSON for Vertex, checked before it is written."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +12,14 @@ from vgp import settings as settings_file
 from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report
+from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
-from vgp.errors import RequestError, nearest
-from vgp.local import proof
+from vgp.errors import RequestError
 from vgp.placement.rules import PlacementError
-from vgp.spec import spec, strict
+from vgp.spec import strict
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.nearest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,7 @@ class Compiled:
     """A pipeline's spec for Vertex, with what the checker said of it."""
 
     name: str
-    spec: dict[str, Any]
-    #: The spec's one textual form, and its SHA-256 in hex.
-    text: str
-    sha256: str
+    spec: PipelineSpec
     report: Report
 
 
@@ -45,14 +43,17 @@ def compile_all(
     """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
 
     Raises:
-        RequestError: an unknown pipeline, wrong settings, a machine that cannot be, or a run that can cost more than
-            `max_usd`. The spec in question is not written; the one from before stays.
+        RequestError: an unknown pipeline or none at all, wrong settings, a machine that cannot be, or a run that can
+            cost more than `max_usd`. The spec in question is not written; the one from before stays.
     """
     loaded = settings_file.load(settings, environment=environment)
-    paths = {name: out / f"{name}.json" for name in names or spec.NAMES}
+    everything = workflows.find(loaded.repository)
+    if not everything and not names:
+        raise RequestError(f"{loaded.workflows}/ holds no workflow yet: write a file with build(target) there.")
+    paths = {name: out / f"{name}.json" for name in names or everything}
     made = [compiled(name, loaded, max_usd=max_usd, path=path) for name, path in paths.items()]
     results = [_written(each, paths[each.name], console) for each in made]
-    if set(paths) == set(spec.NAMES):
+    if set(paths) == set(everything):
         _warn_of_unknown_steps(loaded, {row.step for each in made for row in each.report.steps}, console)
     return results
 
@@ -60,7 +61,7 @@ def compile_all(
 def _warn_of_unknown_steps(settings: settings_file.Settings, known: set[str], console: Console) -> None:
     """A misspelt step would otherwise run on a machine that nobody asked for."""
     for step in sorted(set(settings.steps) - known):
-        text = f"warning: [steps.{step}] of the settings: no pipeline has this step. {nearest(step, known)}"
+        text = f"warning: [steps.{step}] of the settings: no pipeline has this step. {did_you_mean(step, known)}"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -73,17 +74,15 @@ def compiled(
         RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
     """
     try:
-        made = spec.compiled(name, Vertex(settings))
+        spec = workflows.compiled(name, Vertex(settings), settings.repository)
     except PlacementError as error:
         raise RequestError(f"{name}: {error}") from None
-    report = checked(name, made, settings, max_usd=max_usd, path=path)
-    text = spec.as_text(made)
-    return Compiled(name, made, text, hashlib.sha256(text.encode()).hexdigest(), report)
+    return Compiled(name, spec, checked(name, spec, settings, max_usd=max_usd, path=path))
 
 
 def checked(
     name: str,
-    made: dict[str, Any],
+    spec: PipelineSpec,
     settings: settings_file.Settings,
     *,
     max_usd: float | None = None,
@@ -94,24 +93,25 @@ def checked(
     Raises:
         RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
     """
-    strict.verify(made)
-    report = check([Document(str(path or f"{name}.json"), made, spec.as_text(made))], regions=[settings.region])
+    strict.verify(spec)
+    document = Document(str(path or f"{name}.json"), dict(spec.content), spec.text)
+    report = check([document], regions=[settings.region])
     _refuse(name, report)
     cost.refuse_above(report.steps, max_usd)
-    order = proof.names(made)
+    order = [step.name for step in spec.steps]
     report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
     return report
 
 
 def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
-    _write(path, made.text)
-    console.print(f"[bold]{path}[/]  sha256:{made.sha256[:12]}", highlight=False)
+    _write(path, made.spec.text)
+    console.print(f"[bold]{path}[/]  sha256:{made.spec.digest[:12]}", highlight=False)
     console.print(cost.table(made.report.steps, width=console.width))
     for finding in made.report.findings:
         if finding.severity == "warning":
             console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)
     most = cost.as_json(made.report.steps)
-    return {"name": made.name, "path": str(path), "sha256": made.sha256, **most, **made.report.as_json()}
+    return {"name": made.name, "path": str(path), "sha256": made.spec.digest, **most, **made.report.as_json()}
 
 
 def _refuse(name: str, found: Report) -> None:

@@ -5,27 +5,20 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from vgp.compiling import workflows
 from vgp.compiling.target import Local
-from vgp.spec import spec
+from vgp.settings import Repository
+from vgp.spec.pipeline_spec import PipelineSpec
 
 
-def listing() -> list[dict[str, Any]]:
+def listing(repository: Repository) -> list[dict[str, Any]]:
     """Name, description, and parameters (name, type, default, description) of each pipeline."""
-    return [_row(name, spec.compiled(name, Local())) for name in spec.NAMES]
+    return [_row(name, workflows.compiled(name, Local(), repository)) for name in workflows.find(repository)]
 
 
-def _row(name: str, compiled: dict[str, Any]) -> dict[str, Any]:
-    parameters = [
-        {
-            "name": parameter,
-            "type": declared["parameterType"],
-            "default": declared.get("defaultValue"),
-            "description": declared.get("description", ""),
-        }
-        for parameter, declared in sorted(spec.parameters(compiled).items())
-    ]
-    description = compiled["pipelineInfo"].get("description", "")
-    return {"name": name, "description": description, "parameters": parameters}
+def _row(name: str, spec: PipelineSpec) -> dict[str, Any]:
+    parameters = [parameter.as_json() for _, parameter in sorted(spec.parameters.items())]
+    return {"name": name, "description": spec.description, "parameters": parameters}
 
 
 def table(rows: list[dict[str, Any]]) -> Table:

@@ -24,9 +24,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import vgp
 from vgp.errors import RequestError
 from vgp.local import process, proof
-from vgp.spec import spec
+from vgp.settings import Repository
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.printable import printable
 
 #: kfp's own lines; what a step prints it indents.
@@ -45,6 +48,7 @@ class Run:
     folder: Path
     pipeline: str
     arguments: Mapping[str, Any]
+    repository: Repository
     nproc: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str = ""
@@ -55,8 +59,11 @@ class Run:
         return self.folder / "pipeline.json"
 
     def resume_command(self) -> str:
-        nproc = f" --nproc {self.nproc}" if self.nproc else ""
-        return f"pipelines run {self.pipeline}{nproc} --resume {shlex.quote(os.path.relpath(self.folder))}"
+        words = ["pipelines", "run", self.pipeline]
+        words += ["--nproc", str(self.nproc)] if self.nproc else []
+        if not self.repository.is_nearest():
+            words += ["--settings", os.path.relpath(self.repository.file)]
+        return shlex.join([*words, "--resume", os.path.relpath(self.folder)])
 
 
 @dataclass(frozen=True)
@@ -98,9 +105,10 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
         RequestError: an argument is none that the pipeline can take.
         process.Interrupted: a signal of `process.STOPS` arrived; every process was ended.
     """
-    compiled = json.loads(run.spec.read_text(encoding="utf-8"))
-    spec.values(compiled, run.arguments)
+    spec = PipelineSpec.read(run.spec)
+    arguments.checked(spec.parameters, run.arguments)
     environment = {
+        **_path_of_ours(),
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
         "PYTHONUNBUFFERED": "1",
         # What is read and printed does not depend on the terminal's language.
@@ -114,7 +122,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
     command += [str(run.folder / "steps"), str(run.folder / "steps" / "reuse")]
     earlier = _folders(run.folder)
     with (
-        _python3(run.folder) as path,
+        _python3(run.folder, run.repository) as path,
         (run.folder / "log.txt").open("a", encoding="utf-8") as log,
         process.group(command, {**environment, "PATH": path}) as child,
     ):
@@ -124,20 +132,31 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
             tell(event)
         failed = child.wait() != 0
     now = [folder for folder in _folders(run.folder) if folder not in earlier]
-    steps = proof.prove(compiled, run.arguments, now, earlier)
+    steps = proof.prove(spec, run.arguments, now, earlier)
     _link(run.folder, steps)
     if failed and not run.failed:  # kfp.local itself gave up, before or between the steps
         run.failed = "the run"
     return steps
 
 
+def _path_of_ours() -> dict[str, str]:
+    """Variables with which Python finds this package where it is not installed, and nothing else of this folder."""
+    home = Path(vgp.__file__).parents[1]
+    places = [os.environ.get("PYTHONPATH", ""), "" if home.name.endswith("-packages") else str(home)]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), "PYTHONSAFEPATH": "1"}
+
+
 @contextmanager
-def _python3(scratch: Path) -> Iterator[str]:
-    """PATH with a `python3` that is this Python, which may be called otherwise and lie in a folder of any name."""
+def _python3(scratch: Path, repository: Repository) -> Iterator[str]:
+    """PATH with a `python3` that is this Python, which may be called otherwise and lie in a folder of any name.
+
+    A step that it starts imports from the repository: step.py.
+    """
+    words = [sys.executable, str(Path(__file__).parent / "step.py"), str(repository.root), str(repository.folder)]
     # Where nothing may be executed in /tmp, things may be where people work; a colon would part the path.
     with tempfile.TemporaryDirectory(prefix=".", dir=None if os.pathsep in str(scratch) else scratch) as folder:
         program = Path(folder, "python3")
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
         program.chmod(0o700)
         yield os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
 

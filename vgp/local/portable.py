@@ -1,20 +1,19 @@
 """What a compiled pipeline means on this machine, where every step is a Python process in this environment."""
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from vgp.compiling.entrypoint import EXECUTOR
 from vgp.errors import RequestError
 from vgp.inside.image import IMAGE
 from vgp.spec import placeholders
+from vgp.spec.pipeline_spec import PipelineSpec
 
 
-def refuse(spec: Mapping[str, Any], folder: Path) -> None:
+def refuse(spec: PipelineSpec, folder: Path) -> None:
     """Raises RequestError: a step is a container without Python, or the run's folder cannot be given to a step."""
     if placeholders.within(str(folder)):
         raise RequestError(f"the folder {folder} {placeholders.RULE}")
-    for step, container in _containers(spec):
+    for step, container in spec.containers.items():
         command = container.get("command", [])
         if command[:1] != ["sh"] or not any(EXECUTOR in word for word in command):
             raise RequestError(
@@ -23,16 +22,10 @@ def refuse(spec: Mapping[str, Any], folder: Path) -> None:
             )
 
 
-def notes(spec: Mapping[str, Any]) -> list[str]:
+def notes(spec: PipelineSpec) -> list[str]:
     """A line for each step that has another image on Vertex AI than the other steps."""
     return [
         f"note: {step} runs in this environment, not in its own image {container['image']}."
-        for step, container in _containers(spec)
+        for step, container in spec.containers.items()
         if container["image"] != IMAGE
     ]
-
-
-def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for label, executor in spec["deploymentSpec"]["executors"].items():
-        if "container" in executor:
-            yield label.removeprefix("exec-"), executor["container"]

@@ -8,16 +8,26 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from vgp.compiling import workflows
 from vgp.compiling.target import Local
 from vgp.errors import RequestError, WorkFailed
 from vgp.local import display, portable, process, proof
 from vgp.local import execution as local
-from vgp.spec import placeholders, spec
+from vgp.settings import Repository
+from vgp.spec import arguments, placeholders
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.printable import printable
 
 
 def run(
-    name: str, settings: Sequence[str], *, out: Path, nproc: int | None, resume: Path | None, console: Console
+    name: str,
+    settings: Sequence[str],
+    *,
+    repository: Repository,
+    out: Path,
+    nproc: int | None,
+    resume: Path | None,
+    console: Console,
 ) -> dict[str, Any]:
     """Runs the pipeline `name` locally and returns its result, which also stands in run.json.
 
@@ -27,13 +37,17 @@ def run(
     """
     if nproc is not None and nproc < 1:
         raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
-    this = _resumed(name, settings, resume, nproc) if resume else _started(name, settings, out, nproc)
-    compiled = json.loads(this.spec.read_text(encoding="utf-8"))
+    this = (
+        _resumed(name, settings, repository, resume, nproc)
+        if resume
+        else _started(name, settings, repository, out, nproc)
+    )
+    spec = PipelineSpec.read(this.spec)
     console.print(f"[bold]{name}[/] -> {escape(printable(this.folder))}", highlight=False, soft_wrap=True)
-    for line in portable.notes(compiled):
+    for line in portable.notes(spec):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     try:
-        with display.Progress(console, proof.names(compiled)) as progress:
+        with display.Progress(console, [step.name for step in spec.steps]) as progress:
             steps = local.execute(this, progress)
     except process.Interrupted as stop:
         message = f"stopped by {stop}; every process was ended.\nresume: {this.resume_command()}"
@@ -43,31 +57,30 @@ def run(
     return _finish(this, steps, console)
 
 
-def _started(name: str, settings: Sequence[str], out: Path, nproc: int | None) -> local.Run:
+def _started(name: str, settings: Sequence[str], repository: Repository, out: Path, nproc: int | None) -> local.Run:
     scratch = out.absolute()
-    compiled = spec.compiled(name, Local())
-    arguments = spec.arguments(compiled, settings)
-    spec.check(name, compiled, arguments)
-    portable.refuse(compiled, scratch)
+    spec = workflows.compiled(name, Local(), repository)
+    values = arguments.parsed(spec.parameters, settings)
+    workflows.check(name, spec, values, repository)
+    portable.refuse(spec, scratch)
     folder = local.new_folder(scratch, name)
-    this = local.Run(folder, name, arguments, nproc)
-    this.spec.write_text(spec.as_text(compiled), encoding="utf-8")
+    this = local.Run(folder, name, values, repository, nproc)
+    this.spec.write_text(spec.text, encoding="utf-8")
     return this
 
 
-def _resumed(name: str, settings: Sequence[str], folder: Path, nproc: int | None) -> local.Run:
+def _resumed(name: str, settings: Sequence[str], repository: Repository, folder: Path, nproc: int | None) -> local.Run:
     if settings:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
     try:
-        arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
-        compiled = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
-        pipeline = compiled["pipelineInfo"]["name"]
-    except (OSError, ValueError, KeyError):
+        values = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
+        spec = PipelineSpec.read(folder / "pipeline.json")
+    except (OSError, ValueError):
         raise RequestError(f"--resume {folder} is not the folder of a run.") from None
-    if pipeline != name:
-        raise RequestError(f"--resume {folder} is a run of {pipeline}, not of {name}.")
-    portable.refuse(compiled, folder.resolve())
-    return local.Run(folder.resolve(), name, arguments, nproc)
+    if spec.name != name:
+        raise RequestError(f"--resume {folder} is a run of {spec.name}, not of {name}.")
+    portable.refuse(spec, folder.resolve())
+    return local.Run(folder.resolve(), name, values, repository, nproc)
 
 
 def _finish(this: local.Run, steps: list[proof.Step], console: Console) -> dict[str, Any]:

@@ -14,8 +14,9 @@ Every key: docs/settings.md. What is in effect, and why: `pipelines config`.
 
 from vgp.settings.document import write_value
 from vgp.settings.layers import Source
-from vgp.settings.loading import FILE_NAME, load
+from vgp.settings.loading import load, repository_of
 from vgp.settings.model import Settings
+from vgp.settings.repository import FILE_NAME, Repository
 from vgp.settings.schedule import Schedule
 
-__all__ = ["FILE_NAME", "Schedule", "Settings", "Source", "load", "write_value"]
+__all__ = ["FILE_NAME", "Repository", "Schedule", "Settings", "Source", "load", "repository_of", "write_value"]

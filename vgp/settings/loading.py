@@ -7,16 +7,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge
 from vgp.settings.messages import explain, line, refuse_texts
 from vgp.settings.model import Settings
+from vgp.settings.repository import MISSING, Repository, settings_file
 from vgp.settings.schedule import NAME
+from vgp.text.nearest import did_you_mean
 
-FILE_NAME = "pipelines.toml"
-_FIELDS = frozenset(Settings.model_fields) - {"environment"}
+#: They stand at the top of the file alone: an environment, and where the workflows are.
+_TOP = ("environment", "workflows")
+_FIELDS = frozenset(Settings.model_fields) - set(_TOP)
 
 
 def load(
@@ -28,35 +31,57 @@ def load(
     The file is checked as a whole, every environment of it.
 
     Args:
-        path: The file; by default pipelines.toml in this folder or the repository, or none.
+        path: The file; by default the nearest pipelines.toml, from this folder upward, or none.
         environment: Its name; else PIPELINES_ENV, else `environment` in the file, else the only one.
         overrides: Values of flags by key, `service_account` or `labels.team`; None counts as not given.
 
     Raises:
         RequestError: the file cannot be read, is no TOML, or a value is not allowed: where it is, and the fix.
     """
-    document = _find(path)
+    document = _document(path)
+    home = _repository(document) if document else None
     tables = _environments(document)
     chosen = _choice(environment, document, tables)
     files = _file_layers(document, chosen)
     declared = merge(files).values
     above = [variables.layer(os.environ, _FIELDS, declared), _flags(overrides or {})]
-    settings, wrong = _checked([*files, *above])
+    settings, wrong = _checked([*files, *above], home)
     for other in tables:
         if not chosen or other != chosen.values["environment"]:
-            wrong += _checked(_file_layers(document, _choice(other, document, tables)))[1]
+            wrong += _checked(_file_layers(document, _choice(other, document, tables)), home)[1]
     if settings is None or wrong:
         raise RequestError("\n".join(dict.fromkeys(wrong)))
     settings._merged.environments = tuple(tables)
     settings._merged.path = document.path if document else None
+    settings._repository = home
     return settings
 
 
-def _find(path: Path | None) -> Document | None:
-    if path is not None:
-        return read(path)
-    found = [Path(FILE_NAME), Path(__file__).resolve().parents[2] / FILE_NAME]
-    return next((read(each) for each in found if each.is_file()), None)
+def repository_of(path: Path | None = None) -> Repository:
+    """The repository of the settings file `path`, by default of the nearest one; nothing else of the file is read.
+
+    Raises:
+        RequestError: there is no such file, it is no TOML, or names no folder of workflows.
+    """
+    document = _document(path)
+    if document is None:
+        raise RequestError(MISSING)
+    return _repository(document)
+
+
+def _document(path: Path | None) -> Document | None:
+    path = path or settings_file()
+    return read(path) if path else None
+
+
+def _repository(document: Document) -> Repository:
+    folder = document.values.get("workflows", Settings.model_fields["workflows"].default)
+    try:
+        folder = rules.workflows(folder)
+    except ValueError as error:
+        raise RequestError(_at(document, ("workflows",), str(error))) from None
+    file = Path(os.path.abspath(document.path))
+    return Repository(file, file.parent / folder)
 
 
 def _environments(document: Document | None) -> list[str]:
@@ -72,8 +97,9 @@ def _environments(document: Document | None) -> list[str]:
             raise RequestError(_at(document, ("environments",), f"a name in it is none: {rule}"))
         if not isinstance(table, dict):
             raise RequestError(_at(document, ("environments", name), f"takes a table: write [environments.{name}]."))
-        if "environment" in table:
-            raise RequestError(_at(document, ("environments", name, "environment"), "belongs to the top of the file."))
+        for key in _TOP:
+            if key in table:
+                raise RequestError(_at(document, ("environments", name, key), "belongs to the top of the file."))
     return list(tables)
 
 
@@ -99,7 +125,7 @@ def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) 
     elif rules.is_secret(name):
         message = "looks like a credential."
     else:
-        choices = nearest(name, tables) if tables else "The settings declare none: write [environments.NAME]."
+        choices = did_you_mean(name, tables) if tables else "The settings declare none: write [environments.NAME]."
         message = f"there is no environment '{name}'. {choices}"
     raise RequestError(line(layer.source(key), key, message))
 
@@ -129,14 +155,14 @@ def _flags(overrides: Mapping[str, Any]) -> Layer:
     return Layer("flag", values, names=names)
 
 
-def _checked(layers: Sequence[Layer]) -> tuple[Settings | None, list[str]]:
+def _checked(layers: Sequence[Layer], home: Repository | None) -> tuple[Settings | None, list[str]]:
     """The settings of the layers, or what is wrong with them."""
     merged = merge(layers)
     wrong = refuse_texts(merged)
     if wrong:
         return None, wrong
     try:
-        settings = Settings.model_validate(merged.values)
+        settings = Settings.model_validate(merged.values, context=home)
     except ValidationError as error:
         return None, explain(error, merged)
     settings._merged = merged

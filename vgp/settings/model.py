@@ -6,9 +6,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
 from vgp.catalog.catalog import DEFAULT_REGION
+from vgp.errors import RequestError
 from vgp.placement.request import Request
 from vgp.settings import rules
 from vgp.settings.layers import Merged, Source
+from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
 
 
@@ -19,6 +21,8 @@ class Settings(BaseModel):
 
     #: The environment that these settings are of: dev, prod ...
     environment: str | None = None
+    #: The folder of the workflows, from the folder of this file.
+    workflows: rules.Workflows = "pipelines"
     #: Id of the Google Cloud project.
     project: rules.Project = None
     #: Region of the jobs; GPUs differ from region to region.
@@ -27,6 +31,8 @@ class Settings(BaseModel):
     bucket: rules.Bucket = None
     #: The image of every step: by digest, or by a version tag.
     image: rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
+    #: What it is built from, from the folder of this file; None: training/Dockerfile, else Dockerfile.
+    dockerfile: rules.Dockerfile = None
     #: E-mail of the account that the steps run as; None: Vertex AI's default, which may do too much.
     service_account: rules.ServiceAccount = None
     #: projects/NUMBER/global/networks/NAME, for private access to what the steps read.
@@ -51,6 +57,7 @@ class Settings(BaseModel):
     schedules: dict[Name, Schedule] = {}
 
     _merged: Merged = PrivateAttr(default_factory=Merged)
+    _repository: Repository | None = PrivateAttr(default=None)
 
     @field_validator("encryption_key")
     @classmethod
@@ -74,6 +81,17 @@ class Settings(BaseModel):
     @property
     def file(self) -> Path | None:
         return self._merged.path
+
+    @property
+    def repository(self) -> Repository:
+        """The folder of the settings file, with its workflows.
+
+        Raises:
+            RequestError: the settings are of no file.
+        """
+        if self._repository is None:
+            raise RequestError(MISSING)
+        return self._repository
 
     def source(self, key: str) -> Source:
         """Where the effective value of `key` (region, steps.train.machine) came from."""

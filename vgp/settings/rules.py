@@ -6,12 +6,13 @@ Syntax only: whether a bucket or a key exists is the business of `pipelines pref
 import re
 from collections.abc import Callable
 from ipaddress import ip_address
+from pathlib import PurePath
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
-from vgp.errors import nearest
+from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
@@ -42,6 +43,16 @@ _SECRET = re.compile(
     r"-----BEGIN|ya29\.|AIza[\w-]{20}|GOCSPX-|1//0[\w-]{20}|\"private_key\"|eyJ[\w-]{10,}\.[\w-]{10,}\.|AKIA[A-Z0-9]{12}"
     r"|gh[pousr]_\w{20}|github_pat_|glpat-|\bhf_\w{20}|xox[abprs]-|\bsk-[\w-]{20}"
 )
+
+
+def workflows(value: object) -> str:
+    """A folder of the repository, whose code it is part of."""
+    if is_secret(value):
+        raise ValueError("looks like a credential.")
+    path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
+    if not path or not value or path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")
+    return str(path)
 
 
 def project(value: str) -> str:
@@ -93,6 +104,13 @@ def image(value: str) -> str:
         raise ValueError(
             f"'{value}' {what}: a rerun may get another image. Name a version, or better a digest: IMAGE@sha256:..."
         )
+    return value
+
+
+def dockerfile(value: str) -> str:
+    parts = value.split("/")
+    if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
+        raise ValueError(f"'{value}' is no file of the repository. Write its path below pipelines.toml: Dockerfile.")
     return value
 
 
@@ -173,7 +191,7 @@ def label_value(value: str) -> str:
 
 def api(value: str) -> str:
     if value not in APIS:
-        raise ValueError(f"there is no such API. {nearest(value, APIS)}")
+        raise ValueError(f"there is no such API. {did_you_mean(value, APIS)}")
     return value
 
 
@@ -214,10 +232,12 @@ def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidato
     return BeforeValidator(_empty_is_none), AfterValidator(lambda value: value if value is None else rule(value))
 
 
+Workflows = Annotated[str, AfterValidator(workflows)]
 Project = Annotated[str | None, *optional(project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
 Image = Annotated[str, AfterValidator(image)]
+Dockerfile = Annotated[str | None, *optional(dockerfile)]
 ServiceAccount = Annotated[str | None, *optional(service_account)]
 Network = Annotated[str | None, *optional(network)]
 EncryptionKey = Annotated[str | None, *optional(encryption_key)]

@@ -6,35 +6,29 @@ when the bucket holds other data, so a step that reads one would be a hit for ev
 https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching
 """
 
-import json
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator
 from typing import Any
 
+from vgp.spec.dag import Task
+from vgp.spec.pipeline_spec import PipelineSpec
 
-def switched(spec: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
+
+def switched(spec: PipelineSpec, enabled: bool) -> PipelineSpec:
     """The spec with the cache switched on or off for every task, in all its DAGs."""
-    copied: dict[str, Any] = json.loads(json.dumps(spec))
-    for _, task in _tasks(copied):
-        task["cachingOptions"] = {"enableCache": True} if enabled else {}
-    return copied
+    changed = PipelineSpec(copy.deepcopy(spec.content))
+    options: dict[str, Any] = {"enableCache": True} if enabled else {}
+    for task in _tasks(changed):
+        if isinstance(task.content, dict):
+            task.content["cachingOptions"] = dict(options)
+    return changed
 
 
-def cached(spec: Mapping[str, Any]) -> list[str]:
+def cached(spec: PipelineSpec) -> list[str]:
     """The tasks that may take results of earlier runs, by name."""
-    return sorted({name for name, task in _tasks(spec) if _enabled(task)})
+    return sorted({task.name for task in _tasks(spec) if task.is_cached})
 
 
-def _enabled(task: Mapping[str, Any]) -> bool:
-    options = task.get("cachingOptions")
-    return isinstance(options, dict) and bool(options.get("enableCache"))
-
-
-def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every task with its name. A live spec may be anything: what is no task is passed over."""
-    components = spec.get("components")
-    for component in [spec.get("root"), *(components.values() if isinstance(components, dict) else ())]:
-        dag = component.get("dag") if isinstance(component, dict) else None
-        tasks = dag.get("tasks") if isinstance(dag, dict) else None
-        for name, task in tasks.items() if isinstance(tasks, dict) else ():
-            if isinstance(task, dict):
-                yield name, task
+def _tasks(spec: PipelineSpec) -> Iterator[Task]:
+    for component in (spec.root, *spec.components.values()):
+        yield from component.tasks.values()

@@ -1,12 +1,11 @@
 """The strictest reading of a spec: unknown fields, wrong types and names of nothing are errors."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from vgp.errors import RequestError
+from vgp.spec.dag import Component, Task, table
+from vgp.spec.pipeline_spec import PipelineSpec
 
 
-def verify(spec: Mapping[str, Any]) -> None:
+def verify(spec: PipelineSpec) -> None:
     """Parses a compiled spec into `PipelineSpec` and `PipelineDeploymentConfig`, and follows its references.
 
     Raises:
@@ -16,34 +15,20 @@ def verify(spec: Mapping[str, Any]) -> None:
     from kfp.pipeline_spec import pipeline_spec_pb2 as messages
 
     try:
-        json_format.ParseDict(dict(spec), messages.PipelineSpec())
-        json_format.ParseDict(dict(spec["deploymentSpec"]), messages.PipelineDeploymentConfig())
+        json_format.ParseDict(dict(spec.content), messages.PipelineSpec())
+        json_format.ParseDict(dict(table(spec.content, "deploymentSpec")), messages.PipelineDeploymentConfig())
     except json_format.ParseError as error:
         raise RequestError(f"the spec is not a PipelineSpec: {error}") from None
-    _follow(spec)
+    for name, component in {**spec.components, "root": spec.root}.items():
+        if component.executor and component.executor not in spec.executors:
+            raise RequestError(f"component {name} names executor {component.executor}, which does not exist.")
+        for task in component.tasks.values():
+            _follow(f"{name}.{task.name}", task, component, spec)
 
 
-def _follow(spec: Mapping[str, Any]) -> None:
-    components, executors = spec.get("components", {}), spec["deploymentSpec"]["executors"]
-    for name, component in {**components, "root": spec["root"]}.items():
-        label = component.get("executorLabel")
-        if label is not None and label not in executors:
-            raise RequestError(f"component {name} names executor {label}, which does not exist.")
-        for task_name, task in component.get("dag", {}).get("tasks", {}).items():
-            _follow_task(f"{name}.{task_name}", task, component["dag"]["tasks"], components)
-
-
-def _follow_task(
-    name: str, task: Mapping[str, Any], siblings: Mapping[str, Any], components: Mapping[str, Any]
-) -> None:
-    if task["componentRef"]["name"] not in components:
-        raise RequestError(f"task {name} names component {task['componentRef']['name']}, which does not exist.")
-    sources = [
-        *task.get("inputs", {}).get("parameters", {}).values(),
-        *task.get("inputs", {}).get("artifacts", {}).values(),
-    ]
-    outputs = [source.get("taskOutputParameter") or source.get("taskOutputArtifact") or {} for source in sources]
-    producers = {output["producerTask"] for output in outputs if output}
-    for producer in producers | set(task.get("dependentTasks", [])):
-        if producer not in siblings:
+def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None:
+    if task.component.name not in spec.components:
+        raise RequestError(f"task {name} names component {task.component.name}, which does not exist.")
+    for producer in sorted(task.producers | set(task.dependencies)):
+        if producer not in group.tasks:
             raise RequestError(f"task {name} waits for task {producer}, which does not exist.")

@@ -13,18 +13,21 @@ from rich.console import Console
 
 from vgp import settings
 from vgp.compiling import compile as verb
+from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.request import Request
-from vgp.spec import spec, strict
+from vgp.spec import strict
+from vgp.spec.pipeline_spec import PipelineSpec
 
 REPOSITORY = Path(__file__).parents[3]
+FILE = REPOSITORY / "pipelines.toml"
 GOLDEN = REPOSITORY / "tests" / "golden"
 
 
 @pytest.fixture(scope="module")
-def vertex() -> dict[str, Any]:
-    return spec.compiled("training", Vertex(settings.load(REPOSITORY / "pipelines.toml")))
+def compiled() -> PipelineSpec:
+    return workflows.compiled("training", Vertex(settings.load(FILE)), settings.repository_of(FILE))
 
 
 def compile_in(folder: Path, seed: str) -> bytes:
@@ -36,9 +39,9 @@ def compile_in(folder: Path, seed: str) -> bytes:
     return (out / "training.json").read_bytes()
 
 
-def test_specs_are_the_golden_ones(vertex: dict[str, Any]) -> None:
+def test_specs_are_the_golden_ones(compiled: PipelineSpec) -> None:
     """After a wanted change: pipelines compile --out tests/golden, and read the difference."""
-    assert spec.as_text(vertex) == (GOLDEN / "training.json").read_text()
+    assert compiled.text == (GOLDEN / "training.json").read_text()
 
 
 def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -> None:
@@ -49,12 +52,12 @@ def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Pat
     assert first == (GOLDEN / "training.json").read_bytes()
 
 
-def test_the_spec_parses_strictly_and_the_sdk_takes_it(vertex: dict[str, Any], tmp_path: Path) -> None:
-    strict.verify(vertex)
+def test_the_spec_parses_strictly_and_the_sdk_takes_it(compiled: PipelineSpec, tmp_path: Path) -> None:
+    strict.verify(compiled)
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import aiplatform
 
-    (tmp_path / "training.json").write_text(spec.as_text(vertex))
+    (tmp_path / "training.json").write_text(compiled.text)
     aiplatform.PipelineJob(
         display_name="training",
         template_path=str(tmp_path / "training.json"),
@@ -75,24 +78,24 @@ def test_the_spec_parses_strictly_and_the_sdk_takes_it(vertex: dict[str, Any], t
         (("root", "dag", "tasks", "decide", "componentRef", "name"), "comp-gone", "component comp-gone"),
     ],
 )
-def test_a_broken_spec_is_refused(vertex: dict[str, Any], path: tuple[str, ...], value: Any, message: str) -> None:
-    broken = json.loads(json.dumps(vertex))
+def test_a_broken_spec_is_refused(compiled: PipelineSpec, path: tuple[str, ...], value: Any, message: str) -> None:
+    broken = json.loads(json.dumps(compiled.content))
     place = broken
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
     with pytest.raises(RequestError, match=message):
-        strict.verify(broken)
+        strict.verify(PipelineSpec(broken))
 
 
-def test_every_parameter_has_a_description_and_a_default(vertex: dict[str, Any]) -> None:
-    for name, parameter in spec.parameters(vertex).items():
-        assert parameter["description"], name
-        assert "defaultValue" in parameter, name
+def test_every_parameter_has_a_description_and_a_default(compiled: PipelineSpec) -> None:
+    for name, parameter in compiled.parameters.items():
+        assert parameter.description, name
+        assert parameter.has_default, name
 
 
-def test_train_is_a_custom_job_on_the_machine_of_the_settings(vertex: dict[str, Any]) -> None:
-    inputs = vertex["components"]["comp-train"]["inputDefinitions"]["parameters"]
+def test_train_is_a_custom_job_on_the_machine_of_the_settings(compiled: PipelineSpec) -> None:
+    inputs = compiled.content["components"]["comp-train"]["inputDefinitions"]["parameters"]
     (pool,) = inputs["worker_pool_specs"]["defaultValue"]
     assert pool["machine_spec"] == {
         "machine_type": "g2-standard-24",
@@ -100,13 +103,14 @@ def test_train_is_a_custom_job_on_the_machine_of_the_settings(vertex: dict[str, 
         "accelerator_count": 2,
     }
     assert pool["replica_count"] == 1
-    assert pool["container_spec"]["image_uri"] == settings.load(REPOSITORY / "pipelines.toml").image
+    assert pool["container_spec"]["image_uri"] == settings.load(FILE).image
     assert inputs["timeout"]["defaultValue"] == "21600s"
 
 
 def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -> None:
     train = Request(machine="a2-highgpu-2g", nodes=3, strategy="spot", env={"NCCL_DEBUG": "INFO"})
-    compiled = spec.compiled("training", Vertex(settings.Settings(steps={"train": train})))
+    target = Vertex(settings.Settings(steps={"train": train}))
+    compiled = workflows.compiled("training", target, settings.repository_of(FILE)).content
     inputs = compiled["components"]["comp-train"]["inputDefinitions"]["parameters"]
     pools = inputs["worker_pool_specs"]["defaultValue"]
     assert [pool["replica_count"] for pool in pools] == [1, 2]
@@ -117,41 +121,37 @@ def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -
     assert "NCCL_DEBUG" not in json.dumps(launcher)
 
 
-def test_plain_steps_request_cpu_memory_and_gpu(vertex: dict[str, Any]) -> None:
-    executors = vertex["deploymentSpec"]["executors"]
+def test_plain_steps_request_cpu_memory_and_gpu(compiled: PipelineSpec) -> None:
+    executors = compiled.content["deploymentSpec"]["executors"]
     prepare, evaluate = (executors[f"exec-{name}"]["container"]["resources"] for name in ("prepare", "evaluate"))
     assert (prepare["resourceCpuLimit"], prepare["resourceMemoryLimit"]) == ("8", "32G")
     assert evaluate["accelerator"]["resourceType"] == "NVIDIA_TESLA_T4"
     assert evaluate["accelerator"]["resourceCount"] == "1"
 
 
-def test_an_impossible_machine_is_refused_and_the_old_spec_stays(tmp_path: Path) -> None:
-    from rich.console import Console
-
-    (tmp_path / "pipelines.toml").write_text(
-        '[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n'
-    )
-    (tmp_path / "training.json").write_text("old")
+def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Path) -> None:
+    file, out = repository / "pipelines.toml", repository / "build"
+    file.write_text('[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n')
+    out.mkdir()
+    (out / "training.json").write_text("old")
     with pytest.raises(RequestError, match="training: "):
-        verb.compile_all(
-            [], out=tmp_path, settings=tmp_path / "pipelines.toml", max_usd=None, console=Console(quiet=True)
-        )
-    assert (tmp_path / "training.json").read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipelines.toml", "training.json"]
+        verb.compile_all([], out=out, settings=file, max_usd=None, console=Console(quiet=True))
+    assert (out / "training.json").read_text() == "old"
+    assert [path.name for path in out.iterdir()] == ["training.json"]
 
 
-def test_the_form_starts_from_the_trainers_own_defaults(vertex: dict[str, Any]) -> None:
+def test_the_form_starts_from_the_trainers_own_defaults(compiled: PipelineSpec) -> None:
     from training.config import TrainConfig
 
-    form = {name: parameter["defaultValue"] for name, parameter in spec.parameters(vertex).items()}
+    form = compiled.defaults
     shared = form.keys() & TrainConfig.model_fields.keys() - {"task"}
     assert len(shared) >= 8
     assert {name: form[name] for name in shared} == {name: getattr(TrainConfig(), name) for name in shared}
 
 
-def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
-    file = tmp_path / "pipelines.toml"
+def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(repository: Path) -> None:
+    file = repository / "pipelines.toml"
     file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
     said = Console(file=io.StringIO(), width=200)
-    verb.compile_all((), out=tmp_path, settings=file, max_usd=None, console=said)
+    verb.compile_all((), out=repository, settings=file, max_usd=None, console=said)
     assert "[steps.trian] of the settings: no pipeline has this step. Did you mean train?" in said.file.getvalue()

@@ -15,12 +15,16 @@ import pytest
 
 from vgp.errors import RequestError
 from vgp.local import execution as local
+from vgp.settings import repository_of
+
+SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
+REPOSITORY = repository_of(SMALL)
 
 
 def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[local.Run, list[Any], list[local.Event]]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pipeline.json").write_text(json.dumps(spec))
-    run = local.Run(folder, spec["pipelineInfo"]["name"], arguments)
+    run = local.Run(folder, spec["pipelineInfo"]["name"], arguments, REPOSITORY)
     events: list[local.Event] = []
     steps = local.execute(run, events.append)
     return run, steps, events
@@ -92,10 +96,12 @@ def test_a_second_start_reuses_the_steps_that_were_done(tmp_path: Path, branchin
 COMMAND = """
 import json, sys
 from pathlib import Path
-from pipelines import local, process
+from vgp.local import execution, process
+from vgp.settings import repository_of
 folder, pids = Path(sys.argv[1]), sys.argv[2]
+repository = repository_of(Path(sys.argv[3]))
 try:
-    local.execute(local.Run(folder, "sleeping", {"pids": pids}), lambda event: None)
+    execution.execute(execution.Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
 except process.Interrupted as stop:
     raise SystemExit(128 + stop.signal_number)
 """
@@ -111,7 +117,7 @@ def test_no_process_outlives_a_run_that_is_stopped(
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "pipeline.json").write_text(json.dumps(sleeping))
-    command = subprocess.Popen([sys.executable, "-c", COMMAND, str(folder), str(tmp_path / "pids")])
+    command = subprocess.Popen([sys.executable, "-c", COMMAND, str(folder), str(tmp_path / "pids"), str(SMALL)])
     pids = [int(pid) for pid in wait_for(tmp_path / "pids").split()]
     assert all(alive(pid) for pid in pids)
     os.kill(command.pid, number)
@@ -124,7 +130,7 @@ def test_no_process_outlives_a_run_that_is_stopped(
 
 HUNG_UP = """
 import os, signal
-from pipelines import process
+from vgp.local import process
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with process.group(["sleep", "0.2"], {}) as child:
     os.kill(os.getpid(), signal.SIGHUP)
@@ -140,8 +146,10 @@ ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [bold]
 HERE = """
 import json, sys
 from pathlib import Path
-from pipelines import local
-steps = local.execute(local.Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2])), lambda event: None)
+from vgp.local import execution
+from vgp.settings import repository_of
+run = execution.Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
+steps = execution.execute(run, lambda event: None)
 print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
 """
 
@@ -164,7 +172,7 @@ def test_the_folders_of_environment_run_and_data_may_have_any_name(odd: Path, sm
     (run / "pipeline.json").write_text(json.dumps(small))
     command = [str(odd / ".venv" / "bin" / "python"), "-c", HERE, str(run)]
     arguments = json.dumps({"text": text, "things": {"python3": [text]}})
-    done = subprocess.run([*command, arguments], capture_output=True, text=True, cwd=odd)
+    done = subprocess.run([*command, arguments, str(SMALL)], capture_output=True, text=True, cwd=odd)
     assert done.returncode == 0, done.stderr
     prefix, *steps = done.stdout.splitlines()
     assert prefix == str(odd / ".venv")

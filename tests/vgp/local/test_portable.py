@@ -10,7 +10,9 @@ from kfp import dsl
 from components.image import step
 from vgp.errors import RequestError
 from vgp.local import portable
+from vgp.spec.pipeline_spec import PipelineSpec
 
+REPOSITORY = Path(__file__).parents[3]
 OWN = "example.com/own:1"
 
 
@@ -49,7 +51,7 @@ def pipeline(*components: Any) -> Any:
 
 
 def test_a_step_with_an_image_of_its_own_is_told(compiled: Callable[[Any], dict[str, Any]], tmp_path: Path) -> None:
-    spec = compiled(pipeline(ours, python_of_its_own))
+    spec = PipelineSpec(compiled(pipeline(ours, python_of_its_own)))
     portable.refuse(spec, tmp_path)
     assert portable.notes(spec) == [
         f"note: python-of-its-own runs in this environment, not in its own image {OWN}."
@@ -61,13 +63,14 @@ def test_a_container_without_a_python_function_is_refused_before_any_work(
     compiled: Callable[[Any], dict[str, Any]], component: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(RequestError, match=f"{component.name} is a container, {OWN}; .* pipelines submit"):
-        portable.refuse(compiled(pipeline(ours, component)), tmp_path)
+        portable.refuse(PipelineSpec(compiled(pipeline(ours, component))), tmp_path)
 
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
+    from vgp.compiling import workflows
     from vgp.compiling.target import Local
-    from vgp.spec import spec
+    from vgp.settings import repository_of
 
-    made = spec.compiled("training", Local())
+    made = workflows.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
     portable.refuse(made, tmp_path)
     assert portable.notes(made) == []

@@ -15,7 +15,8 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], Path]:
-    """Writes a settings file and returns its path."""
+    """Writes a settings file beside the workflows of this repository, and returns its path."""
+    (tmp_path / "pipelines").symlink_to(Path(__file__).parents[3] / "pipelines")
 
     def write_(text: str) -> Path:
         path = tmp_path / "pipelines.toml"

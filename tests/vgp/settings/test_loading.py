@@ -322,10 +322,14 @@ def test_a_credential_in_a_variable_is_refused_and_not_printed(
 
 
 def test_without_a_file_there_are_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings.loading, "FILE_NAME", "no-such-file.toml")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIPELINES_PROJECT", "my-project")
     loaded = settings.load()
     assert (loaded.region, loaded.project, loaded.file) == ("us-central1", "my-project", None)
+    with pytest.raises(RequestError, match="there is no pipelines.toml in this folder or above it"):
+        settings.repository_of()
+    with pytest.raises(RequestError, match="there is no pipelines.toml in this folder or above it"):
+        _ = loaded.repository
 
 
 def test_a_missing_file_that_was_asked_for_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Nothing takes the result of an earlier run unless it is asked to: a second night is a second night."""
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -14,15 +13,16 @@ from rich.console import Console
 from vgp.compiling.compile import compiled
 from vgp.settings import Schedule, Settings, load
 from vgp.spec.caching import cached, switched
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.runs.state import read
-from vgp.vertex.runs.submit import Options, submit
+from vgp.vertex.runs.submission import Options, submit
 from vgp.vertex.schedules.apply import apply
+from vgp.vertex.schedules.declaration import declaration
 from vgp.vertex.schedules.terraform import text
-from vgp.vertex.schedules.wanted import wanted
 
 #: As kfp compiles it, and as older versions of this tool uploaded it: every step asks for the cache.
-ASKING = switched(json.loads((Path(__file__).parents[2] / "golden/training.json").read_text()), True)
+ASKING = switched(PipelineSpec.read(Path(__file__).parents[2] / "golden/training.json"), True).content
 QUIET = Console(quiet=True)
 
 
@@ -40,7 +40,7 @@ def states(job: Any) -> set[str]:
 def schedule(settings: Settings, spec: dict[str, Any], **changes: Any) -> Any:
     nightly = Schedule.model_validate({"pipeline": "training", "cron": "0 4 * * *"})
     known = settings.model_copy(update={"schedules": {"nightly": nightly}, **changes})
-    return wanted(known, "nightly", spec, {"data": "gs://test-bucket/raw"})
+    return declaration(known, "nightly", spec, {"data": "gs://test-bucket/raw"})
 
 
 @pytest.mark.parametrize("caching", [None, True, False])
@@ -54,9 +54,11 @@ def test_every_night_of_a_schedule_trains(cloud: Cloud, settings: Settings, cach
 
 
 def test_steps_in_groups_and_loops_are_switched_too(branching: dict[str, Any]) -> None:
-    assert {"flip", "flip-2", "say-2", "say-4"} <= set(cached(branching)), "as kfp compiles them"
-    assert cached(switched(branching, False)) == []
-    assert set(cached(branching)) <= set(cached(switched(branching, True)))
+    spec = PipelineSpec(branching)
+    assert {"flip", "flip-2", "say-2", "say-4"} <= set(cached(spec)), "as kfp compiles them"
+    assert cached(switched(spec, False)) == []
+    assert set(cached(spec)) <= set(cached(switched(spec, True)))
+    assert spec.content == branching, "the spec itself stays"
 
 
 def test_the_resource_for_terraform_has_no_cache_either(settings: Settings) -> None:
@@ -97,4 +99,4 @@ def test_the_flag_is_stronger_than_the_settings(cloud: Cloud, settings: Settings
         changed = settings.model_copy(update={"caching": setting})
         options = Options(caching=flag, new=new, dry_run=True)
         body = submit("training", (), settings=changed, options=options, console=QUIET)["job"]
-        assert bool(cached(body["pipelineSpec"])) is flag
+        assert bool(cached(PipelineSpec(body["pipelineSpec"]))) is flag

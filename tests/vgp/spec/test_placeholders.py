@@ -8,7 +8,9 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.__main__ import main
-from vgp.spec import placeholders, spec
+from vgp.spec import arguments, placeholders
+from vgp.spec.parameters import Parameter
+from vgp.spec.pipeline_spec import PipelineSpec
 
 REPLACED = (
     "{{$.pipeline_job_uuid}}",
@@ -29,8 +31,8 @@ def test_a_text_that_would_be_replaced_is_seen_wherever_it_stands(text: str) -> 
 
 @pytest.mark.parametrize("text", KEPT)
 def test_a_text_that_stays_what_it_is_is_taken(text: str) -> None:
-    declared = {"root": {"inputDefinitions": {"parameters": {"data": {"parameterType": "STRING"}}}}}
-    assert spec.arguments(declared, [f"data={text}"]) == spec.values(declared, {"data": text}) == {"data": text}
+    declared = {"data": Parameter("data", "STRING")}
+    assert arguments.parsed(declared, [f"data={text}"]) == arguments.checked(declared, {"data": text}) == {"data": text}
 
 
 def ended(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -52,12 +54,13 @@ def ended(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     ],
 )
 def test_a_parameter_of_the_command_line_is_refused(
-    cloud: Cloud, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], repository: Path, monkeypatch: pytest.MonkeyPatch,
     verb: list[str], name: str, value: str,
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+    (repository / "pipelines.toml").touch()
+    monkeypatch.chdir(repository)
     assert f"error: {name} holds a placeholder" in ended(capsys, *verb, "--set", f"{name}={value}")
-    assert not list(tmp_path.iterdir())
+    assert sorted(path.name for path in repository.iterdir()) == ["pipelines", "pipelines.toml"]
 
 
 @pytest.mark.parametrize(
@@ -93,5 +96,5 @@ def test_a_folder_of_a_run_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_an_author_may_write_them_in_a_pipelines_code(small: dict[str, Any]) -> None:
-    assert spec.arguments(small, ["text=x"]) == {"text": "x"}
+    assert arguments.parsed(PipelineSpec(small).parameters, ["text=x"]) == {"text": "x"}
     assert "{{$.pipeline_job_uuid}}" in json.dumps(small["root"])

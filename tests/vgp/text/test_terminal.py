@@ -14,6 +14,7 @@ import pytest
 
 HERE = Path(__file__).parents[1]
 REPOSITORY = HERE.parents[1]
+SMALL = HERE / "small" / "pipelines.toml"
 POSIX = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 
@@ -22,7 +23,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def small(*words: str) -> list[str]:
-    return [sys.executable, str(HERE / "small.py"), *words]
+    return [sys.executable, "-m", "vgp", *words, "--settings", str(SMALL)]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,9 @@ def test_a_terminal_that_hangs_up_ends_the_run_and_its_log_says_how_to_resume(tm
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 128 + signal.SIGHUP
     (log,) = tmp_path.glob("small-*/log.txt")
-    assert f"resume: pipelines run small --resume {os.path.relpath(log.parent)}" in log.read_text()
+    assert (
+        f"resume: pipelines run small --settings {os.path.relpath(SMALL)} --resume {os.path.relpath(log.parent)}"
+        in log.read_text()
+    )
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     assert not [words for words in commands if str(tmp_path) in " ".join(words)]

@@ -50,10 +50,10 @@ def test_what_may_not_be_seen_is_not_refused(world):
 
 
 @pytest.fixture
-def verb(world, monkeypatch, tmp_path, capsys):
-    """The verb in a folder without settings: exit code, stdout, stderr."""
-    (tmp_path / "pipelines.toml").write_text('[steps.train]\nmachine = "g2-standard-24"\n')
-    monkeypatch.chdir(tmp_path)
+def verb(world, monkeypatch, repository, capsys):
+    """The verb in a repository that says no more than a machine: exit code, stdout, stderr."""
+    (repository / "pipelines.toml").write_text('[steps.train]\nmachine = "g2-standard-24"\n')
+    monkeypatch.chdir(repository)
     for key, value in world.own.items():
         monkeypatch.setenv(f"PIPELINES_{key.upper()}", str(value))
 

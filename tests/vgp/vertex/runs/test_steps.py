@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
 from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
@@ -64,7 +65,7 @@ def test_a_failed_step_keeps_the_rest_from_starting(cloud: Cloud, start: Callabl
 
 
 def test_a_cached_step_took_no_time_and_has_no_job(cloud: Cloud, start: Callable[..., str], look: Callable) -> None:
-    spec = switched(TRAINING, True)
+    spec = switched(PipelineSpec(TRAINING), True).content
     start(spec)
     cloud.clock.advance(3600)
     name = start(spec, id="again")

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vgp.compiling import difference
 from vgp.spec.caching import switched
-from vgp.spec.difference import differences, unified
+from vgp.spec.difference import Difference
+from vgp.spec.pipeline_spec import PipelineSpec
 
 from .conftest import SPEC
+
+
+def differences(before: Any, after: Any) -> list[Difference]:
+    return difference.differences(PipelineSpec(before), PipelineSpec(after))
+
+
+def unified(before: Any, after: Any) -> list[str]:
+    return difference.unified(PipelineSpec(before), PipelineSpec(after))
 
 
 def changed(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -39,7 +49,7 @@ def parameter(spec: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_steps_that_are_cached_no_longer_are_named() -> None:
-    (change,) = differences(switched(SPEC, True), SPEC)
+    (change,) = differences(switched(PipelineSpec(SPEC), True).content, SPEC)
     assert (change.field, change.before, change.after) == ("cached steps", "decide, evaluate, prepare, train", "none")
 
 

@@ -1,0 +1,201 @@
+"""Any repository: workflows are found by their files, import its own packages, and are told by file and line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vgp.compiling import workflows
+from vgp.compiling.target import Local
+from vgp.errors import RequestError
+from vgp.settings import Repository, repository_of
+
+REPOSITORY = Path(__file__).parents[3]
+#: A workflow with a component and a helper that are all called as ours are.
+FLOW = """
+import queue
+from kfp import dsl
+from components.hello import hello
+from pipelines.shared import GREETING
+from training.words import WORLD
+
+def build(target):
+    greet = target.step(hello)
+
+    @dsl.pipeline(name="greet", description="Greets.")
+    def greeting(text: str = GREETING + WORLD, times: int = 1024):
+        greet(text=text)
+
+    return greeting
+
+def check(parameters, *, remote=False):
+    if not parameters["text"]:
+        raise ValueError("text is empty: say something.")
+"""
+HELLO = """
+from kfp import dsl
+
+@dsl.component(base_image="example.com/own:1", install_kfp_package=False)
+def hello(text: str) -> str:
+    from training.words import WORLD
+
+    return text + WORLD
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Repository]:
+    """A repository of these files."""
+
+    def write_(files: dict[str, str], settings: str = "") -> Repository:
+        for name, text in {"pipelines.toml": settings, **files}.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        return repository_of(tmp_path / "pipelines.toml")
+
+    return write_
+
+
+@pytest.fixture
+def hostile(write: Callable[..., Repository]) -> Repository:
+    """A repository whose packages are called as ours, and as some of Python's."""
+    files = {
+        "flows/training.py": FLOW, "flows/_draft.py": "def build(target): ...", "flows/helper.py": "x = 1",
+        "components/__init__.py": "", "components/hello.py": HELLO,
+        "pipelines/__init__.py": "", "pipelines/shared.py": "GREETING = 'hello '",
+        "training/__init__.py": "", "training/words.py": "WORLD = 'world'",
+        "queue/__init__.py": "raise SystemExit('not Python s queue')",
+        "tarfile.py": "raise SystemExit('not Python s tarfile')",
+    }  # fmt: skip
+    return write(files, 'workflows = "flows"\nimage = "example.com/own:1"\n')
+
+
+def command(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, as the console script starts it: without the current folder."""
+    line = [sys.executable, "-P", "-W", "ignore", "-m", "vgp", *words]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(line, cwd=at, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("folder", ["", "flows", "training", "queue"])
+def test_a_repository_with_packages_called_as_ours_is_served_from_every_folder(
+    hostile: Repository, folder: str
+) -> None:
+    done = command("compile", "--out", str(hostile.root / "build"), at=hostile.root / folder)
+    assert done.returncode == 0, done.stderr
+    spec = json.loads((hostile.root / "build" / "training.json").read_text())
+    assert spec["root"]["inputDefinitions"]["parameters"]["text"]["defaultValue"] == "hello world"
+
+
+@pytest.mark.parametrize("folder", ["", "flows"])
+def test_its_steps_import_its_own_packages_too(hostile: Repository, folder: str) -> None:
+    words = ["run", "training", "--json", "--set", "text=hi ", "--out", str(hostile.root / "runs")]
+    done = command(*words, at=hostile.root / folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"][0]["parameters"] == {"Output": "hi world"}
+
+
+def test_the_workflow_itself_refuses_a_parameter(hostile: Repository) -> None:
+    done = command("run", "training", "--set", "text=", at=hostile.root)
+    assert (done.returncode, done.stderr) == (2, "error: text is empty: say something.\n")
+
+
+def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(hostile: Repository) -> None:
+    """`python -m vgp` puts the current folder first, where `training` would be the workflow."""
+    line = [sys.executable, "-W", "ignore", "-m", "vgp", "list", "--json"]
+    done = subprocess.run(line, cwd=hostile.folder, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, text=True,
+                          capture_output=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [row["name"] for row in json.loads(done.stdout)] == ["training"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("def build(target): ...", True),
+        ("build = make('a')", True),
+        ("build: Build = make('a')", True),
+        ("x = 1", False),
+        ("'''\ndef build(target):\n'''", False),
+        ("class A:\n    def build(self): ...", False),
+        ("\ufeffdef build(target): ...", True),
+        ("def build(target):\n  return (", True),
+        ("x = (", False),
+        ("(" * 100_000 + "\ndef build(target): ...", True),
+        ("def build(target): ...\n" + "#" * 2_000_000, False),
+    ],
+)
+def test_a_file_with_build_is_a_workflow_and_none_is_imported_to_know(
+    write: Callable[..., Repository], text: str, is_one: bool
+) -> None:
+    found = workflows.find(write({"pipelines/it.py": f"{text}\n"}))
+    assert list(found) == (["it"] if is_one else [])
+
+
+def test_a_folder_a_pipe_and_a_hidden_file_are_no_workflows(write: Callable[..., Repository]) -> None:
+    repository = write({"pipelines/.hidden.py": FLOW, "pipelines/folder.py/x": "", "pipelines/_own.py": FLOW})
+    os.mkfifo(repository.folder / "pipe.py")
+    assert workflows.find(repository) == {}
+
+
+def test_a_repository_without_a_workflow_is_told_so(write: Callable[..., Repository]) -> None:
+    root = write({}).root
+    assert (command("list", "--json", at=root).stdout, command("list", at=root).returncode) == ("[]\n", 0)
+    for words in (["compile"], ["compile", "mine"], ["run", "mine"]):
+        done = command(*words, at=root)
+        assert done.returncode == 2 and "pipelines/ holds no workflow" in done.stderr
+
+
+def test_without_settings_nothing_is_compiled(tmp_path: Path) -> None:
+    for words in (["compile"], ["list"], ["run", "training"], ["submit", "training"]):
+        done = command(*words, at=tmp_path)
+        assert done.returncode == 2, words
+        assert done.stderr.startswith("error: there is no pipelines.toml in this folder or above it. ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import nowhere\n\ndef build(target): ...", "pipelines/mine.py:1: ModuleNotFoundError: No module named 'nowh"),
+        ("from lib import it\n\ndef build(target): ...", "lib.py:2: ZeroDivisionError: "),
+        ("def build(target):\n    return target.stepp", "pipelines/mine.py:2: AttributeError: "),
+        ("def build(target):\n  return (", "pipelines/mine.py:2: SyntaxError: '(' was never closed"),
+        ("raise SystemExit(3)\ndef build(target): ...", "pipelines/mine.py:1: SystemExit: 3"),
+        ("def build(): ...", "pipelines/mine.py: TypeError: build() takes 0 positional arguments"),
+        ("def build(target): ...", "pipelines/mine.py: build(target) must return its function with @dsl.pipeline."),
+        ("build = 3", "pipelines/mine.py: a workflow is a file with a function build(target)."),
+    ],
+)
+def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repository], text: str, message: str) -> None:
+    repository = write({"pipelines/mine.py": text, "lib.py": "\nit = 1 / 0\n"})
+    with pytest.raises(RequestError) as refused:
+        workflows.compiled("mine", Local(), repository)
+    assert str(refused.value).startswith(message)
+
+
+def test_an_unknown_workflow_is_refused_with_the_near_one(write: Callable[..., Repository]) -> None:
+    with pytest.raises(RequestError, match="no pipeline 'trainning'. Did you mean training?"):
+        workflows.compiled("trainning", Local(), write({"pipelines/training.py": FLOW}))
+
+
+@pytest.mark.parametrize("folder", ["/etc", "../other", "", "a\\u0000b"])
+def test_workflows_lie_in_the_repository(write: Callable[..., Repository], folder: str) -> None:
+    with pytest.raises(RequestError, match=r"pipelines.toml:1: workflows: .* is no folder of this repository"):
+        write({}, f'workflows = "{folder}"\n')
+
+
+def test_a_settings_file_of_somebody_else_above_is_not_taken(
+    write: Callable[..., Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write({"deep/er/x": ""}).root
+    monkeypatch.chdir(root / "deep" / "er")
+    assert repository_of().root == root
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    if os.stat(root).st_uid:
+        with pytest.raises(RequestError, match="belongs to another user"):
+            repository_of()

@@ -1,0 +1,132 @@
+"""The workflows of a repository: found by their files, imported one at a time, compiled by kfp."""
+
+import importlib.util
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import vgp
+from vgp.compiling.target import Target
+from vgp.errors import RequestError
+from vgp.inside.imports import serve
+from vgp.settings.repository import Repository, find, known
+from vgp.spec.caching import switched
+from vgp.spec.pipeline_spec import PipelineSpec
+
+__all__ = ["check", "compiled", "find", "known", "load"]
+
+_OURS = Path(vgp.__file__).parent
+
+
+def load(path: Path, repository: Repository) -> ModuleType:
+    """The module of the workflow at `path`, imported once, with what it imports from its repository.
+
+    Raises:
+        RequestError: it does not import, or `build` is no function: which file and line, and why.
+    """
+    serve(str(repository.root), repository.folder)
+    name = f"_workflow_{path.stem}"
+    module = sys.modules.get(name)
+    if module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path):
+        return module
+    with explained(path, repository):
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec and spec.loader
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    if not callable(getattr(module, "build", None)):
+        raise RequestError(f"{_shown(path, repository)}: a workflow is a file with a function build(target).")
+    return module
+
+
+def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
+    """The spec of the workflow `name` for `target`. Runs of the console have no other say in caching than the spec's.
+
+    Raises:
+        RequestError: there is no such workflow, or its code fails.
+    """
+    path = known(name, repository)
+    module = load(path, repository)
+    with explained(path, repository), tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        # kfp would rather write YAML; its JSON is the one that is byte-identical across hash seeds.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kfp.compiler import Compiler
+
+        pipeline = module.build(target)
+        if not hasattr(pipeline, "pipeline_spec"):
+            raise RequestError(
+                f"{_shown(path, repository)}: build(target) must return its function with @dsl.pipeline."
+            )
+        written = Path(folder) / "pipeline.json"
+        Compiler().compile(pipeline, str(written))
+        compiled = PipelineSpec.read(written)
+    return compiled if target.caching else switched(compiled, False)
+
+
+def check(
+    name: str,
+    spec: PipelineSpec,
+    arguments: Mapping[str, Any],
+    repository: Repository,
+    *,
+    remote: bool = False,
+) -> None:
+    """What the workflow itself can tell to be wrong with the arguments of a run, if it has a `check`.
+
+    Raises:
+        RequestError: says what was given, the rule, and the choices.
+    """
+    path = known(name, repository)
+    judge = getattr(load(path, repository), "check", None)
+    if judge is None:
+        return
+    with explained(path, repository):
+        try:
+            judge({**spec.defaults, **arguments}, remote=remote)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+
+
+@contextmanager
+def explained(path: Path, repository: Repository) -> Iterator[None]:
+    """An error in the code of a workflow becomes one message with its file and line."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except (Exception, SystemExit) as error:
+        place = _place(error, repository) or _shown(path, repository)
+        raise RequestError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _place(error: BaseException, repository: Repository) -> str:
+    """File and line of the repository's own code that the error came from; empty if it came from elsewhere."""
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append((error.filename, error.lineno))
+    own = [(Path(name), line) for name, line in lines if _is_own(Path(name), repository)]
+    return f"{_shown(own[-1][0], repository)}:{own[-1][1]}" if own else ""
+
+
+def _is_own(path: Path, repository: Repository) -> bool:
+    """Whether a file is the repository's own code, not ours nor of an environment that lies in it."""
+    return (
+        path.is_relative_to(repository.root)
+        and not path.is_relative_to(_OURS)
+        and not {"site-packages", "dist-packages"} & set(path.parts)
+    )
+
+
+def _shown(path: Path, repository: Repository) -> str:
+    return str(path.relative_to(repository.root))

@@ -1,0 +1,47 @@
+"""Whose modules a workflow imports: those of its repository, whatever else is installed or lies in this folder."""
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+
+class _Finder:
+    """Finds modules in the repository's root before all other places.
+
+    Names of the standard library stay its own: kfp imports many of them late, and a folder may be called `queue`. A
+    folder without `__init__.py` is found by Python itself, after every package of the same name.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or name in sys.stdlib_module_names:
+            return None
+        spec = PathFinder.find_spec(name, [self.root], target)
+        return spec if spec and spec.loader else None
+
+
+def serve(root: str, workflows: Path) -> None:
+    """From now on imports look into the repository at `root` first, and no longer into its folder of workflows.
+
+    Python puts the folder in which a command is started first: there, `training` would be pipelines/training.py.
+    """
+    finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
+    if [finder.root for finder in finders] == [root]:
+        return
+    for finder in finders:
+        sys.meta_path.remove(finder)
+    sys.meta_path.insert(0, _Finder(root))
+    if workflows != Path(root):
+        sys.path[:] = [entry for entry in sys.path if not _is(entry, workflows)]
+    if root not in sys.path:
+        sys.path.append(root)
+
+
+def _is(entry: str, folder: Path) -> bool:
+    return Path(entry).absolute() == folder or (Path(entry).is_dir() and folder.is_dir() and folder.samefile(entry))

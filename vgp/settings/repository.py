@@ -1,0 +1,110 @@
+"""The repository that a command serves: the folder of pipelines.toml, with the workflows in it.
+
+Like git's, it is found from the current folder upward; `--settings FILE` names it too.
+"""
+
+import ast
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgp.errors import RequestError
+from vgp.text.nearest import did_you_mean
+
+FILE_NAME = "pipelines.toml"
+MISSING = (
+    f"there is no {FILE_NAME} in this folder or above it. Go into a repository that has one, name one with "
+    "--settings FILE, or write a first one: pipelines init."
+)
+
+_BUILD = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]", re.MULTILINE)
+#: A larger file is no workflow that people write; Python's parser would take seconds and gigabytes.
+_MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A pipelines.toml, and the folder of workflows beside it; both absolute."""
+
+    file: Path
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        return self.file.parent
+
+    def is_nearest(self) -> bool:
+        """Whether a command finds it by itself from the current folder."""
+        nearest = settings_file()
+        return nearest is not None and Path(os.path.abspath(nearest)) == self.file
+
+
+def settings_file() -> Path | None:
+    """The nearest pipelines.toml, from the current folder upward.
+
+    Raises:
+        RequestError: it lies above, and is neither the user's nor of the owner of this folder: code would be run that
+            somebody put into a parent folder, /tmp say.
+    """
+    here = Path.cwd()
+    for depth, folder in enumerate([here, *here.parents]):
+        path = folder / FILE_NAME
+        if path.is_file():
+            if depth and path.stat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
+                raise RequestError(f"{path} belongs to another user. To use it all the same: --settings {path}.")
+            return Path(*[".."] * depth, FILE_NAME)
+    return None
+
+
+def find(repository: Repository) -> dict[str, Path]:
+    """The workflows by name: every file of the folder that defines `build` at its top. None of them is imported.
+
+    Raises:
+        RequestError: a file cannot be read.
+    """
+    try:
+        files = sorted(path for path in repository.folder.glob("[!_.]*.py") if path.is_file())
+        return {path.stem: path for path in files if _defines_build(path)}
+    except OSError as error:
+        raise RequestError(f"{error.filename or repository.folder} cannot be read: {error.strerror}.") from None
+
+
+def known(name: str, repository: Repository) -> Path:
+    """The file of the workflow `name`.
+
+    Raises:
+        RequestError: there is none of this name.
+    """
+    workflows = find(repository)
+    if name in workflows:
+        return workflows[name]
+    folder = repository.folder.relative_to(repository.root)
+    if not workflows:
+        raise RequestError(f"there is no pipeline {name!r}: {folder}/ holds no workflow, a file with build(target).")
+    raise RequestError(f"there is no pipeline {name!r}. {did_you_mean(name, workflows)}")
+
+
+def _defines_build(path: Path) -> bool:
+    """Whether the text assigns or defines `build` at its top; of a text that is no Python, whether it seems to."""
+    with path.open("rb") as file:
+        text = file.read(_MAX_BYTES + 1)
+    if len(text) > _MAX_BYTES:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return bool(_BUILD.search(text.decode("utf-8", "replace")))
+    return any("build" in _names(statement) for statement in tree.body)
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []

@@ -1,0 +1,22 @@
+"""The one textual form of a spec: JSON, and the same read as YAML.
+
+Vertex's SDK and its template registry read YAML 1.1, to which 1e-05 is a text and \\ud83d\\ude00 two broken characters:
+written as 1.0e-05 and as the character itself, both are the same in JSON and in YAML.
+"""
+
+import json
+import re
+
+_STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P<exponent>e[+-]\d+)')
+_ESCAPE = re.compile(r"(?P<pair>\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\.")
+
+
+def as_text(value: object) -> str:
+    """The text of a JSON value, keys in order; equal values have equal texts."""
+    return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(value, indent=2, sort_keys=True)) + "\n"
+
+
+def _as_yaml(match: re.Match[str]) -> str:
+    if match["whole"]:
+        return f"{match['whole']}.0{match['exponent']}"
+    return _ESCAPE.sub(lambda escape: json.loads(f'"{escape[0]}"') if escape["pair"] else escape[0], match[0])
