@@ -1,6 +1,6 @@
 """Where the machine of a step is offered, and for how much."""
 
-from vgp.catalog import catalog, prices
+from vgp.catalog import catalog
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import MachineSpec
 from vgp.documents.node import Node
@@ -14,18 +14,13 @@ def judge_region(
     row = catalog.accelerators().get(spec.accelerator or "")
     for region in regions:
         problems = provisioning.region_known(region)
-        if row is not None and spec.sound and not problems:
+        if row is not None and spec.combination and not problems:
             problems = provisioning.region(spec.machine, row, region, serving=serving)
         judgement.report(step, at, *problems)
 
 
 def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:
-    """$/hour of one machine in the first region in question, else in us-central1 or where it is cheapest."""
-    if spec.machine is None or not spec.sound:
-        return None, regions[0] if regions else None
-    machine = (spec.machine.name, spec.accelerator, spec.count)
-    if regions:
-        price = prices.price(*machine, regions[0], way)
-        return (price.usd_per_hour if price else None), regions[0]
-    price = prices.price(*machine, "us-central1", way) or next(iter(prices.priced_regions(*machine, way)), None)
-    return (price.usd_per_hour, price.region) if price else (None, None)
+    """$/hour of one machine in the first region in question, else in the default region or where it is lowest."""
+    region = regions[0] if regions else None
+    price = spec.combination.price(way, region) if spec.combination else None
+    return (price.usd_per_hour, price.region) if price else (None, region)

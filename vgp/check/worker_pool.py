@@ -63,9 +63,9 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = pool.spec
-    if spec.machine is not None and spec.sound and terms.strategy_known:
+    if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
-        problems = provisioning.strategy(spec.machine, spec.accelerator, terms.strategy, pool.is_reserved)
+        problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)
         reader.judgement.report(reader.step, strategy if strategy.value is not None else pool.at, *problems)
     judge_region(reader.judgement, reader.step, terms.location or pool.at, spec, terms.regions, serving=False)
 

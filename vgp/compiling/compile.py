@@ -16,7 +16,7 @@ from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError
-from vgp.placement.placement import PlacementError
+from vgp.placement.rules import PlacementError
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text import files
