@@ -1,12 +1,11 @@
 """Names as people write them: the short forms of accelerators, and the nearest right one."""
 
-import difflib
 from collections.abc import Iterable
 
-from vgp.documents.budget import suggestion
-
-#: Google's longest machine type has 19 characters; a longer name than this resembles nothing.
-MAX_NAME = 100
+from vgp.text import nearest as similar
+from vgp.text.figures import listed  # noqa: F401
+from vgp.text.nearest import MAX_NAME  # noqa: F401
+from vgp.text.printable import clipped  # noqa: F401
 
 
 class Unknown(ValueError):
@@ -21,30 +20,10 @@ def accelerator_key(name: str) -> str:
 
 
 def closest(name: str, choices: Iterable[str], cutoff: float = 0.7) -> str | None:
-    return _closest(name, tuple(choices), cutoff) if len(name) <= MAX_NAME else None
-
-
-@suggestion
-def _closest(name: str, choices: tuple[str, ...], cutoff: float) -> str | None:
-    found = difflib.get_close_matches(name, choices, n=1, cutoff=cutoff)
-    return found[0] if found else None
-
-
-def clipped(text: str, most: int = 1500) -> str:
-    """The text, or its two ends."""
-    half = most // 2
-    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+    return similar.nearest(name, choices, cutoff)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
     """`Nearest: X.` when something close exists, else where the choices are listed."""
-    found = closest(name, choices)
-    return f"Nearest: {found}." if found else "The command `pipelines machines` lists them all."
-
-
-def listed(values: Iterable[object], last: str = "or") -> str:
-    """1, 2 or 4."""
-    words = [str(value) for value in values]
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+    near = closest(name, choices)
+    return f"Nearest: {near}." if near else "The command `pipelines machines` lists them all."

@@ -1,1 +1,27 @@
-"""Any document -> findings: what Vertex AI would refuse, found before it is asked."""
+"""Any document -> findings: what Vertex AI would refuse, named before it is asked.
+
+api_object.py     an object of the API: job, tuning, prediction, deployment, pools
+check.py          files in, a report out
+cost.py           what a run can cost at most
+custom_job.py     a CustomJobSpec: its pools together
+executor.py       what a task runs: custom job, launcher, plain container
+fields.py         typed reading of fields
+finding.py        findings, and rows of machines
+images.py         what the names of images tell
+inputs.py         what reaches the inputs of a task
+job_terms.py      strategy, regions and durations of a job
+judgement.py      the collector that the judges write to
+kinds.py          which kind a document is, and its judge
+launcher_job.py   the job in a launcher's arguments
+legacy.py         trainingInput of AI Platform
+machine_spec.py   machine, accelerator, count, region and price
+pipeline.py       a compiled pipeline: every task
+plain_step.py     the resources of a plain step
+pool_body.py      what a worker pool runs
+remote_runner.py  steps that call the SDK by its method's name
+report.py         findings, steps, exit code
+sarif.py          a report for code hosts
+serving.py        machines of predictions
+text.py           findings as people read them
+worker_pool.py    one worker pool: machine, disk, reservation
+"""

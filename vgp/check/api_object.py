@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from vgp.check.custom_job import Job
+from vgp.check import custom_job
 from vgp.check.fields import Reader
-from vgp.check.finding import Judgement
+from vgp.check.judgement import Judgement
 from vgp.check.serving import judge_resources
 from vgp.documents.node import Node, spellings
 
@@ -37,29 +37,36 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     kind = telling_field(node.value)
     if kind is None:
         return False
-    location = location if location is not None else _location(node)
-    name = node.get("displayName").text()
-    step = step or name or judgement.document.default_step
+    location = location if location is not None else node.get("location")
+    step = step or node.get("displayName").text() or judgement.document.default_step
+    if kind == "machineSpec":
+        judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
+    elif kind == "workerPoolSpecs":
+        custom_job.judge(judgement, step, node, location=location, strict_list=strict)
+    elif (inner := Reader(judgement, step).object(node.get(kind), kind)) is not None:
+        _inside(judgement, step, kind, node, inner, location, strict)
+    elif node.get(kind).missing:
+        judgement.malformed(step, node.get(kind), kind, "an object")
+    return True
+
+
+def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool) -> None:
+    """What the telling field holds."""
     reader = Reader(judgement, step)
-    inner = reader.object(node.get(kind), kind) if kind not in ("workerPoolSpecs", "machineSpec") else node
-    if inner is None:
-        if node.get(kind).missing:
-            judgement.malformed(step, node.get(kind), kind, "an object")
-    elif kind == "trialJobSpec":
+    if kind == "trialJobSpec":
         trials = reader.number(node.get("parallelTrialCount"), "parallelTrialCount") or 1
         rounds = _rounds(reader, node.get("maxTrialCount"), trials)
-        Job(judgement, step, inner, location=location, trials=trials, rounds=rounds, strict_list=strict).judge()
+        custom_job.judge(
+            judgement, step, inner, location=location, trials=trials, rounds=rounds, strict_list=strict
+        )  # fmt: skip
     elif kind == "deployedModel":
         resources = reader.object(inner.get("dedicatedResources"), "dedicatedResources")
         if resources is not None:
             judge_resources(judgement, step, resources, location)
     elif kind == "dedicatedResources":
         judge_resources(judgement, step, inner, location)
-    elif kind == "machineSpec":
-        judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
     else:
-        Job(judgement, step, inner, location=location, strict_list=strict or kind != "workerPoolSpecs").judge()
-    return True
+        custom_job.judge(judgement, step, inner, location=location, strict_list=True)
 
 
 def _rounds(reader: Reader, most: Node, at_a_time: int) -> int | None:
@@ -70,23 +77,5 @@ def _rounds(reader: Reader, most: Node, at_a_time: int) -> int | None:
 
 def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:
     """A bare list of worker pools: as the SDK takes them, or the one pool of a mapping."""
-    spec = _Pools(None, pools.path, pools.scope, pools=pools)
-    Job(judgement, step or judgement.document.default_step, spec, strict_list=True).judge()
-
-
-class _Pools(Node):
-    """A CustomJobSpec that has only its pools, which stand at the top of the file."""
-
-    pools: Node
-
-    def __init__(self, value: Any, path: Any, scope: Any, *, pools: Node) -> None:
-        super().__init__(value, path, scope)
-        object.__setattr__(self, "pools", pools)
-
-    def get(self, name: str) -> Node:
-        return self.pools if name == "workerPoolSpecs" else Node(None, (*self.path, name))
-
-
-def _location(node: Node) -> Node | None:
-    found = node.get("location")
-    return found if found.text() else None
+    around = Node(None, pools.path, pools.scope)
+    custom_job.judge(judgement, step or judgement.document.default_step, around, pools=pools, strict_list=True)

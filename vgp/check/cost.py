@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from vgp.check.finding import StepRow
 from vgp.errors import RequestError
-from vgp.text.printable import usd
+from vgp.text.figures import dollars, usd
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_COLUMNS = (
-    ("step", "left"), ("machine", "left"), ("GPUs", "left"), ("nodes", "right"), ("region", "left"),
-    ("provisioning", "left"), ("$/hour", "right"), ("at most", "right"),
-)  # fmt: skip
-
+_COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
+_NUMBERS = ("nodes", "$/hour", "at most")
 #: Columns of a terminal on which every step's line fits.
 _WIDE = 100
 
@@ -67,22 +64,27 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         raise RequestError(f"--max-usd {max_usd:g}: give dollars, like 20.")
     total, left_out = most_usd(rows), not_in_it(rows)
     if total > max_usd:
-        dearest = max(rows, key=lambda row: row.max_usd or 0)
-        hours = (dearest.timeout_s or 0) / 3600
-        times = (dearest.tries or 1) * (dearest.turns or 1)
         raise RequestError(
-            f"a run can cost {'at least ' if left_out else ''}${total:,.2f}, more than --max-usd {max_usd:g}.\n"
-            f"  The most goes to {dearest.step}: {dearest.replicas} x {dearest.machine_type} for up to {hours:g} h"
-            f"{f', {times} times' if times > 1 else ''}, ${dearest.max_usd:,.2f}.\n"
+            f"a run can cost {'at least ' if left_out else ''}${dollars(total)}, more than --max-usd {max_usd:g}.\n"
+            + _dearest(rows)
             + (f"  Not in it: {left_out}.\n" if left_out else "")
             + "  Shorten its timeout, take a smaller machine, or raise --max-usd."
         )
     if left_out:
         raise RequestError(
             f"--max-usd {max_usd:g} cannot be promised: what part of a run costs is not known: {left_out}.\n"
-            f"  The other steps cost at most ${total:,.2f}. Name another machine or region, refresh the prices\n"
+            f"  The other steps cost at most ${dollars(total)}. Name another machine or region, refresh the prices\n"
             "  (pipelines machines --refresh), or leave --max-usd out."
         )
+
+
+def _dearest(rows: Sequence[StepRow]) -> str:
+    row = max(rows, key=lambda row: row.max_usd or 0)
+    hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
+    return (
+        f"  The most goes to {row.step}: {row.replicas} x {row.machine_type} for up to {hours:g} h"
+        f"{f', {times} times' if times > 1 else ''}, ${dollars(row.max_usd or 0)}.\n"
+    )
 
 
 def table(rows: Sequence[StepRow], *, width: int = _WIDE) -> "Table":
@@ -90,49 +92,39 @@ def table(rows: Sequence[StepRow], *, width: int = _WIDE) -> "Table":
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
     """
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
-    cells = [_cells(row) for row in rows]
-    shared = _shared(cells) if cells and width < _WIDE else {}
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2 if width < _WIDE else 3, 0, 0))
-    shown = [place for place, (title, _) in enumerate(_COLUMNS) if title not in shared]
-    for title, justify in (_COLUMNS[place] for place in shown):
-        drawn.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in cells:
-        drawn.add_row(*(row[place] for place in shown))
+    from vgp.text.table import table as drawn_table
+
+    lines = [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in rows]
+    shared = _shared(lines) if width < _WIDE else {}
+    titles = [title for title in _COLUMNS if title not in shared]
+    cells: list[list[str | Text]] = [[line[title] for title in titles] for line in lines]
     if len(rows) > 1:
-        drawn.add_row("[bold]total[/]", *[""] * (len(shown) - 2), f"[bold]{_total(rows)}[/]")
+        cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
+    drawn = drawn_table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
-    if below:
-        drawn.caption, drawn.caption_justify = escape("\n".join(below)), "left"
+    drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
     return drawn
 
 
 def _total(rows: Sequence[StepRow]) -> str:
     if not unpriced(rows):
-        return f"{most_usd(rows):,.2f}"
-    return f"at least {most_usd(rows):,.2f}" if most_usd(rows) else "not known"
+        return dollars(most_usd(rows))
+    return f"at least {dollars(most_usd(rows))}" if most_usd(rows) else "not known"
 
 
-def _shared(cells: Sequence[Sequence[str]]) -> dict[str, str]:
+def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
     """Region and provisioning, where all steps have the same."""
-    columns = zip((title for title, _ in _COLUMNS), zip(*cells, strict=True), strict=True)
-    return {title: of[0] for title, of in columns if title in ("region", "provisioning") and len(set(of)) == 1}
+    values = {title: {line[title] for line in lines} for title in ("region", "provisioning")}
+    return {title: next(iter(same)) for title, same in values.items() if len(same) == 1}
 
 
 def _cells(row: StepRow) -> list[str]:
     gpus = f"{row.accelerator_count} x {row.accelerator_type}" if row.accelerator_type else "-"
     hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
     nodes = "?" if row.replicas is None else str(row.replicas)
-    return [
-        row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(),
-        _usd(hourly, row), _usd(row.max_usd, row),
-    ]  # fmt: skip
-
-
-def _usd(amount: float | None, row: StepRow) -> str:
-    if amount is None:
-        return "no price" if row.usd_per_hour is None else "?"
-    return f"{amount:,.2f}"
+    unknown = "no price" if row.usd_per_hour is None else "?"
+    costs = (unknown if amount is None else dollars(amount) for amount in (hourly, row.max_usd))
+    return [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]

@@ -1,12 +1,11 @@
 """Typed reading of spec fields: the value, or a finding that says why there is none."""
 
 from vgp.catalog.catalog import accelerators
-from vgp.catalog.names import closest
-from vgp.check.finding import Judgement
+from vgp.check.judgement import Judgement
 from vgp.documents.budget import spend
-from vgp.documents.document import dotted
+from vgp.documents.field_path import dotted
 from vgp.documents.node import Node, spellings, whole_number
-from vgp.placement.rules import Problem
+from vgp.text.nearest import nearest
 
 #: Unknown fields of one object that are told one by one.
 MAX_UNKNOWN = 20
@@ -74,28 +73,27 @@ class Reader:
 
     def words(self, node: Node, *names: str) -> str:
         """Everything that the lists under `names` say, in one text to look up words in."""
-        found: list[str] = []
+        words: list[str] = []
         for name in names:
             values = node.get(name)
             if values.known and values.value is not None and not isinstance(values.value, list):
                 self.judgement.malformed(self.step, values, name, "a list")
-            found += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
-            spend("characters", sum(map(len, found)))
-        return " ".join(found)
+            words += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
+            spend("characters", sum(map(len, words)))
+        return " ".join(words)
 
     def keys(self, node: Node, message: str) -> None:
         """Reports keys that the API's message does not have: the API refuses them, gcloud sends them."""
         known = KNOWN[message]
-        right = {spelled for name in known for spelled in spellings(name)}
+        right = sorted({spelled for name in known for spelled in spellings(name)})
         unknown = [key for key in node.value if key not in right] if isinstance(node.value, dict) else []
+        where, fields = dotted(node.path) or message, f"Fields: {', '.join(known)}."
         if len(unknown) > MAX_UNKNOWN:
-            text = f"{dotted(node.path) or message} has {len(unknown):,} fields that the API does not know."
-            hint = f"Fields: {', '.join(known)}."
-            self.judgement.report(self.step, node, Problem("GPU025", "", text, hint, severity="warning"))
+            text = f"{where} has {len(unknown):,} fields that the API does not know."
+            self.judgement.add(self.step, node, "GPU025", text, fields, "warning")
         for key in unknown[:MAX_UNKNOWN]:
-            near = closest(str(key), sorted(right), cutoff=0.75)
-            text = f"{dotted(node.path) or message} has a field '{str(key)[:60]}' that the API does not know."
-            hint = f"Did you mean {near}?" if near else f"Fields: {', '.join(known)}."
-            place = Node(None, (*node.path, key if isinstance(key, str | int) else str(key)))
-            level = "error" if near else "warning"
-            self.judgement.report(self.step, place, Problem("GPU025", "", text, hint, severity=level))
+            near = nearest(str(key), right, cutoff=0.75)
+            text = f"{where} has a field '{str(key)[:60]}' that the API does not know."
+            at = Node(None, (*node.path, key if isinstance(key, str | int) else str(key)))
+            hint = f"Did you mean {near}?" if near else fields
+            self.judgement.add(self.step, at, "GPU025", text, hint, "error" if near else "warning")

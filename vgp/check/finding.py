@@ -1,24 +1,17 @@
-"""Findings and step rows: what a check reports, and the collector that the judges write to."""
+"""What a check reports: findings, and a row for each set of equal machines."""
 
 import dataclasses
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
-from reprlib import Repr
 
-from vgp.catalog.names import clipped
-from vgp.documents.budget import Exhausted, spend
-from vgp.documents.document import Document, Path_, Unreadable, dotted
-from vgp.documents.node import Node
-from vgp.placement.rules import Problem
-from vgp.text.printable import one_line
+from vgp.documents.document import Document
+from vgp.documents.field_path import FieldPath
 
 
 @dataclass(frozen=True)
 class Finding:
+    """What is wrong with one field of one step, and the nearest thing that works."""
+
     rule: str
     severity: str
     file: str
@@ -26,7 +19,7 @@ class Finding:
     field: str
     message: str
     suggestion: str
-    path: Path_ = dataclasses.field(default=(), compare=False)
+    path: FieldPath = dataclasses.field(default=(), compare=False)
     document: Document | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
@@ -92,76 +85,3 @@ class StepRow:
 def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:
     """The row of a step of which only the run knows the machines: it counts for nothing, and is named."""
     return StepRow(step, None, None, 0, None, strategy, None, regions[0] if regions else None)
-
-
-@dataclass
-class Judgement:
-    """Collects the findings of one document. The options are those of `pipelines check`."""
-
-    document: Document
-    as_of: date
-    regions: Sequence[str] = ()
-    strategy: str | None = None
-    findings: list[Finding] = dataclasses.field(default_factory=list)
-    steps: list[StepRow] = dataclasses.field(default_factory=list)
-    _known: set[Finding] = dataclasses.field(default_factory=set)
-
-    def report(self, step: str, at: Node, problem: Problem) -> None:
-        """A problem at a place; says so when the value is only a parameter's default."""
-        message = problem.message
-        if at.assumed:
-            message = f"{message} (With the default of the pipeline parameter '{at.assumed}'.)"
-        finding = Finding(
-            problem.rule, problem.level, self.document.file, _shown(step), _shown(dotted(at.path)), _shown(message),
-            _shown(problem.suggestion), at.path, self.document,
-        )  # fmt: skip
-        if finding not in self._known:
-            spend("findings")
-            self._known.add(finding)
-            self.findings.append(finding)
-
-    @contextmanager
-    def guarded(self, step: str, at: Node) -> Iterator[None]:
-        """Whatever goes wrong in here is a finding at this place, and the rest is still judged."""
-        try:
-            yield
-        except (Unreadable, Exhausted):
-            raise
-        except Exception as error:
-            fix = "This is a fault of `pipelines check`: please report it with the file."
-            self.say(step, at, "GPU031", f"The checker failed here: {_where(error)}.", fix)
-
-    def say(self, step: str, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
-        self.report(step, at, Problem(rule, "", message, suggestion, severity))
-
-    def unknown(self, step: str, at: Node, what: str) -> None:
-        """The value is not known: an error if no run can know it, else a note."""
-        if at.dangling:
-            self.say(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
-        elif at.runtime:
-            self.say(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", "Give the parameter a default.")
-
-    def malformed(self, step: str, at: Node, what: str, wanted: str) -> None:
-        given = "missing" if at.value is None else f"{_short(at.value)}"
-        self.say(step, at, "GPU025", f"{what} must be {wanted}; it is {given}.")
-
-
-def _shown(text: str) -> str:
-    """Names and values of the document are in it: no control character and no page of text reaches a reader."""
-    return one_line(clipped(text))
-
-
-_REPR = Repr()
-_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
-
-
-def _short(value: object) -> str:
-    """The value as Python writes it, but for the inside of large ones, which is not read."""
-    text = _REPR.repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _where(error: Exception) -> str:
-    """IndexError: list index out of range (plain.py:88)."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

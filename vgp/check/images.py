@@ -29,34 +29,31 @@ def is_launcher(image: str) -> bool:
 
 def problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
     """What the image's name says against it. `command` is command and arguments in one text."""
-    found = _naming(image)
-    if accelerator and not is_launcher(image):
-        found += _gpu(image, command, accelerator)
-    if machine is not None and machine.architecture == "arm64":
-        found += _arm(image, machine)
-    return found
+    gpu = _gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []
+    arm = _arm(image, machine) if machine is not None and machine.architecture == "arm64" else []
+    return [*_naming(image), *gpu, *arm]
 
 
 def _naming(image: str) -> list[Problem]:
     if image.startswith(_GOOGLE_OWN) or not image:
         return []
-    found = []
+    problems = []
     match = _OLD_REGISTRY.match(image)
     if match:
         host = f"{ {'eu': 'europe'}.get(match.group(1) or 'us', match.group(1) or 'us') }-docker.pkg.dev"
         project, _, rest = image[match.end() :].partition("/")
         fix = f"Push it to Artifact Registry: {host}/{project}/REPOSITORY/{rest or 'IMAGE'}."
-        found.append(Problem("GPU019", "imageUri", f"{image} is in Container Registry, shut down in 2025.", fix))
+        problems.append(Problem("GPU019", "imageUri", f"{image} is in Container Registry, shut down in 2025.", fix))
     name = image.rsplit("/", 1)[-1]
     if "@" in name or "{{" in image:
-        return found
+        return problems
     if ":" not in name or name.endswith(":latest"):
         what = "has no tag, which means :latest" if ":" not in name else "is :latest"
         text = f"{image} {what}: a rerun may get another image, and step caching does not see it change."
         prebuilt = "-docker.pkg.dev/vertex-ai/" in image
         fix = "Name a version, or better a digest: IMAGE@sha256:..."
-        found.append(Problem("GPU020", "imageUri", text, fix, severity="note" if prebuilt else ""))
-    return found
+        problems.append(Problem("GPU020", "imageUri", text, fix, severity="note" if prebuilt else ""))
+    return problems
 
 
 def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
@@ -70,8 +67,8 @@ def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
     cuda = _CUDA.search(image)
     needed = _MIN_CUDA.get(accelerator)
     if cuda and needed and (int(cuda.group(1)), int(cuda.group(2))) < needed:
-        given, least = f"{cuda.group(1)}.{cuda.group(2)}", ".".join(map(str, needed))
-        text = f"{image} has CUDA {given}; {accelerator} needs {least} or newer."
+        version, least = f"{cuda.group(1)}.{cuda.group(2)}", ".".join(map(str, needed))
+        text = f"{image} has CUDA {version}; {accelerator} needs {least} or newer."
         return [Problem("GPU016", "imageUri", text, f"Take an image with CUDA {least} or newer.")]
     return []
 

@@ -10,8 +10,8 @@ from typing import Any
 from vgp.catalog import catalog
 from vgp.check import machine_spec
 from vgp.check.fields import Reader
-from vgp.check.finding import Judgement, StepRow
-from vgp.documents.document import Path_
+from vgp.check.judgement import Judgement
+from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Node
 
 #: Legacy role -> worker pool of a custom job.
@@ -56,7 +56,7 @@ def roles(node: Node, reader: Reader) -> Iterator[Role]:
     tiers = catalog.document("legacy.json")["scale_tiers"]
     if tier != "CUSTOM" and tier not in tiers:
         fix = f"Tiers: {', '.join([*tiers, 'CUSTOM'])}."
-        reader.judgement.say(reader.step, tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
+        reader.judgement.add(reader.step, tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
         return
     for name in ROLES:
         role = _role(node, reader, name, None if tier == "CUSTOM" else tiers[tier])
@@ -65,48 +65,40 @@ def roles(node: Node, reader: Reader) -> Iterator[Role]:
 
 
 def _role(node: Node, reader: Reader, name: str, tier: dict[str, Any] | None) -> Role | None:
-    kind_node = node.get(f"{name}Type")
     config = reader.object(node.get(f"{name}Config"), f"{name}Config")
     config = config if config is not None else Node(None, (*node.path, f"{name}Config"))
     replicas = 1 if name == "master" else reader.number(node.get(f"{name}Count"), f"{name}Count")
-    if tier is not None:
-        wanted = tier.get(name)
-        if wanted is None:
-            return None
-        kind, replicas = (wanted, 1) if isinstance(wanted, str) else (wanted[0], wanted[1])
-        kind_node = node.get("scaleTier")
-    else:
-        kind = reader.text(kind_node, f"{name}Type")
-        if kind is None and (name != "master" or not kind_node.known) and not replicas:
-            return None
-        if kind is None:
-            reader.judgement.malformed(reader.step, kind_node, f"{name}Type", "given with scaleTier CUSTOM")
-            return None
-        if name != "master" and not replicas:
-            return None
+    if tier is None:
+        return _own_machine(node, reader, name, replicas, config)
+    machine = tier.get(name)
+    if machine is None:
+        return None
+    kind, replicas = (machine, 1) if isinstance(machine, str) else (machine[0], machine[1])
+    return _resolved(reader, name, kind, replicas, node.get("scaleTier"), config)
+
+
+def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, config: Node) -> Role | None:
+    """The role of a CUSTOM tier, whose machine the file names."""
+    kind_node = node.get(f"{name}Type")
+    kind = reader.text(kind_node, f"{name}Type")
+    if name != "master" and not replicas:
+        return None
+    if kind is None:
+        reader.judgement.malformed(reader.step, kind_node, f"{name}Type", "given with scaleTier CUSTOM")
+        return None
     return _resolved(reader, name, kind, replicas, kind_node, config)
 
 
-def _resolved(reader: Reader, name: str, kind: str, replicas: int | None, kind_node: Node, config: Node) -> Role:
+def _resolved(reader: Reader, name: str, kind: str, replicas: int | None, type_at: Node, config: Node) -> Role:
     known = catalog.document("legacy.json")["machine_types"].get(kind, {})
     own = reader.object(config.get("acceleratorConfig"), "acceleratorConfig")
-    accelerator = known.get("accelerator_type")
-    count = known.get("accelerator_count", 0)
+    accelerator, count = known.get("accelerator_type"), known.get("accelerator_count", 0)
     if own is not None:
         accelerator = reader.accelerator(own.get("type")) or accelerator
         count = reader.number(own.get("count"), "count") or 0
     machine_type = known.get("machine_type", "cloud-tpu" if kind == "cloud_tpu" else kind)
-    return Role(
-        name,
-        replicas,
-        machine_type,
-        accelerator,
-        count,
-        kind if known else None,
-        known.get("note", ""),
-        kind_node,
-        config,
-    )
+    legacy_type, note = kind if known else None, known.get("note", "")
+    return Role(name, replicas, machine_type, accelerator, count, legacy_type, note, type_at, config)
 
 
 def judge(judgement: Judgement) -> None:
@@ -114,31 +106,20 @@ def judge(judgement: Judgement) -> None:
     node = training_input(judgement.document.data)
     step = Node(judgement.document.data).get("jobId").text() or "trainingInput"
     text = "AI Platform Training is shut down: no service takes this file any more."
-    judgement.say(step, node, "GPU027", text, "Convert it: pipelines convert FILE.")
+    judgement.add(step, node, "GPU027", text, "Convert it: pipelines convert FILE.")
     for role in roles(node, Reader(judgement, step)):
         _judge_role(judgement, step, role)
 
 
 def _judge_role(judgement: Judgement, step: str, role: Role) -> None:
-    path: Path_ = role.config_at.path if role.config_at.value is not None else role.type_at.path
+    path: FieldPath = role.config_at.path if role.config_at.value is not None else role.type_at.path
     values = {
         "machineType": role.machine_type,
         "acceleratorType": role.accelerator_type,
         "acceleratorCount": role.accelerator_count,
     }
-    spec = Node(values, path)
-    asked = machine_spec.judge(judgement, step, spec)
-    machine_spec.judge_region(judgement, step, spec.get("machineType"), asked, list(judgement.regions), serving=False)
-    usd, region = machine_spec.price_of(asked, list(judgement.regions), "standard")
-    judgement.steps.append(
-        StepRow(
-            f"{step}/{role.name}",
-            asked.machine_type,
-            asked.accelerator,
-            asked.count,
-            role.replicas,
-            "STANDARD",
-            usd,
-            region,
-        )
-    )
+    node, regions = Node(values, path), list(judgement.regions)
+    spec = machine_spec.judge(judgement, step, node)
+    machine_spec.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
+    usd, region = machine_spec.price_of(spec, regions, "standard")
+    judgement.steps.append(spec.row(f"{step}/{role.name}", role.replicas, "STANDARD", usd, region))

@@ -6,14 +6,18 @@ from datetime import date
 from vgp.catalog import catalog, prices
 from vgp.catalog.catalog import Machine
 from vgp.check.fields import Reader
-from vgp.check.finding import Judgement
+from vgp.check.finding import StepRow
+from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
 from vgp.placement import combination, provisioning
 from vgp.placement.rules import Problem
 
+#: Series of machines that serve, and do not train.
+_SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
+
 
 @dataclass(frozen=True)
-class Asked:
+class MachineSpec:
     """What a machineSpec asks for. None: missing or not known; `complete` False: parts are not known."""
 
     machine: Machine | None
@@ -24,34 +28,70 @@ class Asked:
     #: The three go together, so more can be judged.
     sound: bool
 
+    @property
+    def combination(self) -> tuple[str | None, str | None, int]:
+        return self.machine_type, self.accelerator, self.count
 
-def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False) -> Asked:
+    def __str__(self) -> str:
+        gpus = f"{self.count} x {self.accelerator} on " if self.accelerator else ""
+        return f"{gpus}{self.machine_type}"
+
+    def row(
+        self, step: str, replicas: int | None, strategy: str, usd: float | None, region: str | None,
+        timeout_s: float | None = None, tries: int | None = 1,
+    ) -> StepRow:  # fmt: skip
+        """So many machines of this kind as a row of the report."""
+        return StepRow(step, *self.combination, replicas, strategy, usd, region, timeout_s, tries)
+
+
+UNKNOWN = MachineSpec(None, None, None, 0, False, False)
+
+
+class _Fields:
+    """The three fields of a machineSpec: where they stand, and what could be read of them."""
+
+    def __init__(self, reader: Reader, spec: Node) -> None:
+        self.nodes = {name: spec.get(name) for name in (combination.MACHINE, combination.TYPE, combination.COUNT)}
+        self.machine_type = reader.text(self.nodes[combination.MACHINE], combination.MACHINE)
+        self.accelerator = reader.accelerator(self.nodes[combination.TYPE])
+        if self.accelerator in combination.NO_ACCELERATOR:
+            self.accelerator = None
+        count = self.nodes[combination.COUNT]
+        self.count = reader.number(count, combination.COUNT)
+        self.unread = {name for name, node in self.nodes.items() if not node.known}
+        if self.count is None and count.value not in (None, ""):
+            self.unread.add(combination.COUNT)
+        self.complete = not self.unread
+        self._judge_machine_type(reader)
+
+    def _judge_machine_type(self, reader: Reader) -> None:
+        node = self.nodes[combination.MACHINE]
+        if self.machine_type is None and node.missing:
+            reader.judgement.malformed(reader.step, node, combination.MACHINE, "given")
+            self.complete = False
+        if self.machine_type == "" and node.assumed:
+            text = f"machineType is not checkable: the default of '{node.assumed}' is empty."
+            reader.judgement.add(reader.step, node, "GPU024", text, "Give the parameter a default.")
+            self.machine_type, self.complete = None, False
+            self.unread.add(combination.MACHINE)
+
+    def of(self, problem: Problem) -> Node:
+        """The field that the problem names, or the machine type where that field is not in the file."""
+        machine_type = self.nodes[combination.MACHINE]
+        node = self.nodes.get(problem.field, machine_type)
+        return node if node.value is not None or machine_type.value is None else machine_type
+
+
+def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False) -> MachineSpec:
     """Reports what is wrong with a machineSpec, and returns what it asks for."""
-    reader = Reader(judgement, step)
-    nodes = {name: spec.get(name) for name in (combination.MACHINE, combination.TYPE, combination.COUNT)}
-    machine_type = reader.text(nodes[combination.MACHINE], combination.MACHINE)
-    accelerator = reader.accelerator(nodes[combination.TYPE])
-    accelerator = None if accelerator in combination.NO_ACCELERATOR else accelerator
-    count_node = nodes[combination.COUNT]
-    count = reader.number(count_node, combination.COUNT)
-    complete = all(node.known for node in nodes.values()) and (count is not None or count_node.value in (None, ""))
-    if machine_type is None and nodes[combination.MACHINE].missing:
-        judgement.malformed(step, nodes[combination.MACHINE], combination.MACHINE, "given")
-        complete = False
-    unread = {name for name, node in nodes.items() if not node.known}
-    if count is None and count_node.value not in (None, ""):
-        unread.add(combination.COUNT)
-    if machine_type == "" and nodes[combination.MACHINE].assumed:
-        text = f"machineType is not checkable: the default of '{nodes[combination.MACHINE].assumed}' is empty."
-        judgement.say(step, nodes[combination.MACHINE], "GPU024", text, "Give the parameter a default.")
-        machine_type, complete = None, False
-        unread.add(combination.MACHINE)
-    found = _problems(judgement, machine_type, accelerator, count, unread, serving)
-    for each in found:
-        judgement.report(step, _place(each, nodes), each)
+    fields = _Fields(Reader(judgement, step), spec)
+    machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count
+    problems = _problems(judgement, machine_type, accelerator, count, fields.unread, serving)
+    for problem in problems:
+        judgement.report(step, fields.of(problem), problem)
+    sound = fields.complete and not any(problem.level == "error" for problem in problems)
     machine = catalog.machines().get(machine_type or "")
-    sound = complete and not any(each.level == "error" for each in found)
-    return Asked(machine, machine_type, accelerator, count or 0, complete, sound)
+    return MachineSpec(machine, machine_type, accelerator, count or 0, fields.complete, sound)
 
 
 def _problems(
@@ -64,14 +104,14 @@ def _problems(
         return _serving_machine(machine_type, accelerator, judgement.as_of)
     if not unknown:
         return combination.problems(machine_type, accelerator, count or 0, as_of=judgement.as_of, region=region)
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if machine_type and machine_type not in catalog.machines() and not catalog.is_tpu(machine_type):
-        found.append(combination.unknown_machine(machine_type, bool(accelerator)))
+        problems.append(combination.unknown_machine(machine_type, bool(accelerator)))
     if accelerator and combination.COUNT in unknown:
-        found += _without_count(machine_type, accelerator, judgement)
+        problems += _without_count(machine_type, accelerator, judgement)
     elif accelerator and combination.MACHINE in unknown:
-        found += combination.problems(None, accelerator, count or 0, as_of=judgement.as_of, region=region)
-    return found
+        problems += combination.problems(None, accelerator, count or 0, as_of=judgement.as_of, region=region)
+    return problems
 
 
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:
@@ -86,48 +126,39 @@ def _without_count(machine_type: str | None, accelerator: str, judgement: Judgem
 
 def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) -> list[Problem]:
     """Predictions take machine types that training does not (n1-standard-2, c3): not in this catalog."""
-    found = (
-        [combination.unknown_accelerator(accelerator, as_of)]
-        if accelerator and accelerator not in catalog.accelerators()
-        else []
-    )
-    why = catalog.not_for_training(machine_type)
+    unknown = accelerator is not None and accelerator not in catalog.accelerators()
+    problems = [combination.unknown_accelerator(accelerator, as_of)] if accelerator and unknown else []
     prefix = machine_type.rsplit("-", 1)[0]
-    series = any(name.rsplit("-", 1)[0] == prefix for name in catalog.machines())
-    real = why or series or machine_type.split("-")[0] in ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
-    if not real:
-        return [*found, combination.unknown_machine(machine_type, bool(accelerator))]
+    is_real = (
+        catalog.not_for_training(machine_type)
+        or any(name.rsplit("-", 1)[0] == prefix for name in catalog.machines())
+        or machine_type.split("-")[0] in _SERVING_SERIES
+    )
+    if not is_real:
+        return [*problems, combination.unknown_machine(machine_type, bool(accelerator))]
     text = f"{machine_type} is no training machine; the catalog does not say whether predictions take it."
-    return [*found, Problem("GPU024", combination.MACHINE, text)]
+    return [*problems, Problem("GPU024", combination.MACHINE, text)]
 
 
-def _place(problem: Problem, nodes: dict[str, Node]) -> Node:
-    """The field that the problem names, or the machine type where that field is not in the file."""
-    node = nodes.get(problem.field, nodes[combination.MACHINE])
-    fallback = nodes[combination.MACHINE]
-    return node if node.value is not None or fallback.value is None else fallback
-
-
-def judge_region(judgement: Judgement, step: str, at: Node, asked: Asked, regions: list[str], serving: bool) -> None:
+def judge_region(
+    judgement: Judgement, step: str, at: Node, spec: MachineSpec, regions: list[str], serving: bool
+) -> None:
     """Region rules for every region in question; without any, the accelerator must exist somewhere."""
-    row = catalog.accelerators().get(asked.accelerator or "")
+    row = catalog.accelerators().get(spec.accelerator or "")
     for region in regions:
-        unknown = provisioning.region_known(region)
-        for each in unknown:
-            judgement.report(step, at, each)
-        if row is not None and asked.sound and not unknown:
-            for each in provisioning.region(asked.machine, row, region, serving=serving):
-                judgement.report(step, at, each)
+        problems = provisioning.region_known(region)
+        if row is not None and spec.sound and not problems:
+            problems = provisioning.region(spec.machine, row, region, serving=serving)
+        judgement.report(step, at, *problems)
 
 
-def price_of(asked: Asked, regions: list[str], way: str) -> tuple[float | None, str | None]:
+def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:
     """$/hour of one machine in the first region in question, else in us-central1 or where it is cheapest."""
-    if asked.machine is None or not asked.sound:
+    if spec.machine is None or not spec.sound:
         return None, regions[0] if regions else None
-    arguments = (asked.machine.name, asked.accelerator, asked.count)
+    machine = (spec.machine.name, spec.accelerator, spec.count)
     if regions:
-        found = prices.price(*arguments, regions[0], way)
-        return (found.usd_per_hour if found else None), regions[0]
-    found = prices.price(*arguments, "us-central1", way)
-    found = found or next(iter(prices.priced_regions(*arguments, way)), None)
-    return (found.usd_per_hour, found.region) if found else (None, None)
+        price = prices.price(*machine, regions[0], way)
+        return (price.usd_per_hour if price else None), regions[0]
+    price = prices.price(*machine, "us-central1", way) or next(iter(prices.priced_regions(*machine, way)), None)
+    return (price.usd_per_hour, price.region) if price else (None, None)

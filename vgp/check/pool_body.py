@@ -2,7 +2,7 @@
 
 from vgp.check import images
 from vgp.check.fields import Reader
-from vgp.check.machine_spec import Asked
+from vgp.check.machine_spec import MachineSpec
 from vgp.documents.node import Node
 
 #: Words of commands that start a process for each GPU.
@@ -12,41 +12,41 @@ _LAUNCHES = (
 )  # fmt: skip
 
 
-def judge_body(reader: Reader, pool: Node, asked: Asked, *, is_chief: bool) -> None:
+def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool) -> None:
     """One of containerSpec and pythonPackageSpec, its image, and how it starts on several GPUs."""
     container = reader.object(pool.get("containerSpec"), "containerSpec")
     package = reader.object(pool.get("pythonPackageSpec"), "pythonPackageSpec")
     if container is not None and package is not None:
         text = "A pool runs containerSpec or pythonPackageSpec, not both."
-        reader.judgement.say(reader.step, package, "GPU007", text, "Keep one of them.")
+        reader.judgement.add(reader.step, package, "GPU007", text, "Keep one of them.")
     body = container if container is not None else package
     if body is None:
         if pool.get("containerSpec").known and pool.get("pythonPackageSpec").known:
             text = "The pool has neither containerSpec nor pythonPackageSpec: it has nothing to run."
-            reader.judgement.say(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.", "warning")
+            reader.judgement.add(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.", "warning")
         return
     node = body.get("imageUri" if container is not None else "executorImageUri")
     image = reader.text(node, "imageUri")
     command = reader.words(body, "command", "args")
-    for each in images.problems(image or "", command, asked.accelerator if asked.sound else None, asked.machine):
-        reader.judgement.report(reader.step, node, each)
-    if is_chief and asked.sound and asked.count > 1:
-        _several_gpus(reader, body, command, asked)
+    problems = images.problems(image or "", command, spec.accelerator if spec.sound else None, spec.machine)
+    reader.judgement.report(reader.step, node, *problems)
+    if is_chief and spec.sound and spec.count > 1:
+        _several_gpus(reader, body, command, spec)
 
 
-def _several_gpus(reader: Reader, body: Node, command: str, asked: Asked) -> None:
+def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -> None:
     env = reader.words(body, "env")
     at = body.get("command") if body.get("command").value else body
     # What a kfp component's function starts cannot be seen from here.
-    silent = "executor_main" in command
-    if command.strip() and not silent and not any(word in command for word in _LAUNCHES):
-        text = f"The command starts one process for {asked.count} GPUs; DDP uses one GPU per process."
-        fix = f"Start it with torchrun --nproc_per_node={asked.count}."
-        reader.judgement.say(reader.step, at, "GPU022", text, fix)
-    if asked.machine is not None and asked.machine.nccl and "NCCL_P2P_LEVEL" not in env:
-        text = f"On {asked.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
-        reader.judgement.say(reader.step, body, "GPU022", text, f"Set {asked.machine.nccl} in env.")
-    text = f"{asked.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
+    is_component = "executor_main" in command
+    if command.strip() and not is_component and not any(word in command for word in _LAUNCHES):
+        text = f"The command starts one process for {spec.count} GPUs; DDP uses one GPU per process."
+        fix = f"Start it with torchrun --nproc_per_node={spec.count}."
+        reader.judgement.add(reader.step, at, "GPU022", text, fix)
+    if spec.machine is not None and spec.machine.nccl and "NCCL_P2P_LEVEL" not in env:
+        text = f"On {spec.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
+        reader.judgement.add(reader.step, body, "GPU022", text, f"Set {spec.machine.nccl} in env.")
+    text = f"{spec.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
     fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."
     if "sharing_strategy" not in command:
-        reader.judgement.say(reader.step, body, "GPU023", text, fix)
+        reader.judgement.add(reader.step, body, "GPU023", text, fix)

@@ -1,122 +1,63 @@
-"""A report as text, JSON or SARIF 2.1.0."""
+"""The report of a check: findings, steps, what could not be judged, and the exit code that follows."""
 
-import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
-from vgp.check.check import Report
-from vgp.check.finding import Finding
-from vgp.placement.rules import RULES
-from vgp.text.printable import one_line
-
-FORMATS = ("text", "json", "sarif")
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_ORDER = {"error": 0, "warning": 1, "note": 2}
+from vgp.check.finding import Finding, StepRow
+from vgp.text.figures import plural
 
 
-def render(report: Report, form: str) -> str:
-    """The report in one of FORMATS, without a newline at the end."""
-    if form == "json":
-        return json.dumps(report.as_json(), indent=2)
-    if form == "sarif":
-        return json.dumps(sarif(report), indent=2)
-    return "\n".join(lines(report))
+@dataclass
+class Report:
+    """What a check says. `unreadable` holds a line for each file or document that could not be judged."""
 
+    findings: list[Finding] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
 
-def lines(report: Report) -> Iterator[str]:
-    """Findings, worst first, as three lines each: what and where, why, and what works."""
-    places = located(report)
-    for finding in sorted(report.findings, key=lambda each: _ORDER[each.severity]):
-        yield f"{finding.severity}: {finding.step}: {finding.message}  [{finding.rule}]"
-        yield f"  {one_line(finding.file)}:{places.get(id(finding), 1)}  {_short(finding.field)}"
-        if finding.suggestion:
-            yield f"  {finding.suggestion}"
-    yield summary(report)
+    def of_severity(self, severity: str) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == severity]
 
+    @property
+    def errors(self) -> int:
+        return len(self.of_severity("error"))
 
-def located(report: Report) -> dict[int, int]:
-    """Line of each finding by its identity; each document is read once for all of its findings."""
-    lines = {}
-    of_document: dict[int, list[Finding]] = {}
-    for finding in report.findings:
-        of_document.setdefault(id(finding.document), []).append(finding)
-    for findings in of_document.values():
-        document = findings[0].document
-        found = document.lines({finding.path for finding in findings}) if document else {}
-        lines.update({id(finding): found.get(finding.path, 1) for finding in findings})
-    return lines
+    @property
+    def warnings(self) -> int:
+        return len(self.of_severity("warning"))
 
+    @property
+    def exit_code(self) -> int:
+        """0 no error, 1 errors, 2 something could not be read, or not judged to its end."""
+        partly = any(finding.rule == "GPU031" for finding in self.of_severity("error"))
+        return 2 if self.unreadable or partly else 1 if self.errors else 0
 
-def summary(report: Report) -> str:
-    notes = len(report.findings) - report.errors - report.warnings
-    counts = (
-        (len(report.steps), "machine request"),
-        (report.errors, "error"),
-        (report.warnings, "warning"),
-        (notes, "note"),
-    )
-    return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts) + "."
+    @property
+    def summary(self) -> str:
+        """1 machine request, 2 errors, 0 warnings, 3 notes."""
+        counts = {
+            "machine request": len(self.steps), "error": self.errors, "warning": self.warnings,
+            "note": len(self.of_severity("note")),
+        }  # fmt: skip
+        return ", ".join(plural(count, word) for word, count in counts.items()) + "."
 
-
-def _short(field: str) -> str:
-    """The end of a long path, which tells most."""
-    return field if len(field) <= 90 else f"...{field[-87:]}"
-
-
-def sarif(report: Report) -> dict[str, Any]:
-    """SARIF 2.1.0, https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
-    places = located(report)
-    used = sorted({finding.rule for finding in report.findings})
-    rules = [
-        {
-            "id": rule.id,
-            "name": "".join(word.capitalize() for word in rule.name.split("-")),
-            "shortDescription": {"text": f"{rule.title}."},
-            "help": {"text": f"See {rule.page}."},
-            "defaultConfiguration": {"level": rule.severity},
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "findings": [finding.as_json() for finding in self.findings],
+            "steps": [row.as_json() for row in self.steps],
+            "unreadable": self.unreadable,
+            "errors": self.errors,
+            "warnings": self.warnings,
         }
-        for rule in (RULES[name] for name in used)
-    ]
-    notices = [{"level": "error", "message": {"text": text}} for text in report.unreadable]
-    invocation = {"executionSuccessful": report.exit_code != 2, "toolExecutionNotifications": notices}
-    driver = {"name": "pipelines check", "rules": rules}
-    run = {
-        "tool": {"driver": driver},
-        "invocations": [invocation],
-        "results": [
-            _result(finding, used.index(finding.rule), places.get(id(finding), 1)) for finding in report.findings
-        ],
-    }
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
-
-def _result(finding: Finding, rule_index: int, line: int) -> dict[str, Any]:
-    text = f"{finding.message} {finding.suggestion}".rstrip()
-    location = {
-        "physicalLocation": {
-            "artifactLocation": {"uri": _uri(finding.file)},
-            "region": {"startLine": line},
-        },
-        "logicalLocations": [{"name": finding.step, "fullyQualifiedName": finding.field or finding.step}],
-    }
-    return {
-        "ruleId": finding.rule,
-        "ruleIndex": rule_index,
-        "level": finding.severity,
-        "message": {"text": text},
-        "locations": [location],
-    }
-
-
-def _uri(file: str) -> str:
-    """Relative to the working folder where that is possible: what code hosts match with their files."""
-    path = Path(file)
-    if path.is_absolute():
-        relative = os.path.relpath(file)
-        if relative.startswith(".."):
-            return path.as_uri()
-        path = Path(relative)
-    return quote(os.fsencode(path.as_posix()))
+    def lines(self) -> dict[int, int]:
+        """Line of each finding by its identity; each document is read once for all of its findings."""
+        of_document: dict[int, list[Finding]] = {}
+        for finding in self.findings:
+            of_document.setdefault(id(finding.document), []).append(finding)
+        lines: dict[int, int] = {}
+        for findings in of_document.values():
+            document = findings[0].document
+            by_path = document.lines({finding.path for finding in findings}) if document else {}
+            lines |= {id(finding): by_path.get(finding.path, 1) for finding in findings}
+        return lines

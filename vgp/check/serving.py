@@ -1,7 +1,7 @@
 """Judges the machines of predictions: batch prediction jobs and models deployed to endpoints."""
 
 from vgp.check.fields import Reader
-from vgp.check.finding import Judgement, StepRow
+from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import judge, judge_region, price_of
 from vgp.documents.node import Node
 
@@ -13,18 +13,18 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     if spec is None or not _names_something(spec):
         return
     reader.keys(spec, "machineSpec")
-    asked = judge(judgement, step, spec, serving=True)
+    machine_spec = judge(judgement, step, spec, serving=True)
     replicas = _replicas(reader, resources)
-    located = location is not None and location.text()
-    regions = [location.text() or ""] if location is not None and located else list(judgement.regions)
-    place = location if location is not None and located else spec.get("machineType")
-    judge_region(judgement, step, place, asked, regions, serving=True)
-    if asked.sound and asked.machine is not None and "standard" not in asked.machine.provisioning:
-        text = f"{asked.machine.name} is not offered on demand."
-        judgement.say(step, spec.get("machineType"), "GPU009", text, "Choose another size.", "warning")
-    usd, region = price_of(asked, regions, "standard")
-    row = StepRow(step, asked.machine_type, asked.accelerator, asked.count, replicas, "STANDARD", usd, region)
-    judgement.steps.append(row)
+    region = location.text() if location is not None else None
+    regions = [region] if region else list(judgement.regions)
+    place = location if location is not None and region else spec.get("machineType")
+    judge_region(judgement, step, place, machine_spec, regions, serving=True)
+    machine = machine_spec.machine
+    if machine_spec.sound and machine is not None and "standard" not in machine.provisioning:
+        text = f"{machine.name} is not offered on demand."
+        judgement.add(step, spec.get("machineType"), "GPU009", text, "Choose another size.", "warning")
+    usd, where = price_of(machine_spec, regions, "standard")
+    judgement.steps.append(machine_spec.row(step, replicas, "STANDARD", usd, where))
 
 
 def _names_something(spec: Node) -> bool:
@@ -45,7 +45,7 @@ def _replicas(reader: Reader, resources: Node) -> int | None:
     most = counts["maxReplicaCount"] or least
     if most < least:
         text = f"maxReplicaCount is {most}, below the {least} that it starts with."
-        reader.judgement.say(
+        reader.judgement.add(
             reader.step, resources.get("maxReplicaCount"), "GPU007", text, f"Set it to {least} or more."
         )
     return max(most, least)

@@ -1,16 +1,24 @@
 """The verb that judges any spec: check."""
 
+import json
+import sys
 from typing import Annotated
 
 import typer
 
+from vgp.errors import RequestError
+from vgp.text.times import day
+
 app = typer.Typer()
+
+_FORMS = ("text", "json", "sarif")
 
 
 @app.command(
-    rich_help_panel="On this machine", epilog="Example: pipelines check build/*.json config.yaml --region us-central1"
-)
-def check(
+    "check",
+    rich_help_panel="On this machine", epilog="Example: pipelines check build/*.json config.yaml --region us-central1",
+)  # fmt: skip
+def check_files(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input.")],
     region: Annotated[
         list[str] | None,
@@ -31,6 +39,17 @@ def check(
 
     Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """
-    from vgp.check.verb import check as verb
+    from vgp.check import sarif, text
+    from vgp.check.check import check, own_regions
 
-    raise typer.Exit(verb(paths, regions=region or (), strategy=strategy, ignore=ignore or (), form=form, as_of=as_of))
+    if form not in _FORMS:
+        raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
+    regions = region or own_regions()
+    report = check(paths, regions=regions, strategy=strategy, ignore=ignore or (), as_of=day(as_of))
+    for line in report.unreadable:
+        print(f"error: {line}", file=sys.stderr)
+    if form == "text":
+        text.show(report, sys.stdout)
+    else:
+        print(json.dumps(sarif.sarif(report) if form == "sarif" else report.as_json(), indent=2))
+    raise typer.Exit(report.exit_code)

@@ -73,7 +73,7 @@ def init(
 ) -> None:
     """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
     from vgp.settings import FILE_NAME, first_file
-    from vgp.settings.document import write_text
+    from vgp.text import files
 
     path = settings or Path(FILE_NAME)
     if path.exists() and not force and not first_file.is_bare(path):
@@ -84,7 +84,7 @@ def init(
     }  # fmt: skip
     answers = _answers(flags, yes)
     shipped = Path(__file__).resolve().parents[2] / FILE_NAME
-    write_text(path, first_file.text(answers, first_file.steps_of([path, shipped])))
+    files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
     if as_json:
         print_json({"path": str(path), "answers": answers})
     else:

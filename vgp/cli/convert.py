@@ -1,21 +1,33 @@
 """The verb that rewrites a request: convert."""
 
+import json
 import shlex
-from typing import Annotated
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgp.cli.options import Json, SettingsFile
+from vgp.cli.options import Json, SettingsFile, print_json
 from vgp.errors import RequestError
+from vgp.text.printable import one_line
+from vgp.text.times import day
+
+if TYPE_CHECKING:
+    from vgp.convert.conversion import Note
+    from vgp.convert.convert import Result
 
 app = typer.Typer()
 
+_FORMS = ("config", "sdk", "vm")
+
 
 @app.command(
+    "convert",
     rich_help_panel="On this machine",
     epilog="Example: pipelines convert legacy.yaml > config.yaml, or: pipelines convert --step train --to vm",
 )
-def convert(
+def convert_request(
     source: Annotated[
         str | None, typer.Argument(help="A file of a job, - for standard input, or a 'gcloud ...' line in quotes.")
     ] = None,
@@ -26,16 +38,79 @@ def convert(
     args: Annotated[str, typer.Option(help="With --step: arguments of python -m training STEP, in quotes.")] = "",
     settings: SettingsFile = None,
     as_json: Json = False,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Judge retirements as of this day; default: today.")
+    ] = None,
 ) -> None:
     """Turn a legacy AI Platform job, a gcloud line or a Vertex AI job into another form, or print a step as one.
 
     The result goes to stdout, what became of each field, or that it is lost, to stderr. Exit code 1: it would not run.
     """
-    from vgp.convert import convert as verb
+    from vgp.convert import convert, steps
 
     if (source is None) == (step is None):
         raise RequestError("give a file or a gcloud line, or --step NAME.")
-    if step is not None:
-        words = shlex.split(args)
-        raise typer.Exit(verb.print_step(step, form=to, settings=settings, arguments=words, as_json=as_json))
-    raise typer.Exit(verb.convert(source or "", form=to, as_json=as_json))
+    forms = _FORMS if step is not None else _FORMS[:2]
+    if to not in forms:
+        raise RequestError(f"--to {to}: choose from {', '.join(forms)}.")
+    if step is None:
+        conversion = convert.converted_source(source or "", as_of=day(as_of))
+    elif to != "vm":
+        conversion = steps.job(settings, step, _words(args))
+    else:
+        _print_vm(*steps.vm(settings, step, _words(args)), as_json)
+        return
+    result = convert.result(conversion, as_of=day(as_of))
+    (_print_json if as_json else _print)(result, to)
+    raise typer.Exit(int(result.failed))
+
+
+def _words(args: str) -> list[str]:
+    try:
+        return shlex.split(args)
+    except ValueError as error:
+        raise RequestError(f"--args cannot be split into words: {error}.") from None
+
+
+def _print(result: "Result", form: str) -> None:
+    """The form on stdout, if it would run; the account of it on stderr."""
+    from vgp.check import text
+
+    conversion = result.conversion
+    _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
+    text.show(result.report, sys.stderr)
+    if result.failed:
+        print("error: not converted: the result would not run.", file=sys.stderr)
+        return
+    print(result.sdk if form == "sdk" else result.config, end="")
+    if form == "config":
+        print(f"Save it as config.yaml, then: {one_line(conversion.command())}", file=sys.stderr)
+
+
+def _print_json(result: "Result", _: str) -> None:
+    """Every form in one document."""
+    conversion = result.conversion
+    notes = [*conversion.notes, *result.sdk_notes]
+    document = {
+        "config": None if result.failed else conversion.config,
+        "worker_pool_specs": result.worker_pool_specs,
+        "sdk": None if result.failed else result.sdk,
+        "command": conversion.command(),
+        "notes": [{"field": note.field, "became": note.became, "dropped": note.dropped} for note in notes],
+        "lost": {note.field: note.became for note in notes if note.dropped},
+        **result.report.as_json(),
+    }
+    print(json.dumps(document, indent=2, default=str))
+
+
+def _print_vm(line: str, lost: "Sequence[Note]", as_json: bool) -> None:
+    if as_json:
+        print_json({"command": line, "lost": {note.field: note.became for note in lost}})
+    else:
+        _print_notes(lost)
+        print(line)
+
+
+def _print_notes(notes: "Sequence[Note]") -> None:
+    for note in notes:
+        print(one_line(f"{note.field}: {'lost: ' if note.dropped else ''}{note.became}"), file=sys.stderr)

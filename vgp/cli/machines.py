@@ -42,8 +42,8 @@ def machines(
 
     Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
     """
-    from vgp.check.verb import day
     from vgp.placement import offers as machine_list
+    from vgp.text.times import day
 
     if refresh:
         from vgp.settings import load

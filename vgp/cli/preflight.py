@@ -1,17 +1,15 @@
 """The verb that looks before a run: preflight."""
 
-from typing import Annotated
-
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json
 
 app = typer.Typer()
 
 
 @app.command(rich_help_panel="On Vertex AI", epilog="Example: pipelines preflight training --env prod")
 def preflight(
-    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
+    name: Workflow,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
@@ -22,21 +20,19 @@ def preflight(
     each with the command that puts it right. What you may not see is unknown, not ok. Exit code 1: there are errors.
     """
     from vgp.compiling.compile import compiled
-    from vgp.settings import load
-    from vgp.vertex import preflight as verb
-    from vgp.vertex.preflight import report
+    from vgp.vertex.preflight import preflight, report
 
-    loaded = load(settings, environment=environment)
-    made = compiled(name, loaded)
+    loaded = load_settings(settings, environment)
+    workflow = compiled(name, loaded)
     with console(stderr=True).status("looking ...") as status:
-        found = verb.preflight(
-            loaded, made.spec.content, made.report.steps,
+        findings = preflight(
+            loaded, workflow.spec, workflow.report.steps,
             progress=lambda done, of: status.update(f"looking ... {done} of {of}"),
         )  # fmt: skip
     if as_json:
-        print_json(report.as_json(name, found))
+        print_json(report.as_json(name, findings))
     else:
-        for line in report.lines(found):
+        for line in report.lines(findings):
             console().print(line, soft_wrap=True)
-        console().print(report.summary(found), highlight=False)
-    raise typer.Exit(int(report.counts(found)["error"] > 0))
+        console().print(report.summary(findings), highlight=False)
+    raise typer.Exit(int(report.counts(findings)["error"] > 0))

@@ -1,10 +1,14 @@
-"""The verbs that look at runs: runs, show, logs, compare."""
+"""The verbs on runs that there are: runs, show, wait, cancel, compare."""
 
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from vgp.cli.options import Environment, Json, Run, SettingsFile, console, print_json
+from vgp.cli.options import Environment, Json, Run, SettingsFile, Timeout, console, load_settings, print_json, say
+
+if TYPE_CHECKING:
+    from vgp.settings import Settings
 
 app = typer.Typer()
 _PANEL = "On Vertex AI"
@@ -30,83 +34,82 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from vgp.settings import load
-    from vgp.vertex.patience import Clock
-    from vgp.vertex.runs import report as run_report
-    from vgp.vertex.runs.search import Wanted, listed
+    from vgp.vertex.runs import report, search, view
 
-    loaded, now = load(settings, environment=environment), Clock().now()
-    wanted = Wanted(pipeline, state or (), since, label or (), schedule, mine)
-    found = listed(loaded, wanted, limit=limit, now=now)
+    loaded, now = load_settings(settings, environment), datetime.now(UTC)
+    only = search.Filter(pipeline, state or (), since, label or (), schedule, mine)
+    listed = search.listed(loaded, only, limit=limit, now=now)
     if as_json:
-        print_json([run_report.brief(loaded, each, now) for each in found])
+        print_json([report.brief(loaded, run, now) for run in listed])
         return
-    from vgp.vertex.runs.show import listing
-
-    console().print(listing(found, now) if found else f"There are no such runs in {loaded.region} of {loaded.project}.")
-    if limit and len(found) == limit:
+    console().print(
+        view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
+    )
+    if limit and len(listed) == limit:
         console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
 
 
 @app.command(rich_help_panel=_PANEL, epilog="Example: pipelines show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.settings import load
-    from vgp.vertex.patience import Clock
-    from vgp.vertex.runs import cost as run_cost
-    from vgp.vertex.runs import report as run_report
-    from vgp.vertex.runs import search as vertex
-    from vgp.vertex.runs.custom_jobs import courteously
-    from vgp.vertex.runs.state import read
+    from vgp.vertex.runs import report, show
 
-    loaded, now = load(settings, environment=environment), Clock().now()
-    found = courteously(loaded, read(vertex.find(loaded, run)))
-    rows = run_cost.machines(found)
+    loaded, now = load_settings(settings, environment), datetime.now(UTC)
+    shown, rows = show.look(loaded, run)
     if as_json:
-        print_json(run_report.as_json(loaded, found, rows, now))
-        return
-    from vgp.vertex.runs.show import page
-
-    page(console(), loaded, found, rows, now)
+        print_json(report.as_json(loaded, shown, rows, now))
+    else:
+        show.page(console(), loaded, shown, rows, now)
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines logs latest train --severity warning --follow")
-def logs(
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines wait latest:training --timeout 7200")
+def wait(
     run: Run,
-    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; default: all, by time.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until the run ends.")] = False,
-    since: Annotated[str, typer.Option(help="Only since: 90m, 12h, 7d, or a time. Default: the run's start.")] = "",
-    limit: Annotated[int, typer.Option(help="The newest so many lines; 0: all.")] = 1000,
-    severity: Annotated[str, typer.Option(help="Only this and worse: info, warning, error ...")] = "",
+    timeout: Timeout = None,
     environment: Environment = None,
     settings: SettingsFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Print what the steps of a run wrote, from Cloud Logging: time, step, machine, severity, message."""
-    from vgp.settings import load
-    from vgp.vertex.patience import Clock, Patience
-    from vgp.vertex.runs import log_filter
-    from vgp.vertex.runs import logs as vertex
-    from vgp.vertex.runs import search as finder
-    from vgp.vertex.runs.custom_jobs import courteously
-    from vgp.vertex.runs.state import read
-    from vgp.vertex.runs.view import write
+    """Follow a run until it ends: steps, machines, cost so far. Ctrl-C leaves it, and so does losing the network.
 
-    loaded, aside = load(settings, environment=environment), console(stderr=True)
-    wanted = vertex.Wanted(step, since, severity, limit)
-    found = courteously(loaded, read(finder.find(loaded, run)))
-    steps = log_filter.known(found, step) if step else None
-    write(aside, log_filter.link(loaded, found, steps))
-    if follow:
-        patience = Patience(lambda text: write(aside, text), Clock())
-        entries = vertex.following(loaded, found.name, wanted, patience)
+    Exit codes: 0 succeeded, 1 failed, 3 cancelled, 124 not over after --timeout, 130 left with Ctrl-C.
+    """
+    follow_run(load_settings(settings, environment), run, as_json=as_json, timeout_s=timeout)
+
+
+def follow_run(loaded: "Settings", reference: str, *, as_json: bool, timeout_s: float | None = None) -> NoReturn:
+    """Shows the run until it ends; the command's exit code tells how it did."""
+    from vgp.vertex.runs import follow
+
+    outcome = follow.follow(loaded, reference, console(as_json), timeout_s=timeout_s)
+    if as_json:
+        print_json(outcome.result)
+    raise typer.Exit(outcome.exit_code)
+
+
+@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines cancel training-0f5c --wait")
+def cancel(
+    run: Run,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it has ended.")] = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a run. One that has ended already stays as it is; the exit code is 0 then too."""
+    from vgp.vertex.runs import cancel, follow
+
+    loaded = load_settings(settings, environment)
+    stopped, asked = cancel.cancel(loaded, run)
+    if wait and not stopped.over:
+        outcome = follow.follow(loaded, stopped.name, console(as_json))
+        if as_json:
+            print_json({**outcome.result, "asked": asked})
+        # To be cancelled is what was asked for, and to have ended meanwhile is as good.
+        raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
+    if as_json:
+        print_json(cancel.as_json(loaded, stopped, asked))
     else:
-        entries = iter(vertex.entries(loaded, found, wanted))
-    try:
-        for line in vertex.lines(entries, as_json=as_json):
-            print(line, flush=follow)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
 
 
 @app.command(rich_help_panel=_PANEL, epilog="Example: pipelines compare training-0f5c training-91ab --all")
@@ -118,18 +121,12 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Put runs side by side: parameters, metrics, results, template, time and cost."""
-    from vgp.settings import load
-    from vgp.vertex import names
-    from vgp.vertex.patience import Clock
-    from vgp.vertex.runs import compare as vertex
-    from vgp.vertex.runs import search as finder
-    from vgp.vertex.runs.state import read
+    from vgp.vertex.runs import compare
 
-    loaded = load(settings, environment=environment)
-    found = [read(finder.find(loaded, each)) for each in several]
-    rows = vertex.rows(found, Clock().now())
+    loaded = load_settings(settings, environment)
+    runs = compare.look(loaded, several)
+    rows = compare.rows(runs, datetime.now(UTC))
     if as_json:
-        links = [{"id": each.id, "url": names.run_link(loaded, each.id)} for each in found]
-        print_json({"runs": links, "rows": [row.as_json() for row in rows]})
-        return
-    console().print(vertex.table(found, rows, all_rows=all_rows))
+        print_json(compare.as_json(loaded, runs, rows))
+    else:
+        console().print(compare.comparison(runs, rows, all_rows=all_rows))

@@ -1,12 +1,14 @@
 """The verbs of recurring runs: schedule plan, apply, list, pause, resume, delete."""
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json, say
 from vgp.errors import RequestError
 
 #: Of `plan --exit-code`, when `apply` would do something.
@@ -35,7 +37,7 @@ def plan(
         bool, typer.Option("--full", help="Also the line by line difference of changed pipelines.")
     ] = False,
     terraform: Annotated[
-        bool, typer.Option("--terraform", help="Print google_vertex_ai_schedule resources instead.")
+        bool, typer.Option("--terraform", help="Print google_vertex_ai_schedule resources instead, as JSON.")
     ] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 3 if apply would do something, with 0 if not.")
@@ -48,24 +50,20 @@ def plan(
 
     Compared is also the pipeline that a live schedule runs with the one compiled now.
     """
-    from datetime import UTC, datetime
+    from vgp.vertex.schedules import reconcile, view
 
-    from vgp.vertex.schedules import verb as schedules
-    from vgp.vertex.schedules import view as schedule_view
-
-    loaded = _load(settings, environment)
+    loaded = load_settings(settings, environment)
     if terraform:
         from vgp.vertex.schedules.terraform import text
 
-        print(text(loaded, schedules.declared(loaded, names or ())), end="")
+        print(text(loaded, reconcile.declared(loaded, names or ())), end="")
         return
-    actions = schedules.plan(loaded, names or (), prune=prune)
-    now = datetime.now(UTC)
+    actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
     if as_json:
-        print_json(schedule_view.plan_json(actions, now))
+        print_json(view.plan_json(actions, now))
     else:
-        console().print(schedule_view.plan(actions, now, full=full), soft_wrap=full)
-    if exit_code and any(each.pending for each in actions):
+        console().print(view.plan(actions, now, full=full), soft_wrap=full)
+    if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
 
@@ -86,36 +84,30 @@ def apply(
     A live schedule is changed in place, its pipeline and parameters included. A command that was killed or lost its
     connection can simply be repeated.
     """
-    from datetime import UTC, datetime
+    from vgp.vertex.schedules import reconcile, view
 
-    from vgp.vertex.schedules import verb as schedules
-    from vgp.vertex.schedules import view as schedule_view
-
-    loaded = _load(settings, environment)
-    out = console(as_json)
-    actions = schedules.plan(loaded, names or (), prune=prune)
-    now = datetime.now(UTC)
-    out.print(schedule_view.plan(actions, now))
-    pending = [each for each in actions if each.pending]
-    if pending:
-        _confirm(f"{schedule_view.summary(actions)}. Go on?", yes)
-    done = schedules.apply(loaded, actions, preflight=preflight, tell=lambda text: out.print(text, markup=False))
+    loaded = load_settings(settings, environment)
+    actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
+    console(as_json).print(view.plan(actions, now))
+    if any(action.pending for action in actions):
+        _confirm(f"{view.summary(actions)}. Go on?", yes)
+    tell = partial(say, stderr=as_json)
+    outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
-        applied = [{"name": each.name, "schedule": each.resource, "did": each.did} for each in done]
-        print_json({"applied": applied, **schedule_view.plan_json(actions, now)})
+        applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
+        print_json({"applied": applied, **view.plan_json(actions, now)})
 
 
 @schedule.command("list", epilog="Example: pipelines schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """List every schedule of the project and region: ours with their last run, and the others."""
-    from vgp.vertex.schedules import listing
-    from vgp.vertex.schedules import view as schedule_view
+    from vgp.vertex.schedules import listing, view
 
-    rows = listing.rows(_load(settings, environment))
+    rows = listing.rows(load_settings(settings, environment))
     if as_json:
-        print_json([listing.as_json(row) for row in rows])
+        print_json([row.as_json() for row in rows])
     else:
-        console().print(schedule_view.listing(rows) if rows else "There are no schedules: pipelines schedule apply.")
+        console().print(view.listing(rows) if rows else "There are no schedules: pipelines schedule apply.")
 
 
 @schedule.command(epilog="Example: pipelines schedule pause nightly")
@@ -126,10 +118,7 @@ def pause(
 
     The next apply resumes it, unless pipelines.toml says paused = true.
     """
-    loaded = _load(settings, environment)
-    from vgp.vertex.schedules import control
-
-    _report_state(loaded, control.set_state(loaded, name, "paused"), as_json)
+    _set_state(name, "paused", None, settings, environment, as_json)
 
 
 @schedule.command(epilog="Example: pipelines schedule resume nightly --catch-up")
@@ -146,38 +135,46 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Start runs again, from the next time on; with --catch-up also those that the pause left out."""
-    loaded = _load(settings, environment)
-    from vgp.vertex.schedules import control
-
-    _report_state(loaded, control.set_state(loaded, name, "active", catch_up=catch_up), as_json)
+    _set_state(name, "active", catch_up, settings, environment, as_json)
 
 
 @schedule.command(epilog="Example: pipelines schedule delete nightly --yes")
 def delete(
     name: One, yes: Yes = False, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False
 ) -> None:
-    """Delete a schedule of ours; one that is gone already is no error. Its runs stay, or go on."""
-    loaded = _load(settings, environment)
+    """Delete a schedule of ours. Its runs stay, or go on.
+
+    One that is known to be gone already is no error: it is declared, or runs of it are there.
+    """
     from vgp.vertex.schedules import control
 
-    out = console(as_json)
-    found = control.find(loaded, name)
-    if found:
-        _confirm(f"Delete the schedule {name}?", yes)
-    deleted = control.delete(loaded, name) if found else []
+    loaded = load_settings(settings, environment)
+    deleted = control.delete(loaded, name, confirm=lambda: _confirm(f"Delete the schedule {name}?", yes))
     if as_json:
         print_json({"name": name, "deleted": deleted})
         return
-    said = f"deleted {name}" if deleted else f"there is no schedule {name!r}. {control.hint(loaded, name)}"
-    out.print(said, markup=False)
-    if deleted and name in loaded.schedules:
-        out.print("It is still declared: the next apply makes it again.", markup=False)
+    say(f"deleted {name}" if deleted else f"{name} is not on Vertex AI: there is nothing to delete")
+    if name in loaded.schedules:
+        say(f"It is still declared: the next apply makes it{' again' if deleted else ''}.")
 
 
-def _load(settings: Any, environment: str | None) -> Any:
-    from vgp.settings import load
+def _set_state(
+    name: str, target: str, catch_up: bool | None, file: Path | None, environment: str | None, as_json: bool
+) -> None:
+    """Pauses or resumes, and says what the next apply makes of it."""
+    from vgp.vertex.schedules import control
 
-    return load(settings, environment=environment)
+    loaded = load_settings(file, environment)
+    changes = control.set_state(loaded, name, target, catch_up=catch_up)
+    if as_json:
+        print_json(changes)
+        return
+    for change in changes:
+        say(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
+    declared = control.declared_state(loaded, changes)
+    if declared:
+        keep = "false" if declared == "paused" else "true"
+        say(f"The file says otherwise: the next apply makes it {declared}. To keep it: paused = {keep}.")
 
 
 def _confirm(question: str, yes: bool) -> None:
@@ -186,21 +183,3 @@ def _confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise RequestError("there is no terminal to ask on. Look at `pipelines schedule plan`, then repeat with --yes.")
     typer.confirm(question, abort=True, err=True)
-
-
-def _report_state(settings: Any, found: Sequence[dict[str, Any]], as_json: bool) -> None:
-    from vgp.vertex.schedules import control
-
-    if as_json:
-        print_json(found)
-        return
-    out = console()
-    for each in found:
-        was = "" if each["changed"] else " already"
-        out.print(f"{each['name']} is{was} {each['state']}", markup=False)
-    target = control.declared_state(settings, found)
-    if target:
-        value = "false" if target == "paused" else "true"
-        out.print(
-            f"The file says otherwise: the next apply makes it {target}. To keep it: paused = {value}.", markup=False
-        )

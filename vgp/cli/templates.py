@@ -1,13 +1,18 @@
 """The verbs that publish pipelines and find them again: upload, templates."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json, show
+from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
 from vgp.errors import RequestError
+from vgp.spec.template_reference import parse
+
+if TYPE_CHECKING:
+    from vgp.compiling.commit import Commit
+    from vgp.vertex.templates.upload import Uploaded
 
 app = typer.Typer()
 
@@ -25,7 +30,7 @@ Reference = Annotated[
 
 @app.command(rich_help_panel="On Vertex AI", epilog="Example: pipelines upload training --env prod --tag v3")
 def upload(
-    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
+    name: Workflow,
     tag: Annotated[list[str] | None, typer.Option(help="A tag of your own; repeatable.")] = None,
     place: Place = None,
     max_usd: Annotated[float | None, typer.Option(help="Upload nothing if a run can cost more than this.")] = None,
@@ -38,13 +43,26 @@ def upload(
     It gets the tags `latest`, the git commit (if nothing was changed since), and your own. The same content is one
     version, however often it is uploaded, so a command that was interrupted can simply be repeated.
     """
-    from vgp.settings import load
-    from vgp.vertex.templates.verb import publish
+    from vgp.vertex.templates.publish import publish
 
-    loaded = load(settings, environment=environment)
-    result = publish(name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd)
+    loaded = load_settings(settings, environment)
+    done, commit = publish(name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd)
+    say(*_uploaded(done, commit), stderr=as_json)
     if as_json:
-        print_json(result)
+        print_json({**done.as_json(), "commit": commit.sha if commit.tags else None})
+
+
+def _uploaded(done: "Uploaded", commit: "Commit") -> list[str]:
+    """What was uploaded, and which tags mean it now."""
+    moved = {tag: f" (before: {digest[:19]})" for tag, digest in done.moved.items()}
+    how = "uploaded" if done.new else "was there already"
+    return [
+        f"{done.name}@{done.version.digest}",
+        f"{how}, {done.version.size:,} bytes, verified by download",
+        done.location,
+        "tags: " + ", ".join(tag + moved.get(tag, "") for tag in done.tags),
+        *([f"no tag of the commit: {commit.because}"] if commit.because else []),
+    ]
 
 
 class ListByDefault(TyperGroup):
@@ -72,14 +90,13 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the templates, or all versions of one with their tags, newest first."""
-    from vgp.vertex.templates import listing as template_listing
-    from vgp.vertex.templates import table as template_list
+    from vgp.vertex.templates import listing, view
 
-    loaded = _loaded(settings, environment)
+    loaded = load_settings(settings, environment)
     if name is None:
-        rows, table = template_listing.packages(loaded, place=place), template_list.packages_table
+        rows, table = listing.packages(loaded, place=place), view.packages
     else:
-        rows, table = template_listing.versions(loaded, name, place=place), template_list.versions_table
+        rows, table = listing.versions(loaded, name, place=place), view.versions
     shown = rows[: limit or None]
     show(shown, as_json, table)
     if len(shown) < len(rows):
@@ -95,13 +112,10 @@ def show_(
     as_json: Json = False,
 ) -> None:
     """Show one version: digest, tags, and the parameters that a run of it takes."""
-    from vgp.vertex.templates import table as template_list
-    from vgp.vertex.templates.listing import tags_of
-    from vgp.vertex.templates.template import resolve
+    from vgp.vertex.templates import listing, view
 
-    loaded = _loaded(settings, environment)
-    found = resolve(loaded, template, place=place)
-    show(template_list.detail(found, tags_of(loaded, found)), as_json, template_list.card)
+    version = listing.detail(load_settings(settings, environment), template, place=place)
+    show(version, as_json, view.card)
 
 
 @templates.command(epilog="Example: pipelines templates pin training:v3")
@@ -111,7 +125,7 @@ def pin(
     """Print the URI, by digest, of what a tag means now: for scripts, and for runs that must not change."""
     from vgp.vertex.templates.template import resolve
 
-    print(resolve(_loaded(settings, environment), template, place=place).location)
+    print(resolve(load_settings(settings, environment), template, place=place).location)
 
 
 @templates.command(epilog="Example: pipelines templates download training:v3 --out training.json")
@@ -125,7 +139,7 @@ def download(
     """Download one version as it was uploaded, verified by its digest."""
     from vgp.vertex.templates.template import resolve
 
-    content = resolve(_loaded(settings, environment), template, place=place).content
+    content = resolve(load_settings(settings, environment), template, place=place).content
     if out is None:
         typer.echo(content, nl=False)
         return
@@ -145,10 +159,9 @@ def tag(
     as_json: Json = False,
 ) -> None:
     """Point a tag to a version, wherever it pointed before. Repeating it changes nothing."""
-    from vgp.spec.template_reference import parse
     from vgp.vertex.templates.upload import move_tag
 
-    digest, before = move_tag(_loaded(settings, environment), template, tag, place=place)
+    digest, before = move_tag(load_settings(settings, environment), template, tag, place=place)
     name = parse(template).name
     if as_json:
         print_json({"name": name, "tag": tag, "version": digest, "before": before})
@@ -166,18 +179,11 @@ def untag(
     as_json: Json = False,
 ) -> None:
     """Take a tag away. The version stays."""
-    from vgp.spec.template_reference import parse
     from vgp.vertex.templates.upload import remove_tag
 
-    digest = remove_tag(_loaded(settings, environment), template, place=place)
-    found = parse(template)
+    digest = remove_tag(load_settings(settings, environment), template, place=place)
+    reference = parse(template)
     if as_json:
-        print_json({"name": found.name, "tag": found.tag, "version": digest})
+        print_json({"name": reference.name, "tag": reference.tag, "version": digest})
     else:
-        typer.echo(f"{template} is gone; the version {found.name}@{digest} stays")
-
-
-def _loaded(settings: Path | None, environment: str | None) -> Any:
-    from vgp.settings import load
-
-    return load(settings, environment=environment)
+        typer.echo(f"{template} is gone; the version {reference.name}@{digest} stays")

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from vgp.check.finding import Finding
-from vgp.documents.document import Path_
+from vgp.documents.field_path import FieldPath
 
 #: Stands where the input names no image: for the user to fill in.
 IMAGE = "IMAGE"
@@ -53,10 +55,6 @@ class Conversion:
         spec: dict[str, Any] = self.config["trialJobSpec"] if self.is_tuning else self.config
         return spec
 
-    @property
-    def lost(self) -> list[Note]:
-        return [note for note in self.notes if note.dropped]
-
     def became(self, name: str, text: str) -> None:
         self.notes.append(Note(name, text))
 
@@ -90,7 +88,12 @@ class Conversion:
         return shlex.join(words)
 
 
-def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+def as_yaml(config: dict[str, Any]) -> str:
+    """A config as gcloud takes it."""
+    return str(yaml.safe_dump(config, sort_keys=False, default_flow_style=False, width=1000))
+
+
+def leaves(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
     """Where everything stands that is given: values, and lists of values as one."""
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -120,14 +120,14 @@ def _camel(value: Any, result: Conversion | None = None, path: str = "") -> Any:
         return [_camel(item, result, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, inner in value.items():
         name = _SNAKE.sub(lambda match: match.group(1).upper(), str(key))
         where = f"{path}.{key}" if path else str(key)
-        if name in found and result is not None:
+        if name in fields and result is not None:
             result.dropped(where, f"{name} is given in another spelling too, which is taken")
-        found.setdefault(name, _value(name, inner, result, where))
-    return found
+        fields.setdefault(name, _value(name, inner, result, where))
+    return fields
 
 
 def _value(name: str, value: Any, result: Conversion | None, path: str) -> Any:

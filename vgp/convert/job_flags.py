@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
+from vgp.convert.command_line import FlagError, Line, accelerator, pairs, refuse_others, whole
 from vgp.convert.conversion import IMAGE
-from vgp.convert.flags import FlagError, Line, accelerator, pairs, refuse_others, whole
 
 _KEYS = {
     "machine-type": ("machineSpec", "machineType"),
@@ -59,31 +59,31 @@ def _around(spec: dict[str, Any], line: Line) -> dict[str, Any]:
 
 
 def _pool(text: str, line: Line) -> dict[str, Any]:
-    given = pairs(text, "worker-pool-spec")
-    unknown = sorted(given.keys() - {"replica-count", *_KEYS, *_BUILD})
+    values = pairs(text, "worker-pool-spec")
+    unknown = sorted(values.keys() - {"replica-count", *_KEYS, *_BUILD})
     if unknown:
         keys = ", ".join(["replica-count", *_KEYS])
         raise FlagError(f"--worker-pool-spec has no key '{unknown[0]}'. Keys: {keys}.")
     pool: dict[str, Any] = {}
     for key, (outer, inner) in _KEYS.items():
-        if key in given:
-            number = whole(given[key], f"worker-pool-spec {key}") if key in _NUMBERS else None
-            pool.setdefault(outer, {})[inner] = given[key] if number is None else number
+        if key in values:
+            number = whole(values[key], f"worker-pool-spec {key}") if key in _NUMBERS else None
+            pool.setdefault(outer, {})[inner] = values[key] if number is None else number
     machine = pool.get("machineSpec", {})
     if "acceleratorType" in machine:
         machine["acceleratorType"] = accelerator(machine["acceleratorType"])
         machine.setdefault("acceleratorCount", 1)
-    pool["replicaCount"] = whole(given.get("replica-count", "1"), "worker-pool-spec replica-count")
-    return _built(pool, given, line) if any(key in given for key in _BUILD) else pool
+    pool["replicaCount"] = whole(values.get("replica-count", "1"), "worker-pool-spec replica-count")
+    return _built(pool, values, line) if any(key in values for key in _BUILD) else pool
 
 
-def _built(pool: dict[str, Any], given: dict[str, str], line: Line) -> dict[str, Any]:
+def _built(pool: dict[str, Any], values: dict[str, str], line: Line) -> dict[str, Any]:
     """gcloud builds an image of the local code and runs that: the image is the job's, the building is not."""
-    image = given.get("output-image-uri", IMAGE)
+    image = values.get("output-image-uri", IMAGE)
     package = pool.pop("pythonPackageSpec", {})
     for key in (*_BUILD, "executor-image-uri", "python-module"):
-        if key in given and key != "output-image-uri":
-            why = f"gcloud builds an image with {given[key]}: build it yourself as {image}, with its entry point"
+        if key in values and key != "output-image-uri":
+            why = f"gcloud builds an image with {values[key]}: build it yourself as {image}, with its entry point"
             line.lose(f"worker-pool-spec {key}", why)
     return {**pool, "containerSpec": {"imageUri": image}} if package or "containerSpec" not in pool else pool
 

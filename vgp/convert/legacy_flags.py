@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from vgp.convert.flags import FlagError, Line, accelerator, pairs, refuse_others
+from vgp.convert.command_line import FlagError, Line, accelerator, pairs, refuse_others
 
 _ROLES = {"master": "master", "worker": "worker", "parameter-server": "parameterServer", "evaluator": "evaluator"}
 _FIELDS = {
@@ -48,20 +48,26 @@ def _roles(line: Line, inputs: dict[str, Any]) -> None:
         count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
         inputs |= {f"{role}Type": machine} if machine else {}
         inputs |= {f"{role}Count": count} if count else {}
-        if image:
-            inputs.setdefault(f"{role}Config", {})["imageUri"] = image
-        asked = line.value(f"{flag}-accelerator")
-        if asked is not None:
-            found = pairs(asked, f"{flag}-accelerator")
-            unknown = sorted(found.keys() - {"type", "count"})
-            if unknown:
-                raise FlagError(f"--{flag}-accelerator has no key '{unknown[0]}'. Keys: type, count.")
-            config = {"type": accelerator(found.get("type", "")), "count": found.get("count", "1")}
-            inputs.setdefault(f"{role}Config", {})["acceleratorConfig"] = config
+        config = {"imageUri": image} if image else {}
+        config |= _accelerator(line, f"{flag}-accelerator")
+        if config:
+            inputs.setdefault(f"{role}Config", {}).update(config)
     if line.value("scale-tier"):
         inputs["scaleTier"] = accelerator(line.value("scale-tier") or "")
     elif any(key.endswith("Type") for key in inputs):
         inputs.setdefault("scaleTier", "CUSTOM")
+
+
+def _accelerator(line: Line, flag: str) -> dict[str, Any]:
+    """type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
+    text = line.value(flag)
+    if text is None:
+        return {}
+    values = pairs(text, flag)
+    unknown = sorted(values.keys() - {"type", "count"})
+    if unknown:
+        raise FlagError(f"--{flag} has no key '{unknown[0]}'. Keys: type, count.")
+    return {"acceleratorConfig": {"type": accelerator(values.get("type", "")), "count": values.get("count", "1")}}
 
 
 def _others(line: Line, job: dict[str, Any], inputs: dict[str, Any]) -> None:

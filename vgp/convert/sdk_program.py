@@ -14,6 +14,7 @@ from vgp.convert.job_body import SPEC
 from vgp.documents.node import spellings
 from vgp.placement.job_fields import duration_s
 from vgp.placement.provisioning import STRATEGIES, strategy_name
+from vgp.text import bucket_uri
 
 #: Fields of the messages of aiplatform v1 (1.165.1).
 V1 = {
@@ -61,35 +62,35 @@ def _known(value: Any, name: str, path: str, notes: list[Note]) -> Any:
         return [_known(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    found = {}
+    known = {}
     for key, inner in value.items():
         where = f"{path}.{key}" if path else str(key)
         if name in V1 and key not in V1[name]:
             notes.append(Note(where, f"the SDK's v1 has no such field in {name}", dropped=True))
         else:
-            found[key] = _known(inner, key, where, notes)
-    return found
+            known[key] = _known(inner, key, where, notes)
+    return known
 
 
 def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
     """Arguments of CustomJob.submit; None where they cannot say the same: whole seconds, and a timeout above zero."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name in ("timeout", "maxWaitDuration"):
         if name not in scheduling:
             continue
         seconds = duration_s(scheduling[name])
         if seconds is None or seconds != int(seconds) or (name == "timeout" and not seconds):
             return None
-        found[spellings(name)[1]] = int(seconds)
+        arguments[spellings(name)[1]] = int(seconds)
     for name in ("restartJobOnWorkerRestart", "disableRetries"):
         if name in scheduling:
-            found[spellings(name)[1]] = scheduling[name]
+            arguments[spellings(name)[1]] = scheduling[name]
     if "strategy" in scheduling:
         strategy = strategy_name(scheduling["strategy"])
         if strategy not in STRATEGIES:
             return None
-        found["scheduling_strategy"] = _Name(f"aiplatform_v1.Scheduling.Strategy.{strategy}")
-    return found
+        arguments["scheduling_strategy"] = _Name(f"aiplatform_v1.Scheduling.Strategy.{strategy}")
+    return arguments
 
 
 class _Name(str):
@@ -99,12 +100,11 @@ class _Name(str):
 def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, Any], notes: list[Note]) -> str:
     spec = body["jobSpec"]
     folder = spec.get("baseOutputDirectory", {}).get("outputUriPrefix")
-    bucket = "/".join(folder.split("/")[:3]) if folder else "gs://BUCKET"
-    given = {
+    arguments = {
         "display_name": body["displayName"],
         "project": conversion.project,
         "location": conversion.region or "REGION",
-        "staging_bucket": bucket,
+        "staging_bucket": _bucket(folder),
         "base_output_dir": folder,
         "labels": body.get("labels"),
         "encryption_spec_key_name": conversion.kms_key,
@@ -117,8 +117,16 @@ def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, 
     submit |= {argument: snake(spec[name]) for name, argument in _SUBMIT.items() if name in spec}
     imports = "from google.cloud import aiplatform"
     imports += ", aiplatform_v1" if "scheduling_strategy" in submit else ""
-    job = _call("aiplatform.CustomJob", {name: value for name, value in given.items() if value is not None})
+    job = _call("aiplatform.CustomJob", {name: value for name, value in arguments.items() if value is not None})
     return f"{imports}\n\njob = {job}\n{_call('job.submit', submit)}\nprint(job.resource_name)\n"
+
+
+def _bucket(folder: str | None) -> str:
+    """The bucket of the folder; BUCKET where it names none."""
+    try:
+        return bucket_uri.join(bucket_uri.cut(str(folder or ""))[0])
+    except ValueError:
+        return "gs://BUCKET"
 
 
 def _client(conversion: Conversion, body: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vgp.check.fields import Reader
-from vgp.documents.document import Path_
+from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Node
 
 Notes = list[tuple[str, str, bool]]
@@ -16,7 +16,7 @@ _TRIALS = {
 }
 
 
-def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], Notes, set[Path_]]:
+def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], Notes, set[FieldPath]]:
     """(studySpec, trial counts, what each field became, where those stand). Legacy defaults: 1 trial, 1 at a time."""
     notes: Notes = []
     taken = {spec.get(name).path for name in ("goal", "hyperparameterMetricTag", *_TRIALS)}
@@ -27,9 +27,10 @@ def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], N
         ("hyperparameterMetricTag", f"studySpec.metrics[0].metricId: {metric}; report it with cloudml-hypertune", False)
     )
     result: dict[str, Any] = {"metrics": [{"metricId": metric, "goal": goal}]}
-    result["parameters"] = [_parameter(each, reader, taken) for each in spec.get("params").items()]
-    for index, each in enumerate(spec.get("params").items()):
-        if each.get("scaleType").value == "NONE":
+    parameters = list(spec.get("params").items())
+    result["parameters"] = [_parameter(parameter, reader, taken) for parameter in parameters]
+    for index, parameter in enumerate(parameters):
+        if parameter.get("scaleType").value == "NONE":
             notes.append((f"params[{index}].scaleType", "left out: NONE is the default", False))
     notes.append(("params", "studySpec.parameters", False))
     algorithm = spec.get("algorithm").text()
@@ -60,7 +61,7 @@ def _trials(spec: Node, reader: Reader, notes: Notes) -> dict[str, int]:
     return trials
 
 
-def _parameter(node: Node, reader: Reader, taken: set[Path_]) -> dict[str, Any]:
+def _parameter(node: Node, reader: Reader, taken: set[FieldPath]) -> dict[str, Any]:
     def take(name: str) -> Any:
         taken.add(node.get(name).path)
         value = node.get(name)

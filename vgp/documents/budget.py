@@ -7,11 +7,12 @@ Outside of a document nothing is counted.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, wraps
-from typing import Any, TypeVar
+
+from vgp.text import nearest
+from vgp.text.nearest import counted as suggestion  # noqa: F401
 
 #: The largest public pipelines have hundreds of steps; these are some twenty times what they need.
 LIMITS = {
@@ -19,11 +20,9 @@ LIMITS = {
     "look-ups": (200_000, "look-ups of parameters"),
     "characters": (50_000_000, "characters of commands, images and JSON texts"),
     "findings": (20_000, "findings"),
-    "similar names": (500, "searches for similar names"),
 }
+SIMILAR_NAMES = 500
 SECONDS = 20
-
-Result = TypeVar("Result")
 
 
 class Exhausted(Exception):
@@ -40,15 +39,14 @@ _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def document() -> Iterator[_Budget]:
-    """Counts the work of one document."""
-    token = _budget.set(_Budget())
+def document() -> Iterator[nearest.Searches]:
+    """Counts the work of one document; gives the searches for similar names, whose end is no error."""
+    before = _budget.set(_Budget())
     try:
-        budget = _budget.get()
-        assert budget is not None
-        yield budget
+        with nearest.at_most(SIMILAR_NAMES) as searches:
+            yield searches
     finally:
-        _budget.reset(token)
+        _budget.reset(before)
 
 
 def spend(name: str, amount: int = 1) -> None:
@@ -62,29 +60,7 @@ def spend(name: str, amount: int = 1) -> None:
         return
     budget.left[name] -= amount
     if budget.left[name] < 0:
-        raise Exhausted(spent(name))
+        limit, what = LIMITS[name]
+        raise Exhausted(f"The document needs more than {limit:,} {what}.")
     if time.monotonic() > budget.until:
         raise Exhausted(f"Judging the document took more than {SECONDS} seconds.")
-
-
-def spent(name: str) -> str:
-    limit, what = LIMITS[name]
-    return f"The document needs more than {limit:,} {what}."
-
-
-def suggestion(search: Callable[..., Result | None]) -> Callable[..., Result | None]:
-    """A search for what was meant: each is done once, and counted; None when the document has had its searches."""
-
-    @lru_cache(maxsize=4096)
-    def counted(*arguments: Any, **options: Any) -> Result | None:
-        spend("similar names")
-        return search(*arguments, **options)
-
-    @wraps(search)
-    def bounded(*arguments: Any, **options: Any) -> Result | None:
-        try:
-            return counted(*arguments, **options)
-        except Exhausted:
-            return None
-
-    return bounded

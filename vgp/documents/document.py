@@ -1,9 +1,6 @@
 """Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
 
-import os
 import re
-import stat
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,23 +8,14 @@ from typing import Any
 
 import yaml
 
-from vgp.catalog.names import clipped
 from vgp.documents import json_text, yaml_lines, yaml_text
 from vgp.documents.budget import Exhausted
-from vgp.documents.json_text import Path_, Repeating
-from vgp.text.printable import one_line
+from vgp.documents.field_path import FieldPath
+from vgp.documents.json_text import Repeating
+from vgp.documents.reading import Unreadable, read
 
-#: The largest compiled pipelines have a few MB; these leave room, and keep a check in seconds and 200 MB.
-MAX_BYTES, MAX_DOCUMENTS, MAX_REPEATED = 20_000_000, 2_000, 20
+MAX_DOCUMENTS, MAX_REPEATED = 2_000, 20
 LIMITS = yaml_text.Limits(values=1_000_000, characters=100_000_000, levels=200)
-
-
-class Unreadable(Exception):
-    """A file or a part of it that no judgement is possible on: which file, where in it, and why."""
-
-    def __init__(self, file: str, reason: str, path: Path_ = ()) -> None:
-        where = f"{file}: {dotted(path)}" if path else file
-        super().__init__(one_line(clipped(f"{where}: {reason}")))
 
 
 @dataclass(frozen=True)
@@ -45,18 +33,18 @@ class Document:
     #: Why there is no data: the text cannot be read, or is too much.
     fault: Unreadable | Exhausted | None = None
     #: Where a key is given more than once.
-    repeated: tuple[Path_, ...] = ()
+    repeated: tuple[FieldPath, ...] = ()
 
     @property
     def default_step(self) -> str:
         """What a job without a name is called."""
         return "job" if self.index is None else f"job[{self.index}]"
 
-    def line(self, path: Path_) -> int:
+    def line(self, path: FieldPath) -> int:
         """Line (from 1) of the key at `path`, or of its nearest parent that is in the file."""
         return self.lines([path])[path]
 
-    def lines(self, paths: Iterable[Path_]) -> dict[Path_, int]:
+    def lines(self, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
         """The lines of several paths, for which the text is read once."""
         if self.fault is not None:
             return dict.fromkeys(paths, self.above + 1)
@@ -66,44 +54,7 @@ class Document:
 
 def load(path: Path) -> list[Document]:
     """The documents of a file; raises Unreadable."""
-    return parse(str(path), read(path))
-
-
-def read(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        Unreadable: it is no regular file of at most MAX_BYTES, or no text.
-    """
-    try:
-        # Opening a pipe would wait for whoever writes into it.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise Unreadable(str(path), "not a regular file; give - and the text on standard input")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise Unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
-    return _decoded(str(path), content)
-
-
-def standard_input() -> str:
-    """The text on standard input; raises Unreadable."""
-    content = getattr(sys.stdin, "buffer", sys.stdin).read(MAX_BYTES + 1)
-    return content if isinstance(content, str) else _decoded("<stdin>", content)
-
-
-def _decoded(file: str, content: bytes) -> str:
-    """The content as text.
-
-    Raises:
-        Unreadable: it is larger than MAX_BYTES, or no text.
-    """
-    if len(content) > MAX_BYTES:
-        raise Unreadable(file, f"larger than {MAX_BYTES // 1_000_000} MB, which no spec is")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(file, f"not a text file (byte {error.start} is no UTF-8)") from None
+    return parse(str(path), read(path, instead="; give - and the text on standard input"))
 
 
 def parse(file: str, text: str) -> list[Document]:
@@ -124,14 +75,6 @@ def parse(file: str, text: str) -> list[Document]:
     return [replace(document, index=index) for index, document in enumerate(documents)]
 
 
-def dotted(path: Path_) -> str:
-    """root.dag.tasks.train, workerPoolSpecs[0].machineSpec."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
-
-
 def _json(file: str, text: str) -> Document | None:
     """None: it is no JSON; unless the file says that it is, it may still be YAML."""
     try:
@@ -143,11 +86,11 @@ def _json(file: str, text: str) -> Document | None:
     except Exhausted as error:
         return Document(file, None, "", fault=error)
     except RecursionError:
-        fault = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
-        return Document(file, None, "", fault=fault)
+        too_deep = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
+        return Document(file, None, "", fault=too_deep)
     except ValueError as error:
-        fault_ = Unreadable(file, f"no JSON: {error}")
-        return Document(file, None, "", fault=fault_) if file.endswith(".json") else None
+        unreadable = Unreadable(file, f"no JSON: {error}")
+        return Document(file, None, "", fault=unreadable) if file.endswith(".json") else None
     return Document(file, data, text, repeated=_paths(data, repeating))
 
 
@@ -191,13 +134,13 @@ def _problem(error: yaml.YAMLError, above: int) -> str:
     return f"{text[:300]} (line {above + mark.line + 1}, column {mark.column + 1})"
 
 
-def _paths(data: Any, repeating: Repeating) -> tuple[Path_, ...]:
+def _paths(data: Any, repeating: Repeating) -> tuple[FieldPath, ...]:
     """Where the mappings stand that give a key more than once, with that key; the first MAX_REPEATED."""
     keys: dict[int, list[Any]] = {}
     for mapping, key in repeating:
         keys.setdefault(id(mapping), []).append(key)
-    paths: list[Path_] = []
-    waiting: list[tuple[Path_, Any]] = [((), data)] if keys else []
+    paths: list[FieldPath] = []
+    waiting: list[tuple[FieldPath, Any]] = [((), data)] if keys else []
     while waiting and keys and len(paths) < MAX_REPEATED:
         path, value = waiting.pop()
         paths += [(*path, key) for key in keys.pop(id(value), ())]

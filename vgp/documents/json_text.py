@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-Path_ = tuple[str | int, ...]
+from vgp.documents.field_path import FieldPath
+
 Repeating = list[tuple[dict[Any, Any], Any]]
 
 #: Longer numbers stay texts: nothing here is counted in more than fifteen digits.
@@ -65,24 +66,24 @@ def levels(data: Any) -> int:
     return depth
 
 
-def lines(text: str, paths: set[Path_]) -> dict[Path_, int]:
+def lines(text: str, paths: set[FieldPath]) -> dict[FieldPath, int]:
     """The line (from 1) of each path, or of its nearest parent in the text, which is read once."""
     wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
-    offsets: dict[Path_, int] = {}
-    for found, offset in _places(text, wanted) if wanted else ():
-        offsets.setdefault(found, offset)
+    offsets: dict[FieldPath, int] = {}
+    for path, offset in _places(text, wanted) if wanted else ():
+        offsets.setdefault(path, offset)
         if len(offsets) == len(wanted):
             break
     breaks = [match.start() for match in re.finditer("\n", text)]
     return {path: bisect_left(breaks, _deepest(offsets, path)) + 1 for path in paths}
 
 
-def _deepest(offsets: dict[Path_, int], path: Path_) -> int:
+def _deepest(offsets: dict[FieldPath, int], path: FieldPath) -> int:
     known = (offsets[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in offsets)
     return next(known, 0)
 
 
-def _places(text: str, wanted: set[Path_]) -> Iterator[tuple[Path_, int]]:
+def _places(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
     """(path, offset) of each key or item that is wanted, from the tokens of a valid JSON text."""
     path: list[Any] = []
     kinds: list[str] = []

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from vgp.documents import json_text
 from vgp.documents.budget import spend
-from vgp.documents.document import LIMITS, Path_
+from vgp.documents.document import LIMITS
+from vgp.documents.field_path import FieldPath
 
 _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"{}]+)['\"]\]\}\}")
 #: Anything that some program would have to fill in: {{...}}, ${NAME}, $(NAME).
@@ -32,8 +33,10 @@ class Scope(Protocol):
 
 @dataclass(frozen=True)
 class Node:
+    """A value at its place; unknown where only the run has it, or nobody."""
+
     value: Any
-    path: Path_ = ()
+    path: FieldPath = ()
     scope: Scope | None = None
     #: Why the value is not known before the run; empty if it is.
     runtime: str = ""
@@ -93,9 +96,9 @@ class Node:
             return self._spliced()
         return self._template()
 
-    def _fallback_path(self, found: "Node") -> "Node":
+    def _fallback_path(self, value: "Node") -> "Node":
         """Keeps the place of the placeholder where the value itself stands nowhere."""
-        return found if found.path else replace(found, path=self.path)
+        return value if value.path else replace(value, path=self.path)
 
     def _spliced(self) -> "Node":
         assert self.scope is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from vgp.documents.json_text import Path_
+from vgp.documents.field_path import FieldPath
 from vgp.documents.yaml_text import events
 
 #: Aliases of aliases that a line is looked for behind; each costs one more reading of the text.
@@ -15,10 +15,10 @@ MAX_ALIASES = 3
 Words = tuple[str, ...]
 
 
-def lines(text: str, paths: Iterable[Path_]) -> dict[Path_, int]:
+def lines(text: str, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
     """The line (from 1) of each path, or of its nearest parent in the text; behind an alias, where that was written."""
-    found = _lines(text, {tuple(map(str, path)) for path in paths}, MAX_ALIASES)
-    return {path: found[tuple(map(str, path))] for path in paths}
+    by_words = _lines(text, {tuple(map(str, path)) for path in paths}, MAX_ALIASES)
+    return {path: by_words[tuple(map(str, path))] for path in paths}
 
 
 def _lines(text: str, paths: set[Words], aliases: int) -> dict[Words, int]:

@@ -5,9 +5,7 @@ tomllib reads the values; tomlkit, which keeps comments and order, knows the lin
 
 import copy
 import json
-import os
 import re
-import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vgp.documents import reading, toml_text
 from vgp.errors import RequestError
+from vgp.text import files
 
 Keys = tuple[str, ...]
 
@@ -29,11 +29,8 @@ class Document:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """Raises RequestError: the text is no TOML."""
-        try:
-            return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
-            raise RequestError(f"{self.path} is not valid TOML: {error}.") from None
+        """Raises RequestError: the text is no TOML, or nested too deeply."""
+        return toml_text.loads(self.text, str(self.path))
 
     def line(self, keys: Keys) -> int:
         """Line on which the key stands, from 1; of a key that is not there, that of its table."""
@@ -64,12 +61,7 @@ class Document:
 
 def read(path: Path) -> Document:
     """Raises RequestError: the file cannot be read."""
-    try:
-        return Document(path, path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise RequestError(f"{path}: {error.strerror or error}.") from None
-    except UnicodeDecodeError as error:
-        raise RequestError(f"{path} is not valid TOML: {error}.") from None
+    return Document(path, reading.read(path, toml_text.MAX_BYTES))
 
 
 def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
@@ -89,31 +81,7 @@ def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
     table[keys[-1]] = value
     text = document.as_string()
     assert _comparable(tomllib.loads(text)) == _comparable(wanted), "tomlkit changed more than one value"
-    write_text(path, text)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replaces the file: a reader sees the old text or the new one. A link stays a link, and the rights stay.
-
-    Raises:
-        RequestError: it cannot be written.
-    """
-    target = Path(os.path.realpath(path))
-    scratch: Path | None = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode if target.exists() else 0o644
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-            scratch = Path(file.name)
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.chmod(mode)
-        scratch.replace(target)
-    except OSError as error:
-        if scratch:
-            scratch.unlink(missing_ok=True)
-        raise RequestError(f"{path} cannot be written: {error.strerror}.") from None
+    files.write(path, text)
 
 
 def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]:

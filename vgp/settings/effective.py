@@ -8,8 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings.model import Settings
+from vgp.text.nearest import did_you_mean
 from vgp.text.printable import printable
 
 
@@ -32,7 +33,7 @@ def below(settings: Settings, key: str) -> list[dict[str, Any]]:
     rows = list(_rows(settings))
     found = [row for row in rows if row["key"] == key or row["key"].startswith(f"{key}.")]
     if not found and key.split(".")[0] not in Settings.model_fields:
-        raise RequestError(f"there is no setting '{key}'. {nearest(key, [row['key'] for row in rows])}")
+        raise RequestError(f"there is no setting '{key}'. {did_you_mean(key, [row['key'] for row in rows])}")
     if not found or found[0]["value"] is None:
         variable = f"PIPELINES_{key.upper().replace('-', '_').replace('.', '__')}"
         raise RequestError(f"{key} is not set. Write it into pipelines.toml, or set {variable}.")

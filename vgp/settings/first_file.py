@@ -1,11 +1,11 @@
 """The first pipelines.toml: what `pipelines init` has to know, and the text that it writes."""
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgp.documents import toml_text
 from vgp.errors import RequestError
 from vgp.settings import gcloud, rules
 from vgp.settings.document import read
@@ -91,8 +91,8 @@ def text(answers: Mapping[str, str], steps: str) -> str:
 def is_bare(path: Path) -> bool:
     """Whether the file, like the shipped one, says nothing that a first file would lose: no project, no environment."""
     try:
-        return set(tomllib.loads(path.read_text(encoding="utf-8"))) <= {"image", "region", "steps"}
-    except (OSError, ValueError):
+        return set(toml_text.load(path)) <= {"image", "region", "steps"}
+    except RequestError:
         return False
 
 

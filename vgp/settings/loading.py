@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge
@@ -15,6 +15,7 @@ from vgp.settings.messages import explain, line, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository, settings_file
 from vgp.settings.schedule import NAME
+from vgp.text.nearest import did_you_mean
 
 #: They stand at the top of the file alone: an environment, and where the workflows are.
 _TOP = ("environment", "workflows")
@@ -124,7 +125,7 @@ def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) 
     elif rules.is_secret(name):
         message = "looks like a credential."
     else:
-        choices = nearest(name, tables) if tables else "The settings declare none: write [environments.NAME]."
+        choices = did_you_mean(name, tables) if tables else "The settings declare none: write [environments.NAME]."
         message = f"there is no environment '{name}'. {choices}"
     raise RequestError(line(layer.source(key), key, message))
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.catalog.names import listed
-from vgp.errors import nearest
 from vgp.placement.request import ReductionServer, Request
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.schedule import Schedule
 from vgp.spec import placeholders
+from vgp.text.figures import listed
+from vgp.text.nearest import did_you_mean
 
 #: pydantic's kinds of mistakes, as a person says them.
 _TAKES = {
@@ -84,12 +84,12 @@ def _message(keys: Keys, details: list[Any]) -> str:
     detail = details[0]
     match detail["type"]:
         case "extra_forbidden":
-            return f"there is no such setting. {nearest(keys[-1], _fields(keys))}"
+            return f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
         case "missing":
             return "is missing."
         case "literal_error":
             choices = detail["ctx"]["expected"].replace("'", "").replace(" or ", ", ").split(", ")
-            return f"given {_shown(detail['input'])}. {nearest(str(detail['input']), choices)}"
+            return f"given {_shown(detail['input'])}. {did_you_mean(str(detail['input']), choices)}"
         case "greater_than_equal":
             return f"given {_shown(detail['input'])}; at least {detail['ctx']['ge']}."
         case "greater_than":

@@ -1,1 +1,11 @@
-"""Text for people: made safe to print, and written to a terminal that may be none."""
+"""Text for people: made safe to print, written to a terminal that may be none, and the few things said in one way.
+
+bucket_uri.py   gs://BUCKET/OBJECT, cut and put together
+figures.py      money, durations, numbers, lists in a sentence
+files.py        a file written whole or not at all
+nearest.py      "Did you mean", within limits
+printable.py    text from elsewhere without control characters and passwords
+table.py        the one style of tables
+terminal.py     standard streams that cannot end a command
+times.py        times of Google's messages
+"""

@@ -2,8 +2,9 @@
 address reaches the terminal."""
 
 import re
-from datetime import UTC, datetime, timedelta
-from typing import Any
+
+from vgp.text.figures import took, usd  # noqa: F401
+from vgp.text.times import local, moment, rfc3339  # noqa: F401
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: C0 and C1 controls but for line feed and tab, marks that turn the direction of text, halves of surrogate pairs.
@@ -18,7 +19,7 @@ def printable(text: object) -> str:
     """`text` with its lines; colours are dropped, other controls are shown as `\\x1b`, passwords of URLs as ***."""
     plain = _COLOUR.sub("", str(text)).replace("\r\n", "\n").rstrip("\r\n").replace("\r", "\n").expandtabs(4)
     plain = PASSWORD.sub("***@", plain)
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), plain)
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), plain)
 
 
 def one_line(text: object, most: int = 0) -> str:
@@ -27,37 +28,7 @@ def one_line(text: object, most: int = 0) -> str:
     return line if not most or len(line) <= most else f"{line[: most - 1]}…"
 
 
-def took(seconds: float) -> str:
-    """45s, 3m 20s, 1h 02m, 2d 03h."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    if whole < 86400:
-        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-    return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
-
-
-def usd(amount: float | None) -> str:
-    """$0.02, $1,204.50; small sums keep two digits that say something."""
-    if amount is None:
-        return "no price"
-    return f"${amount:,.2f}" if amount >= 0.01 or not amount else "<$0.01"
-
-
-def moment(time: Any) -> datetime | None:
-    """A timestamp of Google's messages in UTC; None where there is none."""
-    if not time:
-        return None
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time.timestamp())
-
-
-def local(time: datetime | None) -> str:
-    """`Nov 20 14:03`, in the time zone of this machine."""
-    return time.astimezone().strftime("%b %d %H:%M") if time else ""
-
-
-def rfc3339(time: datetime | None) -> str | None:
-    """2026-11-20T14:03:07.120000Z."""
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z") if time else None
+def clipped(text: str, most: int = 1500) -> str:
+    """The text, or its two ends."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vgp.check import report as rendering
+from tests.vgp.check.forms import rendered
 from vgp.check.check import check
 from vgp.documents.document import Document, parse
 
@@ -104,8 +104,8 @@ def test_a_mutated_spec_is_judged_or_unreadable(pipeline, data):
         path = data.draw(st.sampled_from([each for each in paths if len(each) == level]))
         spec = mutated(spec, path, data.draw(VALUES), data.draw(st.sampled_from(["replace", "drop", "rename"])))
     report = check([Document("f.json", spec, json.dumps(spec))], regions=["us-central1"])
-    for form in rendering.FORMATS:
-        assert rendering.render(report, form) or form == "text"
+    for form, text in rendered(report).items():
+        assert text or form == "text"
     assert report.exit_code in (0, 1, 2)
     for finding in report.findings:
         assert finding.message and finding.severity in ("error", "warning", "note")
@@ -131,8 +131,7 @@ LINES = st.sampled_from([
 def test_lines_of_jobs_in_any_order_are_read_as_yaml_reads_them(lines):
     text = "\n".join(lines)
     documents = parse("any.yaml", text)
-    for form in rendering.FORMATS:
-        rendering.render(check(documents), form)
+    rendered(check(documents))
     try:
         expected = [data for data in yaml.safe_load_all(text) if data is not None]
         written = [repr(data) for data in expected]

@@ -10,13 +10,15 @@ from datetime import date
 
 import pytest
 
+from tests.vgp.check.forms import rendered
 from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
+from vgp.__main__ import main
 from vgp.check import plain_step
-from vgp.check import report as rendering
 from vgp.check.check import check
-from vgp.check.verb import check as verb
+from vgp.check.sarif import sarif
 from vgp.documents import budget
 from vgp.documents import document as documents
+from vgp.documents.reading import MAX_BYTES
 
 DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])
@@ -38,6 +40,12 @@ def alarm():
     signal.signal(signal.SIGALRM, before)
 
 
+def exit_code(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code
+
+
 def rules(report):
     return {finding.rule for finding in report.findings}
 
@@ -53,13 +61,14 @@ def test_a_hostile_file_is_answered_in_time_and_the_next_one_is_judged(tmp_path,
     (tmp_path / "wrong.yaml").write_text(WRONG_YAML)
     before = time.process_time()
     report = check([path, tmp_path / "wrong.yaml"], as_of=DAY, regions=["us-central1"])
-    text = rendering.render(report, "text")
+    forms = rendered(report)
+    text = forms["text"]
     assert time.process_time() - before < SECONDS
     assert any(finding.rule == "GPU003" and finding.file.endswith("wrong.yaml") for finding in report.findings)
     assert text.isprintable() or all(line.isprintable() for line in text.split("\n"))
     assert text.encode() and len(text) < 5_000_000
     for form in ("json", "sarif"):
-        json.loads(rendering.render(report, form), parse_constant=not_json)
+        json.loads(forms[form], parse_constant=not_json)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith("yaml") and "many" not in name])
@@ -148,7 +157,7 @@ def test_a_key_that_is_given_twice_is_an_error_with_its_line(tmp_path, form):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory of nothing", "loop", "device", "large"])
-def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, monkeypatch, kind):
+def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, kind):
     path = tmp_path / "spec.yaml"
     if kind == "fifo":
         os.mkfifo(path)
@@ -159,11 +168,11 @@ def test_what_is_no_file_of_text_is_unreadable_at_once(tmp_path, alarm, monkeypa
     elif kind == "device":
         path.symlink_to("/dev/zero")
     else:
-        monkeypatch.setattr(documents, "MAX_BYTES", 10)
-        path.write_text("workerPoolSpecs: []")
+        with path.open("wb") as file:
+            file.truncate(MAX_BYTES + 1)
     report = check([path])
     assert report.exit_code == 2 and len(report.unreadable) == 1
-    assert json.loads(rendering.render(report, "json"))["unreadable"] == report.unreadable
+    assert json.loads(rendered(report)["json"])["unreadable"] == report.unreadable
 
 
 def test_a_folder_of_hostile_things_is_walked(tmp_path, alarm):
@@ -180,7 +189,8 @@ def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path, capsys):
     name = tmp_path / "a\x1b[31m\n.json"
     name.write_text(FILES["controls.json"])
     (tmp_path / "odd.json").write_text(json.dumps({"\x1b[2J\u202e": 1}))
-    assert verb([name, tmp_path / "odd.json", tmp_path / "missing\x07.json"], as_of="2026-11-20") == 2
+    paths = [str(path) for path in (name, tmp_path / "odd.json", tmp_path / "missing\x07.json")]
+    assert exit_code("check", *paths, "--as-of", "2026-11-20") == 2
     printed = capsys.readouterr()
     assert all(line.isprintable() for line in (printed.out + printed.err).split("\n"))
     assert not any(line.lstrip().startswith("error: y") for line in printed.out.split("\n"))
@@ -192,15 +202,14 @@ def test_a_name_of_a_file_that_is_no_text_is_written_all_the_same(tmp_path, monk
     with open(name, "w") as file:
         json.dump(WRONG, file)
     report = check([name], as_of=DAY)
-    for form in rendering.FORMATS:
-        assert rendering.render(report, form).encode()
-    uri = rendering.sarif(report)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert all(text.encode() for text in rendered(report).values())
+    uri = sarif(report)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert uri["artifactLocation"]["uri"] == "job%FF.json"
 
 
 def test_standard_input_that_is_no_text_is_unreadable(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\x00")))
-    assert verb(["-"]) == 2
+    assert exit_code("check", "-") == 2
     assert "<stdin>: not a text file" in capsys.readouterr().err
 
 
@@ -215,4 +224,4 @@ def test_a_launcher_whose_job_is_no_json_is_said_to_be_unread():
 def test_a_thousand_jobs_with_the_same_mistake_are_all_helped():
     jobs = [job("n1-standard-5") for _ in range(1_000)]
     report = check([documents.Document("jobs.json", jobs, json.dumps(jobs))], as_of=DAY)
-    assert len(report.findings) == 1_000 and all("n1-standard-4" in each.suggestion for each in report.findings)
+    assert len(report.findings) == 1_000 and all("n1-standard-4" in finding.suggestion for finding in report.findings)

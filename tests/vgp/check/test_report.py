@@ -6,8 +6,9 @@ from datetime import date
 import pytest
 from jsonschema import Draft7Validator
 
-from vgp.check import report as rendering
+from tests.vgp.check.forms import rendered
 from vgp.check.check import check
+from vgp.check.sarif import sarif
 from vgp.placement.rules import RULES
 
 TEXT = """\
@@ -82,7 +83,7 @@ def path(tmp_path, monkeypatch):
 
 def test_json_has_exactly_the_documented_keys(path):
     report = check([path], as_of=date(2026, 11, 20))
-    result = json.loads(rendering.render(report, "json"))
+    result = json.loads(rendered(report)["json"])
     assert set(result) == {"findings", "steps", "unreadable", "errors", "warnings"}
     assert result["errors"] == 2 and result["warnings"] == len(
         [f for f in result["findings"] if f["severity"] == "warning"]
@@ -99,7 +100,7 @@ def test_json_has_exactly_the_documented_keys(path):
 
 
 def test_text_shows_the_worst_first_with_file_line_and_fix(path):
-    text = rendering.render(check([path]), "text")
+    text = rendered(check([path]))["text"]
     assert text.startswith(
         "error: job: Pool 0 is the chief and has exactly 1 replica, not 2.  [GPU007]\n  my job.yaml:6  "
     )
@@ -112,7 +113,7 @@ def test_text_shows_the_worst_first_with_file_line_and_fix(path):
 
 def test_sarif_validates_and_points_at_the_line(path, tmp_path):
     report = check([path, tmp_path / "missing.yaml"])
-    log = json.loads(rendering.render(report, "sarif"))
+    log = json.loads(rendered(report)["sarif"])
     Draft7Validator(SARIF).validate(log)
     run = log["runs"][0]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -125,25 +126,7 @@ def test_sarif_validates_and_points_at_the_line(path, tmp_path):
 
 
 def test_a_file_in_this_folder_is_named_relative_to_it(path, tmp_path):
-    log = rendering.sarif(check([tmp_path / path]))
+    log = sarif(check([tmp_path / path]))
     assert (
         log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20job.yaml"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "path", "line"),
-    [
-        ('{\n "a": [\n  1,\n  {"b": {\n "c,": "x}"},\n "d": [[1],\n[2]]}]\n}', ("a", 1, "b", "c,"), 5),
-        ('{\n "a": [\n  1,\n  {"b": {\n "c,": "x}"},\n "d": [[1],\n[2]]}]\n}', ("a", 1, "d", 1), 7),
-        ('{\n "a": [\n  1,\n  {"b": {}}]\n}', ("a", 1), 4),
-        ('{"a": {},\n "b": [],\n "c": 1}', ("c",), 3),
-        ('{"a": {},\n "b": 1}', ("b", "not there"), 2),
-        ("a:\n- b: 1\n  c: 2\n", ("a", 0, "c"), 3),
-        ("a: &x {b: 1}\nc: *x\n", ("c", "b"), 1),
-    ],
-)
-def test_a_path_leads_to_its_line(text, path, line):
-    from vgp.documents.document import parse
-
-    assert parse("f.yaml", text)[0].line(path) == line

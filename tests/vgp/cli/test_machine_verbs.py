@@ -77,7 +77,7 @@ def test_standard_input_is_read(capsys, monkeypatch):
 
 def test_checking_imports_neither_kfp_nor_torch_nor_google():
     code = (
-        "import sys; from vgp.check.verb import check; check(['right.yaml']);"
+        "import sys; from vgp.check.check import check; check(['right.yaml']);"
         "print(sorted(set(sys.modules) & {'kfp', 'torch', 'google.protobuf', 'pydantic', 'training'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

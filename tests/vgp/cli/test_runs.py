@@ -14,7 +14,7 @@ from loopback.cloud import Cloud, reset, status
 from vgp.__main__ import main
 from vgp.settings import load
 from vgp.vertex import clients
-from vgp.vertex.runs import job as submit
+from vgp.vertex.runs import pipeline_job
 
 METRICS = {"artifacts": {"metrics": {"artifactType": {"schemaTitle": "system.Metrics", "schemaVersion": "0.0.1"}}}}
 HOSTILE = 'it\'s "x" [red]{y}\x1b[2J\n$(rm -rf /) `z` \u202e'
@@ -48,7 +48,7 @@ def signed_in(cloud: Cloud) -> Any:
 @pytest.fixture
 def start(cloud: Cloud) -> Callable[..., str]:
     def started(id: str, **values: Any) -> str:
-        return str(submit.create(load(), submit.body(load(), SPEC, values), id)[0].name)
+        return str(pipeline_job.create(load(), pipeline_job.body(load(), SPEC, values), id)[0].name)
 
     return started
 

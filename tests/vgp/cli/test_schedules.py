@@ -86,7 +86,9 @@ def test_from_nothing_to_a_schedule_and_back(cloud: Cloud, line: Line) -> None:
     assert "nightly is active" in line("resume", "nightly")[1]
     assert "deleted nightly\nIt is still declared" in line("delete", "nightly", "--yes")[1]
     code, out, _ = line("delete", "nightly", "--yes")
-    assert (code, "there is no schedule 'nightly'" in out) == (0, True)
+    assert (code, "nightly is not on Vertex AI: there is nothing to delete\nIt is still declared" in out) == (0, True)
+    code, _, err = line("delete", "nihgtly", "--yes")
+    assert (code, "there is no schedule 'nihgtly'. Did you mean nightly?" in err) == (2, True)
 
 
 def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
@@ -158,7 +160,7 @@ def test_on_a_terminal_it_asks(cloud: Cloud, line: Line, answer: str, left: int)
 def test_terraform_needs_no_account(line: Line, monkeypatch: pytest.MonkeyPatch, cloud: Cloud) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     code, out, _ = line("plan", "--terraform")
-    assert (code, out.count('resource "google_vertex_ai_schedule"')) == (0, 1)
+    assert (code, list(json.loads(out)["resource"]["google_vertex_ai_schedule"])) == (0, ["nightly"])
     assert cloud.requests == []
 
 

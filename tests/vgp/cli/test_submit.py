@@ -118,6 +118,24 @@ def test_waiting_for_a_run_that_goes_on_ends_as_the_run_does(cloud: Cloud, capsy
     assert f"{first} failed" in out
 
 
+@pytest.mark.parametrize("verb", ["submit", "rerun"])
+def test_waiting_has_an_end_and_the_run_goes_on(cloud: Cloud, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    first = json.loads(run(capsys, "--json")[1])["id"]
+    cloud.clock.run(120)
+    words = {"submit": ["submit", "training", "--new", "--no-preflight"], "rerun": ["rerun", first]}[verb]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--wait", "--timeout", "0"])
+    out = capsys.readouterr().out
+    assert (
+        ended.value.code == 124 and "not over after 0s; the run goes on." in out and "pipelines wait training-" in out
+    )
+    started = len(cloud.jobs)
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--timeout", "60"])
+    assert ended.value.code == 2 and "--timeout ends the waiting of --wait" in capsys.readouterr().err
+    assert len(cloud.jobs) == started
+
+
 def test_an_id_is_one_run_for_ever(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--id", "mine")[0] == 0
     cloud.clock.advance(100 * HOUR)

@@ -7,16 +7,17 @@ import os
 import random
 import re
 import shlex
-from datetime import date
 
 import pytest
 import yaml
 
-from vgp.convert import convert as verb
-from vgp.convert.conversion import leaves
-from vgp.documents.document import dotted
+from tests.vgp.convert.verb import convert
+from vgp.convert.conversion import as_yaml, leaves
+from vgp.convert.convert import converted
+from vgp.convert.source import document
+from vgp.documents.field_path import dotted
+from vgp.errors import RequestError
 
-DAY = date(2026, 11, 20)
 #: The short run is the same every time; a long one: FUZZ_EXAMPLES=2000 pytest tests/vgp/convert/test_convert_account.py
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 40))
 
@@ -142,11 +143,11 @@ def outcome(source, form):
     """(exit code, what is printed with the command around it, what is lost, what became something else)."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = verb.convert(source, form=form, as_json=True, as_of=DAY)
+        code = convert(source, "--to", form, "--json")
     told = json.loads(out.getvalue())
     if code:
         return code, "", {}, []
-    config = verb.as_yaml(told["config"]) + "\n" + " ".join(shlex.split(told["command"]))
+    config = as_yaml(told["config"]) + "\n" + " ".join(shlex.split(told["command"]))
     lost = {note["field"] for note in told["notes"] if note["dropped"]}
     assert lost == told["lost"].keys()
     return code, told["sdk"] if form == "sdk" else config, lost, [note["field"] for note in told["notes"]]
@@ -262,11 +263,11 @@ def test_flags_lie_over_the_file_of_config_as_in_gcloud(tmp_path, monkeypatch):
         )
     )
     line = "gcloud ai custom-jobs create --region=us-central1 --display-name=j --config=c.yaml --args=q,^ --args=r"
-    spec = verb.converted(verb._document(line)[0]).config
+    spec = converted(document(line)[0]).config
     assert spec["scheduling"] == {"timeout": "61s", "strategy": "SPOT"} and spec["serviceAccount"] == "a@b"
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["q", "^", "r"]
     line += " --service-account=c@d --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x:1"
-    spec = verb.converted(verb._document(line)[0]).config
+    spec = converted(document(line)[0]).config
     assert spec["serviceAccount"] == "c@d" and [pool["replicaCount"] for pool in spec["workerPoolSpecs"]] == [1]
     assert spec["workerPoolSpecs"][0]["machineSpec"] == {"machineType": "n1-standard-4"}
 
@@ -309,5 +310,5 @@ def test_other_documents_and_repeated_keys_are_named(tmp_path):
     ],
 )  # fmt: skip
 def test_a_line_that_says_nothing_sound_is_refused_in_a_sentence(line, why):
-    with pytest.raises(verb.RequestError, match=re.escape(why)):
-        verb.convert(line)
+    with pytest.raises(RequestError, match=re.escape(why)):
+        document(line)

@@ -4,20 +4,20 @@ import contextlib
 import io
 import json
 import shlex
-from datetime import date
 from functools import partial
 
 import pytest
 import yaml
 from google.protobuf import json_format
 
-from vgp.convert import convert as verb
+from tests.vgp.convert.verb import DAY, convert
+from vgp.__main__ import main
 from vgp.convert.conversion import Conversion
+from vgp.convert.convert import converted
 from vgp.convert.job_body import SPEC
 from vgp.convert.sdk_program import V1, program
 from vgp.documents.document import parse
 
-DAY = date(2026, 11, 20)
 POOL = {
     "machineSpec": {"machineType": "g2-standard-24", "acceleratorType": "NVIDIA_L4", "acceleratorCount": 2},
     "replicaCount": 1,
@@ -88,7 +88,7 @@ def sdk(cloud, monkeypatch):
 
 def written(data):
     """The program for a document, and what is lost with it."""
-    result = verb.converted(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
+    result = converted(parse("job.yaml", yaml.safe_dump(data))[0], as_of=DAY)
     text, notes = program(result)
     return result, text, [note for note in [*result.notes, *notes] if note.dropped]
 
@@ -131,7 +131,7 @@ def test_a_gcloud_line_and_a_step_of_ours_start_what_they_describe(cloud, sdk, t
         "--python-package-uris=gs://b/p.tar.gz --worker-pool-spec=machine-type=n1-standard-8,accelerator-type="
         "NVIDIA_TESLA_T4,executor-image-uri=r/e:1,python-module=m"
     )
-    assert verb.convert(line, form="sdk", as_of=DAY) == 0
+    assert convert(line, "--to", "sdk") == 0
     (pool,) = started(cloud, capsys.readouterr().out).job_spec.worker_pool_specs
     assert (list(pool.python_package_spec.package_uris), pool.machine_spec.accelerator_count) == (
         ["gs://b/p.tar.gz"],
@@ -142,7 +142,8 @@ def test_a_gcloud_line_and_a_step_of_ours_start_what_they_describe(cloud, sdk, t
         '[steps.train]\naccelerator = "L4"\nnodes = 2\nstrategy = "spot"\ntimeout = "2h"\nenv = {A = "b"}\n'
     )
     monkeypatch.chdir(tmp_path)
-    assert verb.print_step("train", form="sdk") == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["convert", "--step", "train", "--to", "sdk"])
     spec = started(cloud, capsys.readouterr().out).job_spec
     assert (spec.scheduling.strategy, spec.scheduling.timeout.seconds) == (4, 7200)
     assert [pool.replica_count for pool in spec.worker_pool_specs] == [1, 1]

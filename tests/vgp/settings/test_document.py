@@ -1,7 +1,6 @@
 """The file as text: the line of every key, and one value written while all else stays to the letter."""
 
 import os
-import threading
 import tomllib
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from vgp.errors import RequestError
-from vgp.settings.document import Document, read, write_text, write_value
+from vgp.settings.document import Document, read, write_value
 
 TEXT = '''\
 # where
@@ -129,25 +128,6 @@ def test_a_link_stays_a_link_and_rights_stay(tmp_path: Path) -> None:
     write_value(link, ("a",), 2)
     assert link.is_symlink() and real.read_text() == "a = 2\n"
     assert real.stat().st_mode & 0o777 == 0o640
-
-
-def test_readers_see_the_old_text_or_the_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "pipelines.toml"
-    texts = ["a" * 300_000, "b" * 200_000]
-    path.write_text(texts[0])
-    done = threading.Event()
-
-    def alternate() -> None:
-        for number in range(60):
-            write_text(path, texts[number % 2])
-        done.set()
-
-    writer = threading.Thread(target=alternate)
-    writer.start()
-    while not done.is_set():
-        assert path.read_text() in texts
-    writer.join()
-    assert os.listdir(tmp_path) == ["pipelines.toml"], "nothing is left behind"
 
 
 def test_a_failed_write_leaves_the_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

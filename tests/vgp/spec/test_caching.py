@@ -16,10 +16,10 @@ from vgp.spec.caching import cached, switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.runs.state import read
-from vgp.vertex.runs.submit import Options, submit
+from vgp.vertex.runs.submission import Options, submit
 from vgp.vertex.schedules.apply import apply
+from vgp.vertex.schedules.declaration import declaration
 from vgp.vertex.schedules.terraform import text
-from vgp.vertex.schedules.wanted import wanted
 
 #: As kfp compiles it, and as older versions of this tool uploaded it: every step asks for the cache.
 ASKING = switched(PipelineSpec.read(Path(__file__).parents[2] / "golden/training.json"), True).content
@@ -40,7 +40,7 @@ def states(job: Any) -> set[str]:
 def schedule(settings: Settings, spec: dict[str, Any], **changes: Any) -> Any:
     nightly = Schedule.model_validate({"pipeline": "training", "cron": "0 4 * * *"})
     known = settings.model_copy(update={"schedules": {"nightly": nightly}, **changes})
-    return wanted(known, "nightly", spec, {"data": "gs://test-bucket/raw"})
+    return declaration(known, "nightly", spec, {"data": "gs://test-bucket/raw"})
 
 
 @pytest.mark.parametrize("caching", [None, True, False])

@@ -12,7 +12,7 @@ from loopback.cloud import Cloud
 from vgp.settings import Settings, load
 from vgp.vertex import clients
 from vgp.vertex.patience import Clock
-from vgp.vertex.runs import job as submit
+from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
@@ -60,8 +60,8 @@ def start(cloud: Cloud, settings: Settings) -> Callable[..., str]:
         labels: Mapping[str, str] | None = None,
         **changes: Any,
     ) -> str:
-        body = submit.body(settings.model_copy(update=changes), spec, values or {}, labels=labels)
-        return str(submit.create(settings, body, id or submit.job_id(body))[0].name)
+        body = pipeline_job.body(settings.model_copy(update=changes), spec, values or {}, labels=labels)
+        return str(pipeline_job.create(settings, body, id or pipeline_job.job_id(body))[0].name)
 
     return started
 

@@ -4,13 +4,13 @@ preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from textwrap import indent
-from typing import Any
 
 from vgp.check.finding import StepRow
 from vgp.errors import WorkFailed
 from vgp.settings import Settings
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.preflight import account, apis, bucket, identity, image, key, network, quota, region, repository
 from vgp.vertex.preflight.access import Policies
@@ -22,7 +22,7 @@ __all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
 
 def preflight(
     settings: Settings,
-    spec: Mapping[str, Any],
+    spec: PipelineSpec,
     steps: Sequence[StepRow],
     *,
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -43,7 +43,7 @@ def preflight(
 
 
 def _questions(
-    settings: Settings, project: account.Project, spec: Mapping[str, Any], steps: Sequence[StepRow]
+    settings: Settings, project: account.Project, spec: PipelineSpec, steps: Sequence[StepRow]
 ) -> list[Question]:
     policies = Policies(settings)
     return [

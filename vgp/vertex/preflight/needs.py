@@ -8,11 +8,11 @@ the difference is a warning more on a DAG that few people draw).
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vgp.catalog import catalog
 from vgp.check.finding import StepRow
 from vgp.placement.provisioning import STRATEGIES
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight.order import Order, order
 
 
@@ -32,14 +32,14 @@ class Need:
     together: int
 
 
-def needs(steps: Sequence[StepRow], spec: Mapping[str, Any]) -> list[Need]:
+def needs(steps: Sequence[StepRow], spec: PipelineSpec) -> list[Need]:
     """What the steps need, by quota and region. Steps whose machine is not known, and TPUs, are left out."""
     drawn: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    found = order(spec)
+    overlap = order(spec)
     for row in steps:
         for metric, quota_id, amount in _draws(row):
             drawn[metric, quota_id, row.region or ""][row.step] += amount
-    return [_need(key, amounts, found) for key, amounts in sorted(drawn.items(), key=str)]
+    return [_need(key, amounts, overlap) for key, amounts in sorted(drawn.items(), key=str)]
 
 
 def _draws(row: StepRow) -> Iterator[tuple[str, str | None, int]]:
@@ -57,11 +57,11 @@ def _draws(row: StepRow) -> Iterator[tuple[str, str | None, int]]:
         yield rule["metric"], None, machine.vcpu * machines
 
 
-def _need(key: tuple[str, str | None, str], amounts: Mapping[str, int], found: Order) -> Need:
+def _need(key: tuple[str, str | None, str], amounts: Mapping[str, int], overlap: Order) -> Need:
     def total(names: set[str]) -> int:
-        return sum(amounts[each] * found.copies[each] for each in names)
+        return sum(amounts[step] * overlap.copies[step] for step in names)
 
-    sets = [found.beside(step) & set(amounts) for step in amounts]
+    sets = [overlap.beside(step) & set(amounts) for step in amounts]
     most = max(sets, key=lambda names: (total(names), -len(names)))
     largest = max(amounts, key=lambda step: amounts[step])
     metric, quota_id, region = key

@@ -4,11 +4,11 @@ Two steps may overlap unless one waits, directly or over others, for the other. 
 overlapping: which of them runs is known only then.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
-from typing import Any
+
+from vgp.spec.dag import Component, Task
+from vgp.spec.pipeline_spec import PipelineSpec
 
 
 @dataclass
@@ -23,60 +23,38 @@ class Order:
     def beside(self, step: str) -> set[str]:
         """The steps that may run while `step` runs, itself included."""
         ended = self.before[step]
-        return {each for each in self.before if each not in ended and step not in self.before[each]}
+        return {other for other, before in self.before.items() if other not in ended and step not in before}
 
 
-def order(spec: Mapping[str, Any]) -> Order:
+def order(spec: PipelineSpec) -> Order:
     """The order of the steps of a compiled pipeline."""
-    return _Walk(spec.get("components", {})).order(spec["root"]["dag"])
+    result = Order()
+    _visit(result, spec.root, "", {step.path: step.name for step in spec.steps}, set(), 1)
+    return result
 
 
-class _Walk:
-    def __init__(self, components: Mapping[str, Any]) -> None:
-        self.components = components
-        self.found = Order()
-        self.names: dict[str, str] = {}
-
-    def order(self, dag: Mapping[str, Any]) -> Order:
-        for path in self._paths(dag, ""):
-            key = path.rsplit("/", 1)[-1]
-            self.names[path] = path if key in self.names.values() else key
-        self._visit(dag, "", set(), 1)
-        return self.found
-
-    def _inner(self, task: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        inner: Mapping[str, Any] | None = self.components[task["componentRef"]["name"]].get("dag")
-        return inner
-
-    def _paths(self, dag: Mapping[str, Any], prefix: str) -> Iterator[str]:
-        for key, task in dag["tasks"].items():
-            inner = self._inner(task)
-            if inner is None:
-                yield f"{prefix}{key}"
-            else:
-                yield from self._paths(inner, f"{prefix}{key}/")
-
-    def _visit(self, dag: Mapping[str, Any], prefix: str, ended: set[str], copies: int) -> set[str]:
-        """Adds the steps of a DAG that starts when `ended` have ended; returns them."""
-        steps: dict[str, set[str]] = {}
-        upstream = {key: task.get("dependentTasks", ()) for key, task in dag["tasks"].items()}
-        for key in TopologicalSorter(upstream).static_order():
-            task = dag["tasks"][key]
-            waited = ended.union(*(steps[each] for each in upstream[key]))
-            waited = waited.union(*(self.found.before[each] for each in waited))
-            inner, number = self._inner(task), copies * _copies(task)
-            if inner is not None:
-                steps[key] = self._visit(inner, f"{prefix}{key}/", waited, number)
-                continue
-            name = self.names[f"{prefix}{key}"]
-            steps[key] = {name}
-            self.found.before[name], self.found.copies[name] = waited, number
-        return set().union(*steps.values())
+def _visit(
+    result: Order, group: Component, way: str, names: Mapping[str, str], ended: set[str], copies: int
+) -> set[str]:
+    """Adds the steps of a group that starts when `ended` have ended; returns them."""
+    steps: dict[str, set[str]] = {}
+    for name, task in group.tasks.items():
+        waited = ended.union(*(steps[producer] for producer in task.dependencies if producer in steps))
+        waited = waited.union(*(result.before[step] for step in waited))
+        number = copies * _copies(task)
+        if task.component.is_group:
+            steps[name] = _visit(result, task.component, f"{way}{name}/", names, waited, number)
+        else:
+            step = names[f"{way}{name}"]
+            result.before[step], result.copies[step] = waited, number
+            steps[name] = {step}
+    return set().union(*steps.values())
 
 
-def _copies(task: Mapping[str, Any]) -> int:
+def _copies(task: Task) -> int:
     """How many iterations of a loop run at once: its items, and no more than its limit."""
-    items = task.get("parameterIterator", {}).get("items", {}).get("raw")
-    limit = int(task.get("iteratorPolicy", {}).get("parallelismLimit", 0))
-    number = len(json.loads(items)) if items else limit
-    return max(1, min(number, limit or number))
+    loop = task.loop
+    if loop is None:
+        return 1
+    number = len(loop.items({})) if loop.raw else loop.limit
+    return max(1, min(number, loop.limit or number))

@@ -4,12 +4,13 @@ A limit says what the project may use at a time, not what is free now: that othe
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from vgp.check.finding import StepRow
 from vgp.settings import Settings
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
@@ -19,9 +20,7 @@ from vgp.vertex.preflight.needs import Need, needs
 _SERVICE = "aiplatform.googleapis.com"
 
 
-def questions(
-    settings: Settings, project: Project, steps: Sequence[StepRow], spec: Mapping[str, Any]
-) -> Iterator[Question]:
+def questions(settings: Settings, project: Project, steps: Sequence[StepRow], spec: PipelineSpec) -> Iterator[Question]:
     yield Question("quota.limit", project.id, lambda: _limits(settings, project, needs(steps, spec)))
 
 

@@ -1,1 +1,23 @@
-"""Runs found, followed, inspected, repeated, compared."""
+"""Runs on Vertex AI: started, found, followed, inspected, repeated, compared.
+
+pipeline_job.py   the PipelineJob of a request: its body, its id, a create that can be repeated
+attempts.py       the run that a request has, or its next attempt
+submission.py     `submit`: from request to console link
+rerun.py          `rerun`: the same run again, from what Google keeps of it
+started.py        what a command tells that started a run, or nothing
+experiment.py     a run as part of an experiment
+search.py         runs found by what a person types, and listed by filters
+state.py          a run as Google tells it, in our words
+steps.py          its steps in DAG order, each with its state
+custom_jobs.py    the jobs that its steps started
+outputs.py        artifacts, metrics and values that its steps left
+cost.py           what it has cost so far, and can cost at most
+report.py         all of it as JSON
+view.py           headline, steps and failures as a person sees them; the list of runs
+show.py           `show`: the page of a run
+compare.py        `compare`: runs side by side
+follow.py         `wait`: a run followed until it ends
+cancel.py         `cancel`
+logs.py           `logs`: what its steps wrote
+log_filter.py     which entries of Cloud Logging those are
+"""

@@ -14,7 +14,7 @@ from typing import Any
 from vgp.settings import Settings
 from vgp.vertex import clients, names, rest
 from vgp.vertex.errors import explained
-from vgp.vertex.runs.job import REQUEST, created, find, job_id, same
+from vgp.vertex.runs.pipeline_job import REQUEST, created, find, job_id, same
 
 #: How long a run answers for its request after its end.
 WINDOW = timedelta(hours=1)

@@ -4,13 +4,13 @@ from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.vertex import clients
+from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs import search
-from vgp.vertex.runs.state import read
+from vgp.vertex.runs.state import Run, read
 
 
-def cancel(settings: Settings, given: str) -> tuple[Any, bool]:
+def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
     """The run, and whether this call asked for its end. `latest` is refused: it may be somebody else's by now.
 
     Raises:
@@ -19,9 +19,11 @@ def cancel(settings: Settings, given: str) -> tuple[Any, bool]:
     """
     from google.api_core.exceptions import BadRequest
 
-    if given.partition(":")[0] == search.LATEST:
-        raise RequestError(f"cancel {given}: name the run by its id, so that the right one ends. See: pipelines runs.")
-    run = read(search.find(settings, given))
+    if search.is_latest(reference):
+        raise RequestError(
+            f"cancel {reference}: name the run by its id, so that the right one ends. See: pipelines runs."
+        )
+    run = search.find(settings, reference)
     if run.over or run.state == "cancelling":
         return run, False
     client = clients.pipeline_service(settings)
@@ -34,3 +36,9 @@ def cancel(settings: Settings, given: str) -> tuple[Any, bool]:
                 raise
             return now, False
         return read(client.get_pipeline_job(name=run.name, **clients.reading())), True
+
+
+def as_json(settings: Settings, run: Run, asked: bool) -> dict[str, Any]:
+    """For --json: the run, and whether this call asked for its end."""
+    link = names.run_link(settings, run.id)
+    return {"id": run.id, "name": run.name, "state": run.state, "asked": asked, "url": link}

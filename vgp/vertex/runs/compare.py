@@ -8,14 +8,15 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vgp.errors import RequestError
-from vgp.text.printable import one_line, took
-from vgp.vertex.runs import cost as run_cost
-from vgp.vertex.runs import outputs as run_outputs
-from vgp.vertex.runs import report as run_report
+from vgp.settings import Settings
+from vgp.text.figures import took
+from vgp.text.printable import one_line
+from vgp.text.table import table
+from vgp.vertex import names
+from vgp.vertex.runs import cost, outputs, report, search
 from vgp.vertex.runs.state import Run, whole
 from vgp.vertex.runs.view import state
 
@@ -41,6 +42,22 @@ class Row:
         return {"section": self.section, "name": self.name, "values": list(self.values), "differs": self.differs}
 
 
+def look(settings: Settings, references: Sequence[str]) -> list[Run]:
+    """The runs that are meant.
+
+    Raises:
+        RequestError: there is no such run.
+        WorkFailed: Google refused or could not be reached.
+    """
+    return [search.find(settings, reference) for reference in references]
+
+
+def as_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
+    """For --json: the runs with their pages, and every row."""
+    links = [{"id": run.id, "url": names.run_link(settings, run.id)} for run in several]
+    return {"runs": links, "rows": [row.as_json() for row in rows]}
+
+
 def rows(several: Sequence[Run], now: datetime) -> list[Row]:
     """Every row, equal ones too.
 
@@ -50,10 +67,12 @@ def rows(several: Sequence[Run], now: datetime) -> list[Row]:
     ids = [run.id for run in several]
     if len(ids) < 2 or len(set(ids)) < len(ids):
         raise RequestError(f"compare needs two or more different runs; given: {', '.join(ids)}.")
-    found = _about(several, now)
-    found += _side_by_side("parameters", [_values(run) for run in several])
-    found += _side_by_side("metrics", [run_outputs.metrics(run) for run in several])
-    return found + _side_by_side("outputs", [run_outputs.returned(run) for run in several])
+    return [
+        *_about(several, now),
+        *_side_by_side("parameters", [_values(run) for run in several]),
+        *_side_by_side("metrics", [outputs.metrics(run) for run in several]),
+        *_side_by_side("outputs", [outputs.returned(run) for run in several]),
+    ]
 
 
 def digest(spec: Mapping[str, Any]) -> str:
@@ -61,45 +80,51 @@ def digest(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def table(several: Sequence[Run], found: Sequence[Row], *, all_rows: bool) -> RenderableType:
+def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -> RenderableType:
     """The rows that differ, marked; with `all_rows` the equal ones too."""
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("", "", *(run.id for run in several)):
-        drawn.add_column(Text(title), overflow="fold")
+    lines: list[list[Text]] = []
     section = ""
-    for row in found:
+    for row in rows:
         if not (row.differs or all_rows):
             continue
         if row.section != section:
             section = row.section
-            drawn.add_row("", Text(section, "bold"))
+            lines.append([Text(), Text(section, "bold"), *(Text() for _ in several)])
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
-        drawn.add_row(mark, Text(one_line(row.name)), *_cells(row))
-    equal = sum(not row.differs for row in found)
-    return drawn if all_rows or not equal else Group(drawn, Text(f"{equal} rows are equal: --all", "dim"))
+        lines.append([mark, Text(one_line(row.name)), *_cells(row)])
+    shown = table(("", "", *(run.id for run in several)), lines, gap=2)
+    equal = sum(not row.differs for row in rows)
+    return shown if all_rows or not equal else Group(shown, Text(f"{equal} rows are equal: --all", "dim"))
 
 
 def _about(several: Sequence[Run], now: datetime) -> list[Row]:
-    costs = [run_cost.so_far(run, run_cost.machines(run), now) for run in several]
+    costs = [cost.so_far(run, cost.machines(run), now) for run in several]
     seconds = [run.seconds(now) for run in several]
-    versions = [run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec) for run in several]
-    shown = tuple("" if each is None else took(each) for each in seconds)
+    versions = [
+        run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec.content) for run in several
+    ]
+    shown = tuple("" if value is None else took(value) for value in seconds)
     return [
         Row("run", "state", tuple(run.state for run in several)),
         Row("run", "pipeline", tuple(run.pipeline for run in several)),
-        Row("run", "template", tuple(versions), tuple(each[:12] for each in versions)),
-        Row("run", "seconds", tuple(None if each is None else round(each, 1) for each in seconds), shown),
-        Row("run", "usd", tuple(round(each.usd, 4) for each in costs), tuple(map(str, costs))),
+        Row("run", "template", tuple(versions), tuple(version[:12] for version in versions)),
+        Row("run", "seconds", tuple(None if value is None else round(value, 1) for value in seconds), shown),
+        Row("run", "usd", tuple(round(amount.usd, 4) for amount in costs), tuple(map(str, costs))),
     ]
 
 
+def _version(run: Run) -> str:
+    """The digest of the template that it ran, else of its spec."""
+    return run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec.content)
+
+
 def _values(run: Run) -> dict[str, Any]:
-    return {name: each["value"] for name, each in run_report.parameters(run).items()}
+    return {name: row["value"] for name, row in report.parameters(run).items()}
 
 
 def _side_by_side(section: str, several: Sequence[Mapping[str, Any]]) -> list[Row]:
-    names = dict.fromkeys(name for each in several for name in sorted(each))
-    return [Row(section, name, tuple(each.get(name) for each in several)) for name in names]
+    keys = dict.fromkeys(name for values in several for name in sorted(values))
+    return [Row(section, name, tuple(values.get(name) for values in several)) for name in keys]
 
 
 def _cells(row: Row) -> list[Text]:

@@ -7,8 +7,10 @@ the machine on which one of Google's launchers waits are not in it.
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from vgp.check.check import check
 from vgp.check.cost import Cost
 from vgp.check.finding import StepRow
+from vgp.documents.document import Document
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
 
@@ -17,10 +19,7 @@ Rows = Mapping[str, tuple[StepRow, ...]]
 
 def machines(run: Run) -> Rows:
     """The machines of every step of the run's spec with the run's own parameters, by the step's name there."""
-    from vgp.check.check import check
-    from vgp.documents.document import Document
-
-    data = {"pipelineSpec": run.spec, "runtimeConfig": {"parameterValues": run.given}}
+    data = {"pipelineSpec": run.spec.content, "runtimeConfig": {"parameterValues": run.arguments}}
     rows: dict[str, tuple[StepRow, ...]] = {}
     for row in check([Document(run.id, data, "")], regions=[run.region]).steps:
         rows[row.step] = (*rows.get(row.step, ()), row)
@@ -38,7 +37,7 @@ def spent(step: Step, rows: Rows, now: datetime) -> float | None:
     if seconds is None:
         return 0.0
     hourly = [_usd_per_hour(row) for row in of(step, rows)]
-    return None if None in hourly else sum(each or 0.0 for each in hourly) * seconds / 3600
+    return None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
 
 
 def so_far(run: Run, rows: Rows, now: datetime) -> Cost:

@@ -5,16 +5,14 @@ may not have returned anything. Such a job carries the label with which Google b
 google-cloud-pipeline-components 2.22) and the display name that the step gave it: here, the step's name.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
-from vgp.vertex.runs.search import quoted
+from vgp.vertex.runs.search import Calls, quoted
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
 
@@ -22,7 +20,7 @@ BILLING = "vertex-ai-pipelines-run-billing-id"
 _MAY_HAVE = ("running", "failed", "cancelling", "cancelled")
 
 
-def with_started(settings: Settings, run: Run, *, calls: Callable[[], dict[str, Any]] = clients.reading) -> Run:
+def with_started(settings: Settings, run: Run, *, calls: Calls = clients.reading) -> Run:
     """The run, its steps with the jobs that they started. Google's own errors come through."""
     if BILLING not in run.labels or not any(step.state in _MAY_HAVE for step in run.steps):
         return run
@@ -38,8 +36,8 @@ def with_started(settings: Settings, run: Run, *, calls: Callable[[], dict[str, 
     return replace(run, steps=tuple(_with(step, run, started) for step in run.steps))
 
 
-def courteously(settings: Settings, run: Run) -> Run:
-    """As `with_started`; the run as it is where Google refuses to tell: good enough for a link."""
+def with_started_if_told(settings: Settings, run: Run) -> Run:
+    """The run with the jobs that its steps started; where Google refuses to tell, as it is: enough for a link."""
     with suppress(WorkFailed), explained("look for the jobs of the run", settings):
         return with_started(settings, run)
     return run

@@ -15,16 +15,13 @@ from rich.live import Live
 from rich.text import Text
 
 from vgp.settings import Settings
-from vgp.text.printable import took
+from vgp.text.figures import took
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience
-from vgp.vertex.runs import cost as run_cost
-from vgp.vertex.runs import report as run_report
-from vgp.vertex.runs import search
-from vgp.vertex.runs import view as run_view
+from vgp.vertex.runs import cost, report, search, view
 from vgp.vertex.runs.cost import Rows
-from vgp.vertex.runs.custom_jobs import courteously
+from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.state import Run, read
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}
@@ -49,14 +46,14 @@ class _Late(Exception):
 
 def follow(
     settings: Settings,
-    given: str,
+    reference: str,
     console: Console,
     *,
     timeout_s: float | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
     """Shows the run until it ends, and says how: 0 succeeded, 1 failed, 3 cancelled, 124 still running after
-    `timeout_s`, 130 Ctrl-C. The run itself is never touched. `given` is whatever search.find takes.
+    `timeout_s`, 130 Ctrl-C. The run itself is never touched. `reference` is whatever search.find takes.
 
     Raises:
         RequestError: there is no such run.
@@ -69,36 +66,36 @@ def follow(
         if deadline is not None and clock.now().timestamp() >= deadline:
             raise _Late
 
-    view = View(console, clock, until)
+    display = Display(console, clock, until)
     try:
-        with explained(f"follow {names.short(given)}", settings), view:
-            _watch(settings, given, view, until)
-        code = EXIT_CODES[view.run.state] if view.run else 1
+        with explained(f"follow {names.short(reference)}", settings), display:
+            _watch(settings, reference, display, until)
+        code = EXIT_CODES[display.run.state] if display.run else 1
     except (KeyboardInterrupt, _Late) as reason:
         code = TIMED_OUT if isinstance(reason, _Late) else DETACHED
-        run_view.write(console, _left(view.run.id if view.run else given, code, timeout_s))
+        view.write(console, _left(display.run.id if display.run else reference, code, timeout_s))
     else:
-        _conclude(settings, view, console)
-    result = run_report.as_json(settings, view.run, view.rows, clock.now()) if view.run else {"name": given}
+        _conclude(settings, display, console)
+    result = report.as_json(settings, display.run, display.rows, clock.now()) if display.run else {"name": reference}
     return Outcome(code, {**result, "exit_code": code})
 
 
-def _watch(settings: Settings, given: str, view: "View", until: Callable[[], None]) -> None:
+def _watch(settings: Settings, reference: str, display: "Display", until: Callable[[], None]) -> None:
     client = clients.pipeline_service(settings)
-    job = view.patience(lambda: search.look_for(settings, given, calls=clients.once))
+    job = display.patience(lambda: search.look_for(settings, reference, calls=clients.once))
     name, wait = job.name, FIRST_S
     while True:
-        changed = view.update(read(job))
-        if view.run and view.run.over:
+        changed = display.update(read(job))
+        if display.run and display.run.over:
             return
         wait = FIRST_S if changed else min(1.4 * wait, LONGEST_S)
         until()
-        view.clock.pause(wait)
+        display.clock.pause(wait)
         until()
-        job = view.patience(lambda: client.get_pipeline_job(name=name, **clients.once()))
+        job = display.patience(lambda: client.get_pipeline_job(name=name, **clients.once()))
 
 
-class View:
+class Display:
     """What a person sees meanwhile. A context manager, so that the terminal is put right again."""
 
     def __init__(self, console: Console, clock: Clock, until: Callable[[], None] = lambda: None) -> None:
@@ -111,7 +108,7 @@ class View:
         self.is_live = console.is_terminal and not console.is_dumb_terminal
         self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> "Display":
         if self.is_live:
             self.live.start()
         return self
@@ -124,7 +121,7 @@ class View:
 
     def update(self, run: Run) -> bool:
         """Takes a new look at the run; whether anything changed."""
-        self.rows = self.rows or run_cost.machines(run)
+        self.rows = self.rows or cost.machines(run)
         now = {step.name: f"{step.state} {len(step.jobs)} {step.retrying}" for step in run.steps} | {"": run.state}
         changed = [name for name, state in now.items() if self.seen.get(name, "waiting 0 ") != state]
         self.run, self.seen = run, now
@@ -135,40 +132,40 @@ class View:
     def line(self, text: str) -> None:
         """A line that stays; on a terminal above the table."""
         self.spoke = self.clock.now()
-        run_view.write(self.console, f"{self.spoke.astimezone():%H:%M:%S}  {text}")
+        view.write(self.console, f"{self.spoke.astimezone():%H:%M:%S}  {text}")
 
     def drawn(self) -> RenderableType:
         if self.run is None:
             return Text.assemble("looking for the run", (f"  {self.patience.note}", "yellow"))
         now = self.clock.now()
-        head = run_view.headline(self.run, self.rows, now)
+        head = view.headline(self.run, self.rows, now)
         size = self.console.size
-        table = run_view.table(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
+        steps = view.steps(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
         foot = (
             Text(self.patience.note, "yellow") if self.patience.note else Text("Ctrl-C leaves; the run goes on", "dim")
         )
         head = Text(_FRAMES[int(8 * time.monotonic()) % len(_FRAMES)] + " ").append_text(head)
         for text in (head, foot):
             text.truncate(size.width - 1, overflow="ellipsis")
-        return Group(head, table, foot)
+        return Group(head, steps, foot)
 
     def _tell(self, run: Run, changed: list[str]) -> None:
         now = self.clock.now()
         for step in run.steps:
             if step.name in changed and step.state != "waiting":
-                self.line(run_view.change(step, self.rows, now))
+                self.line(view.change(step, self.rows, now))
         if "" in changed or (now - self.spoke).total_seconds() > SILENCE_S:
-            self.line(run_view.headline(run, self.rows, now).plain)
+            self.line(view.headline(run, self.rows, now).plain)
 
 
-def _conclude(settings: Settings, view: View, console: Console) -> None:
-    run, now = view.run, view.clock.now()
+def _conclude(settings: Settings, display: Display, console: Console) -> None:
+    run, now = display.run, display.clock.now()
     assert run
-    console.print(run_view.table(run, view.rows, now, width=console.width))
-    run_view.write(console, run_view.headline(run, view.rows, now))
+    console.print(view.steps(run, display.rows, now, width=console.width))
+    view.write(console, view.headline(run, display.rows, now))
     if run.state != "succeeded":
-        run_view.write(console, run_view.failures(courteously(settings, run), settings, view.rows))
-    run_view.write(console, names.run_link(settings, run.id))
+        view.write(console, view.failures(with_started_if_told(settings, run), settings, display.rows))
+    view.write(console, names.run_link(settings, run.id))
 
 
 def _left(run_id: str, code: int, timeout_s: float | None) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.text.printable import rfc3339
+from vgp.text.nearest import did_you_mean
+from vgp.text.times import rfc3339
 from vgp.vertex.clients import project
 from vgp.vertex.runs.search import quoted
 from vgp.vertex.runs.state import Run
@@ -51,36 +52,36 @@ def link(settings: Settings, run: Run, steps: Sequence[Step] | None) -> str:
     return f"https://console.cloud.google.com/logs/{page}?project={quote(project(settings))}"
 
 
-def chosen(run: Run, given: str) -> list[Step]:
-    """The steps called `given`, as `known`.
+def chosen(run: Run, name: str) -> list[Step]:
+    """The steps called `name` that have logs: see `known`.
 
     Raises:
         RequestError: there is none, or none that has started.
     """
-    found = known(run, given)
-    if not any(step.jobs for step in found):
-        states = ", ".join(dict.fromkeys(step.state for step in found))
-        raise RequestError(f"{given} of {run.id} has no log: it is {states}, and ran on no machine in this run.")
-    return found
+    steps = known(run, name)
+    if not any(step.jobs for step in steps):
+        states = ", ".join(dict.fromkeys(step.state for step in steps))
+        raise RequestError(f"{name} of {run.id} has no log: it is {states}, and ran on no machine in this run.")
+    return steps
 
 
-def known(run: Run, given: str) -> list[Step]:
-    """The steps called `given`: one by its full name, or all iterations and inner steps of that name.
+def known(run: Run, name: str) -> list[Step]:
+    """The steps called `name`: one by its full name, or all iterations and inner steps of that name.
 
     Raises:
         RequestError: there is none.
     """
-    found = [step for step in run.steps if given in (step.name, step.path, step.task)]
-    found = found or [step for step in run.steps if step.name.startswith(f"{given}/")]
-    if not found:
-        raise RequestError(f"{run.id} has no step {given}. {nearest(given, [step.name for step in run.steps])}")
-    return found
+    steps = [step for step in run.steps if name in (step.name, step.path, step.task)]
+    steps = steps or [step for step in run.steps if step.name.startswith(f"{name}/")]
+    if not steps:
+        raise RequestError(f"{run.id} has no step {name}. {did_you_mean(name, [step.name for step in run.steps])}")
+    return steps
 
 
-def _severity(given: str) -> str:
-    if given.upper() not in SEVERITIES:
-        raise RequestError(f"--severity {given}: {nearest(given.upper(), SEVERITIES)}")
-    return given.upper()
+def _severity(name: str) -> str:
+    if name.upper() not in SEVERITIES:
+        raise RequestError(f"--severity {name}: {did_you_mean(name.upper(), SEVERITIES)}")
+    return name.upper()
 
 
 def _batches(jobs: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -4,20 +4,22 @@ Cloud Logging is read over HTTP: https://cloud.google.com/logging/docs/reference
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.text.printable import one_line, printable, rfc3339
+from vgp.text.printable import one_line, printable
+from vgp.text.times import rfc3339
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience
-from vgp.vertex.runs.custom_jobs import with_started
-from vgp.vertex.runs.log_filter import chosen, expressions
-from vgp.vertex.runs.search import since as begin_of
+from vgp.vertex.runs import search
+from vgp.vertex.runs.custom_jobs import with_started, with_started_if_told
+from vgp.vertex.runs.log_filter import chosen, expressions, known, link
+from vgp.vertex.runs.search import since
 from vgp.vertex.runs.state import Run, read
 from vgp.vertex.runs.steps import Step
 
@@ -53,7 +55,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selection:
     """Which entries: of one step or of all, since when (7d, a date), at least how severe, how many of the newest."""
 
     step: str | None = None
@@ -65,64 +67,81 @@ class Wanted:
         return chosen(run, self.step) if self.step else None
 
 
-def entries(settings: Settings, run: Run, wanted: Wanted, *, clock: Clock | None = None) -> list[Entry]:
-    """The newest entries that are wanted, oldest first. `run` has its custom jobs (custom_jobs.py).
+def of_run(
+    settings: Settings, reference: str, selection: Selection, *, follow: bool, tell: Callable[[str], None]
+) -> Iterator[Entry]:
+    """What the run wrote, and with `follow` goes on to write; `tell` gets the link to the same entries, and what drops.
+
+    Raises:
+        RequestError: there is no such run or step, or the step has not run.
+        WorkFailed: Google refused or could not be reached.
+    """
+    run = with_started_if_told(settings, search.find(settings, reference))
+    steps = known(run, selection.step) if selection.step else None
+    tell(link(settings, run, steps))
+    if follow:
+        return following(settings, run.name, selection, Patience(tell, Clock()))
+    return iter(entries(settings, run, selection))
+
+
+def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock | None = None) -> list[Entry]:
+    """The newest entries of the selection, oldest first. `run` has its custom jobs (custom_jobs.py).
 
     Raises:
         RequestError: there is no such step, or it has not run.
         WorkFailed: Google refused or could not be reached.
     """
-    if wanted.limit < 0:
-        raise RequestError(f"--limit {wanted.limit}: give a number of lines, or 0 for all.")
-    begin = begin_of(wanted.since, (clock or Clock()).now()) if wanted.since else None
-    texts = expressions(run, wanted.steps(run), begin=begin, severity=wanted.severity)
+    if selection.limit < 0:
+        raise RequestError(f"--limit {selection.limit}: give a number of lines, or 0 for all.")
+    begin = since(selection.since, (clock or Clock()).now()) if selection.since else None
+    texts = expressions(run, selection.steps(run), begin=begin, severity=selection.severity)
     client = clients.logging(settings)
     with explained("read the logs", settings):
         again = clients.reading()["retry"]
-        found = [each for text in texts for each in again(_list)(client, run, text, wanted.limit)]
-    ordered = sorted(found, key=lambda each: (each.time, each.id))
-    return ordered[-wanted.limit :] if wanted.limit else ordered
+        read_all = [entry for text in texts for entry in again(_list)(client, run, text, selection.limit)]
+    ordered = sorted(read_all, key=_order)
+    return ordered[-selection.limit :] if selection.limit else ordered
 
 
 def following(
-    settings: Settings, job_name: str, wanted: Wanted, patience: Patience, *, clock: Clock | None = None
+    settings: Settings, job_name: str, selection: Selection, patience: Patience, *, clock: Clock | None = None
 ) -> Iterator[Entry]:
-    """The newest entries that are wanted, and then each new one until the run has ended. Loss of the network is
+    """The newest entries of the selection, and then each new one until the run has ended. Loss of the network is
     waited for.
     """
     clock = clock or Clock()
     jobs, client = clients.pipeline_service(settings), clients.logging(settings)
     seen: set[str] = set()
-    begin = begin_of(wanted.since, clock.now()) if wanted.since else None
+    begin = since(selection.since, clock.now()) if selection.since else None
     looks = 0
     while looks < _LAST_LOOKS:
         with explained("follow the logs", settings):
             run = read(patience(lambda: jobs.get_pipeline_job(name=job_name, **clients.once())))
             run = patience(lambda run=run: with_started(settings, run, calls=clients.once))  # type: ignore[misc]
-            settled = run.ended is not None and (clock.now() - run.ended).total_seconds() > _LATE_S
-            looks = _LAST_LOOKS if settled else looks + 1 if run.over else 0
-            found = _new(patience, client, run, wanted, begin, seen)
-        yield from found
-        if found:
-            begin = max(found[-1].time - timedelta(seconds=_LATE_S), begin or found[0].time)
+            complete = run.ended is not None and (clock.now() - run.ended).total_seconds() > _LATE_S
+            looks = _LAST_LOOKS if complete else looks + 1 if run.over else 0
+            new = _new(patience, client, run, selection, begin, seen)
+        yield from new
+        if new:
+            begin = max(new[-1].time - timedelta(seconds=_LATE_S), begin or new[0].time)
         if looks < _LAST_LOOKS:
             clock.pause(_LOOK_S)
 
 
 def _new(
-    patience: Patience, client: Any, run: Run, wanted: Wanted, begin: datetime | None, seen: set[str]
+    patience: Patience, client: Any, run: Run, selection: Selection, begin: datetime | None, seen: set[str]
 ) -> list[Entry]:
     """Entries that were not seen before; the first time, no more than the newest `limit`."""
     try:
-        steps = wanted.steps(run)
+        steps = selection.steps(run)
     except RequestError:  # a step that waits has no log yet; a name that is wrong was refused before
         return []
-    found: list[Entry] = []
-    limit = 0 if seen else wanted.limit
-    for text in expressions(run, steps, begin=begin, severity=wanted.severity):
-        found += patience(lambda text=text: _list(client, run, text, limit))  # type: ignore[misc]
-    new = sorted((each for each in found if each.id not in seen), key=lambda each: (each.time, each.id))
-    seen.update(each.id for each in new)
+    entries: list[Entry] = []
+    limit = 0 if seen else selection.limit
+    for text in expressions(run, steps, begin=begin, severity=selection.severity):
+        entries += patience(lambda text=text: _list(client, run, text, limit))  # type: ignore[misc]
+    new = sorted((entry for entry in entries if entry.id not in seen), key=_order)
+    seen.update(entry.id for entry in new)
     return new[-limit:] if limit else new
 
 
@@ -132,25 +151,23 @@ def _list(client: Any, run: Run, text: str, limit: int) -> list[Entry]:
     steps = {job: step.name for step in run.steps for job in step.jobs}
     size = min(limit or _PAGE, _PAGE)
     listed = client.list_entries(filter_=text, order_by=order, page_size=size, max_results=limit or None)
-    return [_entry(each, steps) for each in listed]
+    return [_entry(message, steps) for message in listed]
 
 
-def _entry(given: Any, steps: Mapping[str, str]) -> Entry:
-    labels = (given.resource.labels if given.resource else None) or {}
-    payload = given.payload
-    if isinstance(payload, Mapping):
-        step = steps.get(labels.get("job_id", ""), str(payload.get("taskName", "")))
-    else:
-        step = steps.get(labels.get("job_id", ""), "")
-    time = given.timestamp or given.received_timestamp
+def _entry(message: Any, steps: Mapping[str, str]) -> Entry:
+    labels = (message.resource.labels if message.resource else None) or {}
+    payload = message.payload
+    task = str(payload.get("taskName", "")) if isinstance(payload, Mapping) else ""
+    time = message.timestamp or message.received_timestamp
     return Entry(
-        time=time, step=step, replica=labels.get("task_name", ""), severity=_severity(given.severity),
-        message=_message(payload), id=f"{given.log_name} {given.insert_id} {rfc3339(time)}",
+        time=time, step=steps.get(labels.get("job_id", ""), task), replica=labels.get("task_name", ""),
+        severity=one_line(message.severity or "DEFAULT", 9), message=_message(payload),
+        id=f"{message.log_name} {message.insert_id} {rfc3339(time)}",
     )  # fmt: skip
 
 
-def _severity(given: Any) -> str:
-    return one_line(given or "DEFAULT", 9)
+def _order(entry: Entry) -> tuple[datetime, str]:
+    return entry.time, entry.id
 
 
 def _message(payload: Any) -> str:
@@ -163,7 +180,7 @@ def _message(payload: Any) -> str:
     return json.dumps({key: value for key, value in payload.items() if key != "@type"}, sort_keys=True, default=str)
 
 
-def lines(found: Iterable[Entry], *, as_json: bool) -> Iterator[str]:
+def lines(entries: Iterable[Entry], *, as_json: bool) -> Iterator[str]:
     """One text for each entry; with --json one JSON document a line."""
-    for each in found:
-        yield json.dumps(each.as_json()) if as_json else each.as_text()
+    for entry in entries:
+        yield json.dumps(entry.as_json()) if as_json else entry.as_text()

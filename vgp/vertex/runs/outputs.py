@@ -47,7 +47,7 @@ class Artifact:
 
 def artifacts(run: Run) -> list[Artifact]:
     """The artifacts of all steps, in DAG order."""
-    return [each for step in run.steps for each in _artifacts(step)]
+    return [artifact for step in run.steps for artifact in _artifacts(step)]
 
 
 def metrics(run: Run) -> dict[str, Any]:
@@ -55,21 +55,21 @@ def metrics(run: Run) -> dict[str, Any]:
 
     Where two artifacts of a step have the same metric, its name holds theirs: evaluate.challenger.auc.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for step in run.steps:
         rows = [
-            (each.name, key, value)
-            for each in _artifacts(step)
-            if each.type in _METRICS
-            for key, value in sorted(each.metadata.items())
+            (artifact.name, key, value)
+            for artifact in _artifacts(step)
+            if artifact.type in _METRICS
+            for key, value in sorted(artifact.metadata.items())
             if isinstance(value, bool | int | float | str)
         ]
         keys = [key for _, key, _ in rows]
-        found |= {
+        values |= {
             f"{step.name}.{key}" if keys.count(key) == 1 else f"{step.name}.{name}.{key}": value
             for name, key, value in rows
         }
-    return found
+    return values
 
 
 def returned(run: Run) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def _artifacts(step: Step) -> list[Artifact]:
     if step.detail is None:
         return []
     return [
-        Artifact(step.name, name, each.schema_title, each.uri, each.name, _json(each))
-        for name, listed in sorted(step.detail.outputs.items())
-        for each in listed.artifacts
+        Artifact(step.name, name, artifact.schema_title, artifact.uri, artifact.name, _json(artifact))
+        for name, output in sorted(step.detail.outputs.items())
+        for artifact in output.artifacts
     ]
 
 

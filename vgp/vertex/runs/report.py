@@ -1,14 +1,12 @@
 """Everything about a run as one JSON document: what `show`, `wait` and `compare` tell with --json."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.text.printable import rfc3339
+from vgp.text.times import rfc3339
 from vgp.vertex import names
-from vgp.vertex.runs import cost as run_cost
-from vgp.vertex.runs import outputs as run_outputs
+from vgp.vertex.runs import cost, outputs
 from vgp.vertex.runs.cost import Rows
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
@@ -38,7 +36,7 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
 
     `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
     """
-    spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)
+    spent, most = cost.so_far(run, rows, now), cost.at_most(run, rows)
     return {
         **brief(settings, run, now),
         "usd": round(spent.usd, 4),
@@ -49,42 +47,38 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
         "service_account": run.job.service_account,
         "steps": [_step(step, rows, now) for step in run.steps],
         "parameters": parameters(run),
-        "metrics": run_outputs.metrics(run),
-        "outputs": run_outputs.returned(run),
-        "artifacts": [_artifact(each) for each in run_outputs.artifacts(run)],
+        "metrics": outputs.metrics(run),
+        "outputs": outputs.returned(run),
+        "artifacts": [_artifact(artifact) for artifact in outputs.artifacts(run)],
     }
 
 
 def parameters(run: Run) -> dict[str, dict[str, Any]]:
     """Name -> value in this run, default, and whether they differ."""
-    found = {}
-    for name in _ordered(run.declared, run.given):
-        default = run.declared.get(name, {}).get("defaultValue")
-        value = run.given.get(name, default)
-        found[name] = {"value": value, "default": default, "differs": name in run.given and value != default}
-    return found
-
-
-def _ordered(*several: Iterable[str]) -> list[str]:
-    return sorted({name for names_ in several for name in names_})
+    rows = {}
+    for name in sorted({*run.spec.parameters, *run.arguments}):
+        default = run.spec.defaults.get(name)
+        value = run.arguments.get(name, default)
+        rows[name] = {"value": value, "default": default, "differs": name in run.arguments and value != default}
+    return rows
 
 
 def _step(step: Step, rows: Rows, now: datetime) -> dict[str, Any]:
-    spent = run_cost.spent(step, rows, now)
+    spent = cost.spent(step, rows, now)
     return {
         "step": step.name,
         "state": step.state,
         "started": rfc3339(step.start),
         "ended": rfc3339(step.end),
         "seconds": _rounded(step.seconds(now)),
-        "machines": [row.as_json() for row in run_cost.of(step, rows)],
+        "machines": [row.as_json() for row in cost.of(step, rows)],
         "usd": None if spent is None else round(spent, 4),
         "custom_jobs": list(step.jobs),
         "error": step.error,
     }
 
 
-def _artifact(artifact: run_outputs.Artifact) -> dict[str, Any]:
+def _artifact(artifact: outputs.Artifact) -> dict[str, Any]:
     names_ = ("step", "name", "type", "uri", "url", "metadata")
     return {name: getattr(artifact, name) for name in names_}
 

@@ -3,19 +3,20 @@
 The new id follows from the old one and from what is changed, so a command that is repeated starts one run.
 """
 
-import copy
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments
 from vgp.spec.caching import switched
-from vgp.spec.parameters import Parameter
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.vertex.runs import attempts
-from vgp.vertex.runs.job import MANAGED_BY, REQUEST, digest
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs import attempts, search
+from vgp.vertex.runs.pipeline_job import MANAGED_BY, REQUEST, digest
+from vgp.vertex.runs.started import Started
+from vgp.vertex.runs.state import Run, read
 
 #: What a run is made from; the rest of a PipelineJob is what became of it.
 _INPUTS = (
@@ -24,11 +25,6 @@ _INPUTS = (
 )  # fmt: skip
 #: Google sets it, for each run another.
 _GOOGLES = "vertex-ai-pipelines-run-billing-id"
-#: What --from-failed cannot know: Vertex AI looks a finished step up by its inputs, not by its run.
-OF_ANOTHER_NIGHT = (
-    "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
-    "the result may be that of another run. `pipelines show` tells its folder."
-)
 #: The label that names the run before; a longer id than a label can hold is left out.
 _OF, _MAX_LABEL = "rerun-of", 63
 
@@ -58,19 +54,33 @@ def body(run: Run, parameters: Sequence[str] = (), *, caching: bool = False, aga
     return {**made, **named, "labels": labels}
 
 
-def rerun(settings: Settings, body: Mapping[str, Any]) -> tuple[Any, bool]:
-    """The PipelineJob, and whether this call started it.
+def rerun(
+    settings: Settings,
+    reference: str,
+    parameters: Sequence[str] = (),
+    *,
+    from_failed: bool = False,
+    new: bool = False,
+) -> Started:
+    """Starts the run of `reference` again, or finds the rerun that was started before.
 
     Raises:
+        RequestError: there is no such run, it goes on under a moving name, or a parameter is wrong.
         WorkFailed: Google refused or could not be reached.
     """
-    return attempts.start(settings, body)
+    old = search.find(settings, reference)
+    if search.is_latest(reference) and not old.over:
+        # Else a command that is repeated would repeat its own rerun.
+        raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: pipelines rerun {old.id}.")
+    again = secrets.token_hex(8) if new else ""
+    job, fresh = attempts.start(settings, body(old, parameters, caching=from_failed, again=again))
+    return Started(settings, read(job), fresh, of=old.id, cached=from_failed)
 
 
-def _changed(run: Run, parameters: Sequence[str]) -> dict[str, Any]:
-    """The values of `--set`, checked against the spec; the old run's values stand in for what is not given."""
-    declared = copy.deepcopy({name: dict(each) for name, each in run.declared.items()})
-    for name, each in declared.items():
-        if name in run.given:
-            each["defaultValue"] = run.given[name]
-    return arguments.parsed({name: Parameter.read(name, each) for name, each in declared.items()}, parameters)
+def _changed(run: Run, texts: Sequence[str]) -> dict[str, Any]:
+    """The values of `--set`, checked against the spec; the old run's values stand in for the others."""
+    parameters = {
+        name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter
+        for name, parameter in run.spec.parameters.items()
+    }
+    return arguments.parsed(parameters, texts)

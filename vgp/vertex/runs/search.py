@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Settings
+from vgp.text.nearest import did_you_mean
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run, read
@@ -26,13 +27,15 @@ _FIELDS = (
     "name", "display_name", "state", "create_time", "start_time", "end_time", "error", "labels", "template_uri",
     "template_metadata.version", "schedule_name", "pipeline_spec.pipeline_info",
 )  # fmt: skip
+#: Makes the arguments of a call: its retry and its timeout.
+Calls = Callable[[], dict[str, Any]]
 _AGO = re.compile(r"(\d{1,6})\s*(s|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Filter:
     """Which runs to list; empty fields ask for nothing."""
 
     pipeline: str = ""
@@ -46,68 +49,73 @@ class Wanted:
     ours: bool = False
 
 
-def find(settings: Settings, given: str, *, calls: Callable[[], dict[str, Any]] = clients.reading) -> Any:
-    """The PipelineJob of `given`: id, beginning of an id, resource name, console link, `latest` or `latest:PIPELINE`.
+def find(settings: Settings, reference: str) -> Run:
+    """The run of `reference`: id, beginning of an id, resource name, console link, `latest` or `latest:PIPELINE`.
 
     Raises:
         RequestError: there is no such run, or several begin like this.
         WorkFailed: Google refused or could not be reached.
     """
-    with explained(f"look for the run {given}", settings):
-        return look_for(settings, given, calls=calls)
+    with explained(f"look for the run {reference}", settings):
+        return read(look_for(settings, reference))
 
 
-def look_for(settings: Settings, given: str, *, calls: Callable[[], dict[str, Any]] = clients.reading) -> Any:
-    """As `find`, with Google's own errors. `calls` makes the arguments of each call: its retry and timeout."""
+def look_for(settings: Settings, reference: str, *, calls: Calls = clients.reading) -> Any:
+    """The PipelineJob of `reference`, with Google's own errors."""
     from google.api_core.exceptions import NotFound
 
     client = clients.pipeline_service(settings)
-    if given == LATEST or given.startswith(f"{LATEST}:"):
-        return client.get_pipeline_job(name=_newest(client, settings, given, calls), **calls())
-    name = names.job(settings, given)
+    if is_latest(reference):
+        return client.get_pipeline_job(name=_newest(client, settings, reference, calls), **calls())
+    name = names.job(settings, reference)
     try:
         return client.get_pipeline_job(name=name, **calls())
     except NotFound:
-        if not _ID.fullmatch(given):
+        if not _ID.fullmatch(reference):
             raise
-    return client.get_pipeline_job(name=_beginning(client, settings, given, calls), **calls())
+    return client.get_pipeline_job(name=_beginning(client, settings, reference, calls), **calls())
 
 
-def listed(settings: Settings, wanted: Wanted, *, limit: int = 20, now: datetime | None = None) -> list[Run]:
+def is_latest(reference: str) -> bool:
+    """Whether the reference is `latest` or `latest:PIPELINE`, which another run may be the next moment."""
+    return reference.partition(":")[0] == LATEST
+
+
+def listed(settings: Settings, only: Filter, *, limit: int = 20, now: datetime | None = None) -> list[Run]:
     """The newest `limit` runs that are wanted, newest first; 0 is all. They come without tasks and parameters.
 
     Raises:
         RequestError: a filter that cannot be.
         WorkFailed: Google refused or could not be reached.
     """
-    text = expression(wanted, now or datetime.now(UTC))
+    text = expression(only, now or datetime.now(UTC))
     if limit < 0:
         raise RequestError(f"--limit {limit}: give a number of runs, or 0 for all.")
     with explained("list the runs", settings):
-        schedules = _schedules(settings, wanted.schedule) if wanted.schedule else set()
+        schedules = _schedules(settings, only.schedule) if only.schedule else set()
         client = clients.pipeline_service(settings)
-        found: list[Run] = []
+        runs: list[Run] = []
         for job in _jobs(client, settings, text, clients.reading, page_size=min(limit or _PAGE, _PAGE)):
             # Google cannot filter by schedule: its runs are picked from the pages here.
-            if not wanted.schedule or names.short(job.schedule_name) in schedules:
-                found.append(read(job))
-            if limit and len(found) == limit:
+            if not only.schedule or names.short(job.schedule_name) in schedules:
+                runs.append(read(job))
+            if limit and len(runs) == limit:
                 break
-        return found
+        return runs
 
 
-def expression(wanted: Wanted, now: datetime) -> str:
+def expression(only: Filter, now: datetime) -> str:
     """The filter in Google's syntax, https://google.aip.dev/160; every value is one quoted text.
 
     Raises:
         RequestError: a state, time or label that cannot be.
     """
-    parts = [f"pipeline_name={quoted(wanted.pipeline)}"] if wanted.pipeline else []
-    states = [f'state="PIPELINE_STATE_{_state(name).upper()}"' for name in wanted.states]
+    parts = [f"pipeline_name={quoted(only.pipeline)}"] if only.pipeline else []
+    states = [f'state="PIPELINE_STATE_{_state(name).upper()}"' for name in only.states]
     parts += [f"({' OR '.join(states)})" if len(states) > 1 else states[0]] if states else []
-    parts += [f'create_time>="{since(wanted.since, now):%Y-%m-%dT%H:%M:%SZ}"'] if wanted.since else []
-    parts += [_label(text) for text in wanted.labels]
-    parts += [OURS] if wanted.ours else []
+    parts += [f'create_time>="{since(only.since, now):%Y-%m-%dT%H:%M:%SZ}"'] if only.since else []
+    parts += [_label(text) for text in only.labels]
+    parts += [OURS] if only.ours else []
     return " AND ".join(parts)
 
 
@@ -140,7 +148,7 @@ def quoted(text: str) -> str:
 
 def _state(name: str) -> str:
     if name.lower() not in STATES:
-        raise RequestError(f"--state {name}: {nearest(name.lower(), STATES)}")
+        raise RequestError(f"--state {name}: {did_you_mean(name.lower(), STATES)}")
     return name.lower()
 
 
@@ -153,9 +161,7 @@ def _label(text: str) -> str:
     return f"labels.{key}={quoted(value)}"
 
 
-def _jobs(
-    client: Any, settings: Settings, text: str, calls: Callable[[], dict[str, Any]], page_size: int = _PAGE
-) -> Iterator[Any]:
+def _jobs(client: Any, settings: Settings, text: str, calls: Calls, page_size: int = _PAGE) -> Iterator[Any]:
     from google.protobuf.field_mask_pb2 import FieldMask
 
     request = {
@@ -165,36 +171,36 @@ def _jobs(
     yield from client.list_pipeline_jobs(request=request, **calls())
 
 
-def _newest(client: Any, settings: Settings, given: str, calls: Callable[[], dict[str, Any]]) -> str:
-    pipeline = given.partition(":")[2]
+def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> str:
+    pipeline = reference.partition(":")[2]
     text = f"pipeline_name={quoted(pipeline)}" if pipeline else ""
     job = next(_jobs(client, settings, text, calls, page_size=1), None)
     if job is None:
         of = f" of {pipeline}" if pipeline else ""
-        raise RequestError(f"{given}: there is no run{of} in {settings.region} of {settings.project}.")
+        raise RequestError(f"{reference}: there is no run{of} in {settings.region} of {settings.project}.")
     return str(job.name)
 
 
-def _beginning(client: Any, settings: Settings, given: str, calls: Callable[[], dict[str, Any]]) -> str:
-    """The one run whose id begins with `given`."""
-    text = f"pipeline_job_user_id:{quoted(f'{given}*')}"
-    found = [names.short(job.name) for job in _jobs(client, settings, text, calls)]
-    found = [each for each in found if each.startswith(given)]
-    if not found:
+def _beginning(client: Any, settings: Settings, beginning: str, calls: Calls) -> str:
+    """The one run whose id begins so."""
+    text = f"pipeline_job_user_id:{quoted(f'{beginning}*')}"
+    ids = [names.short(job.name) for job in _jobs(client, settings, text, calls)]
+    ids = [id_ for id_ in ids if id_.startswith(beginning)]
+    if not ids:
         raise RequestError(
-            f"there is no run {given} in {settings.region} of {settings.project}. The newest: pipelines runs."
+            f"there is no run {beginning} in {settings.region} of {settings.project}. The newest: pipelines runs."
         )
-    if len(found) > 1:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise RequestError(f"{given} begins the ids of {len(found)} runs: {', '.join(found[:5])}{more}.")
-    return f"{names.location(settings)}/pipelineJobs/{found[0]}"
+    if len(ids) > 1:
+        more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+        raise RequestError(f"{beginning} begins the ids of {len(ids)} runs: {', '.join(ids[:5])}{more}.")
+    return f"{names.location(settings)}/pipelineJobs/{ids[0]}"
 
 
-def _schedules(settings: Settings, given: str) -> set[str]:
+def _schedules(settings: Settings, name: str) -> set[str]:
     """Ids of the schedules of that display name or id, live and ended ones."""
-    request = {"parent": names.location(settings), "filter": f"display_name={quoted(given)}"}
-    found = clients.schedule_service(settings).list_schedules(request=request, **clients.reading())
-    named = {names.short(each.name) for each in found}
-    if not named and not given.isdigit():
-        raise RequestError(f"--schedule {given}: there is no schedule of that name. See: pipelines schedule list.")
-    return named or {given}
+    request = {"parent": names.location(settings), "filter": f"display_name={quoted(name)}"}
+    schedules = clients.schedule_service(settings).list_schedules(request=request, **clients.reading())
+    ids = {names.short(schedule.name) for schedule in schedules}
+    if not ids and not name.isdigit():
+        raise RequestError(f"--schedule {name}: there is no schedule of that name. See: pipelines schedule list.")
+    return ids or {name}

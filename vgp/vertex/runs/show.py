@@ -7,56 +7,53 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from vgp.settings import Settings
-from vgp.text.printable import local, one_line, took
+from vgp.text.printable import one_line
+from vgp.text.times import local
 from vgp.vertex import names
-from vgp.vertex.runs import outputs as run_outputs
-from vgp.vertex.runs import report as run_report
-from vgp.vertex.runs import view as run_view
-from vgp.vertex.runs.cost import Rows
+from vgp.vertex.runs import outputs, report, search, view
+from vgp.vertex.runs.cost import Rows, machines
+from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.state import Run
 
 #: Characters of a value; --json has all of them.
 _MOST = 70
 
 
+def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
+    """The run that is meant, with the jobs that its steps started, and its machines.
+
+    Raises:
+        RequestError: there is no such run.
+        WorkFailed: Google refused or could not be reached.
+    """
+    run = with_started_if_told(settings, search.find(settings, reference))
+    return run, machines(run)
+
+
 def page(console: Console, settings: Settings, run: Run, rows: Rows, now: datetime) -> None:
     """Prints everything that is worth reading about the run."""
-    run_view.write(console, run_view.headline(run, rows, now))
+    view.write(console, view.headline(run, rows, now))
     for label, text in _facts(settings, run):
-        run_view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
+        view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
-    console.print(run_view.table(run, rows, now, width=console.width))
+    console.print(view.steps(run, rows, now, width=console.width))
     if run.state == "failed" or run.error:
         console.print()
-        run_view.write(console, run_view.failures(run, settings, rows))
-    for title, found in (
-        ("parameters", _parameters(run)),
-        ("metrics", _values(run_outputs.metrics(run))),
-        ("outputs", _values(run_outputs.returned(run))),
-        ("artifacts", _artifacts(run)),
-    ):
-        if found:
+        view.write(console, view.failures(run, settings, rows))
+    sections = {
+        "parameters": _parameters(run),
+        "metrics": _values(outputs.metrics(run)),
+        "outputs": _values(outputs.returned(run)),
+        "artifacts": _artifacts(run),
+    }
+    for title, lines in sections.items():
+        if lines:
             console.print()
             console.print(Text(title, "bold"))
-            run_view.write(console, Text("\n".join(_columns(found))))
-
-
-def listing(several: Sequence[Run], now: datetime) -> Table:
-    """The table of `pipelines runs`."""
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    drawn.add_column("run", overflow="fold")
-    for title in ("pipeline", "state", "created", "took"):
-        drawn.add_column(title, justify="right" if title == "took" else "left", no_wrap=True, overflow="ellipsis")
-    for run in several:
-        seconds = run.seconds(now) if run.started else None
-        pipeline = run.pipeline or run.labels.get("pipeline", "")
-        took_ = took(seconds) if seconds is not None else ""
-        drawn.add_row(Text(run.id), Text(one_line(pipeline)), run_view.state(run.state), local(run.created), took_)
-    return drawn
+            view.write(console, Text("\n".join(_columns(lines))))
 
 
 def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
@@ -76,15 +73,11 @@ def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
 
 def _parameters(run: Run) -> list[list[str]]:
     """Those that differ from their default are marked, and show it."""
-    found = run_report.parameters(run).items()
     return [
-        [
-            "*" if each["differs"] else " ",
-            name,
-            _text(each["value"]),
-            f"default {_text(each['default'])}" if each["differs"] else "",
-        ]
-        for name, each in found
+        ["*", name, _text(row["value"]), f"default {_text(row['default'])}"]
+        if row["differs"]
+        else [" ", name, _text(row["value"]), ""]
+        for name, row in report.parameters(run).items()
     ]
 
 
@@ -94,13 +87,13 @@ def _values(values: dict[str, Any]) -> list[list[str]]:
 
 def _artifacts(run: Run) -> list[list[str]]:
     return [
-        [" ", f"{each.step}.{each.name}", run_outputs.short_type(each.type), each.uri]
-        for each in run_outputs.artifacts(run)
+        [" ", f"{artifact.step}.{artifact.name}", outputs.short_type(artifact.type), artifact.uri]
+        for artifact in outputs.artifacts(run)
     ]
 
 
 def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """The cells under each other; the last one is as long as it is, so that a URI can be copied."""
+    """The cells under each other. In a table the last one would be folded, and a URI could not be copied."""
     clean = [[one_line(cell) for cell in cells] for cells in lines]
     widths = [max(map(cell_len, column)) for column in zip(*clean, strict=True)][:-1]
     return [

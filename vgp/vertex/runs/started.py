@@ -1,45 +1,69 @@
 """What a command that starts a run tells: that it was started, or that nothing was, and why."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.text.printable import rfc3339
+from vgp.text.times import rfc3339
 from vgp.vertex import names
 from vgp.vertex.runs.attempts import WINDOW
 from vgp.vertex.runs.state import Run
 
 #: Exit code of a command that started nothing, because a run of the same request goes on or has just ended.
 NOTHING_STARTED = 4
+#: What --from-failed cannot know: Vertex AI looks a finished step up by its inputs, not by its run.
+_OF_ANOTHER_NIGHT = (
+    "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
+    "the result may be that of another run. `pipelines show` tells its folder."
+)
 
 
-def as_json(settings: Settings, run: Run, fresh: bool) -> dict[str, Any]:
-    """For --json: the run that was started, or that stands for the request."""
-    return {
-        "id": run.id, "started": fresh, "state": run.state, "over": run.over, "ended": rfc3339(run.ended),
-        "name": run.name, "url": names.run_link(settings, run.id), "exit_code": 0 if fresh else NOTHING_STARTED,
-    }  # fmt: skip
+@dataclass(frozen=True)
+class Started:
+    """The run that was started, or that stands for the request."""
 
+    settings: Settings
+    run: Run
+    #: Whether this command started it.
+    fresh: bool
+    #: The id of the run that it repeats.
+    of: str = ""
+    #: Whether its steps take results of earlier runs.
+    cached: bool = False
+    #: Whether the caller chose the id, which is one run for ever.
+    by_id: bool = False
 
-def text(settings: Settings, run: Run, fresh: bool, *, of: str = "", by_id: bool = False) -> str:
-    """For a person; the first words tell whether something was started.
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.run.id,
+            "started": self.fresh,
+            "state": self.run.state,
+            "over": self.run.over,
+            "ended": rfc3339(self.run.ended),
+            "name": self.run.name,
+            "url": names.run_link(self.settings, self.run.id),
+            "exit_code": 0 if self.fresh else NOTHING_STARTED,
+            **({"of": self.of} if self.of else {}),
+        }
 
-    `of` is the run that is repeated; `by_id`: the caller chose the id, which is one run for ever.
-    """
-    link = names.run_link(settings, run.id)
-    if fresh:
-        return f"started {run.id}" + (f", a rerun of {of}" if of else "") + f"\n{link}"
-    lines = [f"nothing was started: {run.id}, of the same request, {_state(run, by_id)}", link]
-    if not run.over:
-        lines.append(f"  Follow it:         pipelines wait {run.id}")
-    elif run.state != "succeeded":
-        lines.append(f"  Go on from there:  pipelines rerun {run.id} --from-failed")
-    flag = "another --id" if by_id else "--new"
-    return "\n".join([*lines, f"  Start another one: the same command with {flag}"])
+    def lines(self) -> list[str]:
+        """For a person; the first words tell whether something was started."""
+        run, link = self.run, names.run_link(self.settings, self.run.id)
+        if self.fresh:
+            repeated = f", a rerun of {self.of}" if self.of else ""
+            return [f"started {run.id}{repeated}", link, *([_OF_ANOTHER_NIGHT] if self.cached else [])]
+        lines = [f"nothing was started: {run.id}, of the same request, {self._state()}", link]
+        if not run.over:
+            lines.append(f"  Follow it:         pipelines wait {run.id}")
+        elif run.state != "succeeded":
+            lines.append(f"  Go on from there:  pipelines rerun {run.id} --from-failed")
+        flag = "another --id" if self.by_id else "--new"
+        return [*lines, f"  Start another one: the same command with {flag}"]
 
-
-def _state(run: Run, by_id: bool) -> str:
-    if not run.over:
-        return f"is {run.state}"
-    when = f"{run.state} at {run.ended:%Y-%m-%d %H:%M} UTC" if run.ended else run.state
-    hours = WINDOW.total_seconds() / 3600
-    return when if by_id else f"{when}; {hours:g} h after its end the same command starts the next one"
+    def _state(self) -> str:
+        run = self.run
+        if not run.over:
+            return f"is {run.state}"
+        when = f"{run.state} at {run.ended:%Y-%m-%d %H:%M} UTC" if run.ended else run.state
+        hours = WINDOW.total_seconds() / 3600
+        return when if self.by_id else f"{when}; {hours:g} h after its end the same command starts the next one"

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from vgp.text.printable import moment
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.times import moment
 from vgp.vertex import names
-from vgp.vertex.runs.steps import Step, mapping, steps_of
+from vgp.vertex.runs.steps import Step, steps_of
 
 #: PipelineState -> our word, where lower case would not do; and the states after which nothing more happens.
 _RUN_STATES = {"PIPELINE_STATE_UNSPECIFIED": "unknown"}
@@ -26,9 +27,9 @@ class Run:
     error: str
     display_name: str
     labels: Mapping[str, str]
-    #: The compiled pipeline, and the values that the run was given for its parameters.
-    spec: Mapping[str, Any]
-    given: Mapping[str, Any]
+    #: The compiled pipeline, and the values of its parameters that the run was started with.
+    spec: PipelineSpec
+    arguments: Mapping[str, Any]
     steps: tuple[Step, ...]
     #: The PipelineJob.
     job: Any = field(compare=False, repr=False)
@@ -43,13 +44,7 @@ class Run:
 
     @property
     def pipeline(self) -> str:
-        return str(mapping(self.spec.get("pipelineInfo")).get("name", ""))
-
-    @property
-    def declared(self) -> Mapping[str, Mapping[str, Any]]:
-        """The pipeline's parameters: parameterType, defaultValue."""
-        definitions = mapping(mapping(self.spec.get("root")).get("inputDefinitions"))
-        return {name: mapping(each) for name, each in mapping(definitions.get("parameters")).items()}
+        return self.spec.name
 
     @property
     def over(self) -> bool:
@@ -69,12 +64,12 @@ def read(job: Any) -> Run:
     from google.protobuf import json_format
 
     message = type(job).pb(job)
-    spec = whole(json_format.MessageToDict(message.pipeline_spec))
+    spec = PipelineSpec(whole(json_format.MessageToDict(message.pipeline_spec)))
     state = _RUN_STATES.get(job.state.name, job.state.name.removeprefix("PIPELINE_STATE_").lower())
     return Run(
         name=job.name, state=state, created=moment(job.create_time), started=moment(job.start_time),
         ended=moment(job.end_time), error=job.error.message, display_name=job.display_name, labels=dict(job.labels),
-        spec=spec, given=_given(json_format.MessageToDict(message.runtime_config)), job=job,
+        spec=spec, arguments=_arguments(json_format.MessageToDict(message.runtime_config)), job=job,
         steps=tuple(steps_of(spec, job.job_detail.task_details, names.short(job.name), over=state in ENDED)),
     )  # fmt: skip
 
@@ -84,11 +79,11 @@ def whole(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if isinstance(value, dict):
-        return {key: whole(each) for key, each in value.items()}
-    return [whole(each) for each in value] if isinstance(value, list) else value
+        return {key: whole(inner) for key, inner in value.items()}
+    return [whole(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _given(config: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """Parameter values, those of kfp 1.8 too: {"parameters": {"epochs": {"intValue": "3"}}}."""
     old = {name: next(iter(value.values()), None) for name, value in config.get("parameters", {}).items()}
     return {**old, **whole(config.get("parameterValues", {}))}

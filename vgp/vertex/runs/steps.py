@@ -5,13 +5,15 @@ are tasks with tasks inside (parent_task_id).
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from vgp.text.printable import moment
+from vgp.spec.dag import Component, Task
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.times import moment
 from vgp.vertex import names
 
 #: PipelineTaskDetail.State -> our word, where lower case would not do.
@@ -58,7 +60,7 @@ class Step:
 class _Place:
     """Where in the DAG the walk stands."""
 
-    component: Mapping[str, Any]
+    group: Component
     label: str = ""
     path: str = ""
     #: State of a task that Google does not list here.
@@ -68,12 +70,12 @@ class _Place:
     loop: bool = False
 
 
-def steps_of(spec: Mapping[str, Any], details: Sequence[Any], run_id: str, *, over: bool) -> list[Step]:
+def steps_of(spec: PipelineSpec, details: Sequence[Any], run_id: str, *, over: bool) -> list[Step]:
     """The steps of a run from its spec and its PipelineTaskDetails, in DAG order. `over`: the run has ended."""
-    tree = _Tree(mapping(spec.get("components")), details)
+    tree = _Tree(details)
     top = tree.children.pop(0, [])
-    root = _Place(mapping(spec.get("root")), absent="not run" if over else "waiting")
-    if len(top) == 1 and _is_the_run(top[0], run_id) and top[0].task_name not in _tasks(root.component):
+    root = _Place(spec.root, absent="not run" if over else "waiting")
+    if len(top) == 1 and _is_the_run(top[0], run_id) and top[0].task_name not in spec.root.tasks:
         top = tree.children.pop(top[0].task_id, [])
     return list(islice(tree.level(root, top), _MAX_STEPS))
 
@@ -86,59 +88,50 @@ def _is_the_run(detail: Any, run_id: str) -> bool:
 class _Tree:
     """The tasks that Google lists, below those that they are part of."""
 
-    def __init__(self, components: Mapping[str, Any], details: Sequence[Any]) -> None:
-        self.components = components
+    def __init__(self, details: Sequence[Any]) -> None:
         known = {detail.task_id for detail in details}
         self.children: dict[int, list[Any]] = {}
-        for detail in sorted(details, key=lambda each: (_seconds(each), each.task_id)):
+        for detail in sorted(details, key=lambda detail: (_seconds(detail), detail.task_id)):
             parent = detail.parent_task_id if detail.parent_task_id in known - {detail.task_id} else 0
             self.children.setdefault(parent, []).append(detail)
 
     def level(self, place: _Place, details: Sequence[Any]) -> Iterator[Step]:
         """The steps of one DAG. Tasks that its spec does not know come last."""
-        found: dict[str, list[Any]] = {name: [] for name in _in_order(_tasks(place.component))}
+        tasks = place.group.tasks
+        by_name: dict[str, list[Any]] = {name: [] for name in tasks}
         for detail in details:
-            found.setdefault(detail.task_name, []).append(detail)
-        turns = place.loop and any(name not in _tasks(place.component) for name in found)
-        for name, listed in found.items():
+            by_name.setdefault(detail.task_name, []).append(detail)
+        turns = place.loop and by_name.keys() != tasks.keys()
+        for name, listed in by_name.items():
             if not listed and not turns:
-                yield from self._absent(name, place)
+                yield from self._absent(tasks[name], place)
             for number, detail in enumerate(listed):
                 label = f"{name}[{number}]" if len(listed) > 1 else name
                 yield from self._task(detail, place, label)
 
     def _task(self, detail: Any, place: _Place, label: str) -> Iterator[Step]:
-        tasks = _tasks(place.component)
-        known = detail.task_name in tasks
+        task = place.group.tasks.get(detail.task_name)
         # A task that is not in the spec is an iteration of the loop around it, and holds the same tasks.
-        component = self._component(detail.task_name, place) if known else place.component
-        path = f"{place.path}{detail.task_name}/" if known else place.path
+        group = task.component if task else place.group
+        path = f"{place.path}{detail.task_name}/" if task else place.path
         step = _step(detail, f"{place.label}{label}", path.rstrip("/"))
         children = self.children.pop(detail.task_id, [])
-        if (not children and not (known and "dag" in component)) or place.depth > _MAX_NESTING:
+        if (not children and not (task and group.is_group)) or place.depth > _MAX_NESTING:
             yield step
             return
         absent = _absent_state(step.state, place.absent)
-        loop = known and bool(
-            {"parameterIterator", "artifactIterator"} & set(_tasks(place.component)[detail.task_name])
-        )
-        inside = _Place(component, f"{step.name}/", path, absent, place.depth + 1, loop)
+        inside = _Place(group, f"{step.name}/", path, absent, place.depth + 1, bool(task and task.is_loop))
         steps = list(islice(self.level(inside, children), _MAX_STEPS))
         yield from steps
-        if step.state == "failed" and not any(each.state == "failed" for each in steps):
+        if step.state == "failed" and not any(inner.state == "failed" for inner in steps):
             yield step  # the group itself failed, before its tasks or between them
 
-    def _absent(self, name: str, place: _Place) -> Iterator[Step]:
-        component = self._component(name, place)
-        if "dag" in component and place.depth <= _MAX_NESTING:
-            below = f"{place.label}{name}/", f"{place.path}{name}/", place.absent, place.depth + 1
-            yield from self.level(_Place(component, *below), [])
+    def _absent(self, task: Task, place: _Place) -> Iterator[Step]:
+        name, path = f"{place.label}{task.name}", f"{place.path}{task.name}"
+        if task.component.is_group and place.depth <= _MAX_NESTING:
+            yield from self.level(_Place(task.component, f"{name}/", f"{path}/", place.absent, place.depth + 1), [])
         else:
-            yield Step(f"{place.label}{name}", place.absent, f"{place.path}{name}", name)
-
-    def _component(self, name: str, place: _Place) -> Mapping[str, Any]:
-        reference = mapping(mapping(_tasks(place.component).get(name)).get("componentRef")).get("name", "")
-        return mapping(self.components.get(str(reference)))
+            yield Step(name, place.absent, path, task.name)
 
 
 def _absent_state(group: str, around: str) -> str:
@@ -153,7 +146,7 @@ def _step(detail: Any, name: str, path: str) -> Step:
         name, state, path, detail.task_name, moment(detail.start_time), moment(detail.end_time), detail.error.message,
         jobs=_jobs(detail), detail=detail,
     )  # fmt: skip
-    tries = [each.error.message for each in detail.pipeline_task_status if each.error.message]
+    tries = [status.error.message for status in detail.pipeline_task_status if status.error.message]
     return replace(step, retrying=tries[-1]) if tries and state in ("pending", "running") else step
 
 
@@ -163,35 +156,17 @@ def _jobs(detail: Any) -> tuple[str, ...]:
     listed = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
     if detail.state.name != "SKIPPED":  # the outputs of a cached step name the job of an earlier run
         listed += _started(detail.execution.metadata or {})
-    return tuple(dict.fromkeys(names.short(each) for each in listed if names.short(each).isdigit()))
+    return tuple(dict.fromkeys(number for number in map(names.short, listed) if number.isdigit()))
 
 
 def _started(metadata: Any) -> list[str]:
     """https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto"""
     try:
         resources = json.loads(str(metadata.get("output:gcp_resources", "{}"))).get("resources", [])
-        return [str(each.get("resourceUri", "")) for each in resources if "/customJobs/" in each.get("resourceUri", "")]
+        uris = [str(resource.get("resourceUri", "")) for resource in resources]
+        return [uri for uri in uris if "/customJobs/" in uri]
     except (ValueError, AttributeError, TypeError):  # some other tool's text
         return []
-
-
-def _tasks(component: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(mapping(component.get("dag")).get("tasks"))
-
-
-def _in_order(tasks: Mapping[str, Any]) -> list[str]:
-    """Task names, producers first; names decide between independent tasks."""
-    done: list[str] = []
-    left = sorted(tasks)
-    while left:
-        ready = (name for name in left if not set(mapping(tasks[name]).get("dependentTasks", ())) & set(left))
-        done.append(next(ready, left[0]))  # a cycle: Google refuses it, and this must end all the same
-        left.remove(done[-1])
-    return done
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _seconds(detail: Any) -> float:

@@ -1,1 +1,15 @@
-"""Recurring runs: what pipelines.toml declares, what is live on Vertex AI, the difference, and how it is closed."""
+"""Recurring runs: what pipelines.toml declares, what is live on Vertex AI, the difference, and how it is closed.
+
+declaration.py   a declared schedule as the message that Vertex AI takes
+live.py          the schedules that exist, and which of them are ours
+fields.py        what differs between the two
+plan.py          what would have to be done
+apply.py         one schedule brought to what is declared, whoever else is at it
+reconcile.py     all of them: compiled, planned, applied
+control.py       pause, resume, delete
+listing.py       every schedule with its last run
+cron.py          when an expression falls due, across changes of clocks
+forecast.py      the next runs of a declared schedule, their cost, and what is in doubt
+terraform.py     the declared schedules as Terraform resources
+view.py          what a person sees of all this
+"""

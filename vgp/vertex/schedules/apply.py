@@ -17,9 +17,9 @@ from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import passing
 from vgp.vertex.schedules import control, fields, live
+from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.plan import difference, never_runs, replaces
-from vgp.vertex.schedules.wanted import Wanted
 
 #: Rounds after which somebody else is undoing what is done here.
 ROUNDS = 12
@@ -39,99 +39,99 @@ class Outcome:
     #: Fields that Google holds in another form than they were sent in.
     kept: list[str] = field(default_factory=list)
     #: Ids of the schedules that were created.
-    made: set[str] = field(default_factory=set)
+    created: set[str] = field(default_factory=set)
 
 
-def apply(settings: Settings, wanted: Wanted, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
+def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[float], None] = time.sleep) -> Outcome:
     """Brings one schedule to what is declared. Repeating it changes nothing.
 
     Raises:
         WorkFailed: Google refused or could not be reached; repeating the command is safe.
     """
-    outcome = Outcome(wanted.name)
-    with explained(f"apply the schedule {wanted.name}", settings):
+    outcome = Outcome(declaration.name)
+    with explained(f"apply the schedule {declaration.name}", settings):
         for _ in range(ROUNDS):
-            kept = _only(settings, wanted, outcome, pause)
-            if kept is None or _settled(settings, wanted, kept.name, outcome):
+            kept = _only(settings, declaration, outcome, pause)
+            if kept is None or _brought(settings, declaration, kept.name, outcome):
                 return outcome
     raise WorkFailed(
-        f"apply the schedule {wanted.name}: it does not settle; somebody else seems to change it at the same time.\n"
+        f"apply the schedule {declaration.name}: somebody else seems to change it at the same time, again and again.\n"
         f"  Done so far: {', '.join(outcome.did) or 'nothing'}. Look again: pipelines schedule plan."
     )
 
 
-def prune(settings: Settings, name: str, found: Sequence[str]) -> Outcome:
+def prune(settings: Settings, name: str, resources: Sequence[str]) -> Outcome:
     """Deletes schedules of ours that are declared no longer."""
     with explained(f"delete the schedule {name}", settings):
-        for resource in found:
+        for resource in resources:
             control.remove(settings, resource)
     return Outcome(name, ["deleted"])
 
 
-def _only(settings: Settings, wanted: Wanted, outcome: Outcome, pause: Callable[[float], None]) -> Any:
+def _only(settings: Settings, declaration: Declaration, outcome: Outcome, pause: Callable[[float], None]) -> Any:
     """The one schedule with the mark, made if there is none; None if none is to be made.
 
     Whoever creates looks again afterwards: of two that race, the one who looks last sees both. A creation without an
     answer may still come about, so there is one look more after a while.
     """
-    made: dict[str, Any] = {}
+    created: dict[str, Any] = {}
     doubtful = False
     for attempt in range(TRIES):
         last = attempt == TRIES - 1
-        found = _oldest(settings, wanted, made, outcome)
-        if found is None and never_runs(wanted):
+        oldest = _oldest(settings, declaration, created, outcome)
+        if oldest is None and never_runs(declaration):
             return None
-        if found is not None and (last or not doubtful):
-            return found
-        new = None if found is not None else _created(settings, wanted, last=last)
+        if oldest is not None and (last or not doubtful):
+            return oldest
+        new = None if oldest is not None else _created(settings, declaration, last=last)
         if new is None:
-            doubtful = found is None
+            doubtful = oldest is None
             pause(WAIT_S * 2**attempt)
         else:
-            made[new.name] = new
-            outcome.made.add(names.short(new.name))
+            created[new.name] = new
+            outcome.created.add(names.short(new.name))
             outcome.did.append(f"created {names.short(new.name)}")
-    return next(iter(made.values()))
+    return next(iter(created.values()))
 
 
-def _oldest(settings: Settings, wanted: Wanted, made: dict[str, Any], outcome: Outcome) -> Any:
+def _oldest(settings: Settings, declaration: Declaration, created: dict[str, Any], outcome: Outcome) -> Any:
     """The oldest of those with the mark, the others deleted; None if there is none.
 
-    `made` are those of this command: whether a list shows at once what was created is not documented.
+    `created` are those of this command: whether a list shows at once what was created is not documented.
     """
-    listed = {each.name: each for each in live.schedules(settings)}
-    found = live.ours(settings, {**made, **listed}.values()).get(wanted.name, [])
-    for surplus in found[1:]:
-        control.remove(settings, surplus.name)
-        made.pop(surplus.name, None)
-        outcome.did.append(f"deleted the duplicate {names.short(surplus.name)}")
-    return found[0] if found else None
+    listed = {schedule.name: schedule for schedule in live.schedules(settings)}
+    oldest, *surplus = live.ours(settings, {**created, **listed}.values()).get(declaration.name) or [None]
+    for duplicate in surplus:
+        control.remove(settings, duplicate.name)
+        created.pop(duplicate.name, None)
+        outcome.did.append(f"deleted the duplicate {names.short(duplicate.name)}")
+    return oldest
 
 
-def _created(settings: Settings, wanted: Wanted, *, last: bool) -> Any:
+def _created(settings: Settings, declaration: Declaration, *, last: bool) -> Any:
     """Sends the creation once; None if what became of it is not known."""
     parent, client = names.location(settings), clients.schedule_service(settings)
     try:
-        return client.create_schedule(parent=parent, schedule=wanted.message, **clients.once())
+        return client.create_schedule(parent=parent, schedule=declaration.message, **clients.once())
     except Exception as error:
         if last or not passing(error):
             raise
         return None
 
 
-def _settled(settings: Settings, wanted: Wanted, name: str, outcome: Outcome) -> bool:
+def _brought(settings: Settings, declaration: Declaration, name: str, outcome: Outcome) -> bool:
     """Closes the differences; False if the schedule went away meanwhile, or must be made anew."""
     from google.api_core import exceptions
 
     client = clients.schedule_service(settings)
     try:
         schedule = client.get_schedule(name=name, **clients.reading())
-        changes = difference(wanted, schedule)
-        if names.short(name) not in outcome.made and replaces(changes, schedule):
+        changes = difference(declaration, schedule)
+        if names.short(name) not in outcome.created and replaces(changes, schedule):
             control.remove(settings, name)
             outcome.did.append(f"deleted {names.short(name)}, to make it anew")
             return False
-        _change(settings, wanted, schedule, changes, outcome)
+        _change(settings, declaration, schedule, changes, outcome)
     except exceptions.NotFound:
         return False
     except exceptions.BadRequest:
@@ -141,30 +141,32 @@ def _settled(settings: Settings, wanted: Wanted, name: str, outcome: Outcome) ->
     return True
 
 
-def _change(settings: Settings, wanted: Wanted, schedule: Any, changes: Sequence[Change], outcome: Outcome) -> None:
+def _change(
+    settings: Settings, declaration: Declaration, schedule: Any, changes: Sequence[Change], outcome: Outcome
+) -> None:
     """Pauses before, and resumes after the fields are changed: no run starts from the old ones."""
     outcome.resource = schedule.name
-    target = next((each.after for each in changes if each.field == "state"), None)
-    own = [each for each in changes if each.field != "state"]
+    target = next((change.after for change in changes if change.field == "state"), None)
+    own = [change for change in changes if change.field != "state"]
     if target == "paused":
         control.pause(settings, schedule.name)
         outcome.did.append("paused")
-    if own and names.short(schedule.name) not in outcome.made:
-        own = fields.changes(wanted.message, _updated(settings, wanted, schedule.name, own))
+    if own and names.short(schedule.name) not in outcome.created:
+        own = fields.changes(declaration.message, _updated(settings, declaration, schedule.name, own))
         outcome.did.append("updated")
-    outcome.kept = [each.field for each in own]
+    outcome.kept = [change.field for change in own]
     if target == "active":
-        control.resume(settings, schedule.name, catch_up=wanted.declared.catch_up)
+        control.resume(settings, schedule.name, catch_up=declaration.declared.catch_up)
         outcome.did.append("resumed")
 
 
-def _updated(settings: Settings, wanted: Wanted, name: str, changes: Sequence[Change]) -> Any:
+def _updated(settings: Settings, declaration: Declaration, name: str, changes: Sequence[Change]) -> Any:
     from google.cloud.aiplatform_v1.types import Schedule
     from google.protobuf.field_mask_pb2 import FieldMask
 
-    new = Schedule(wanted.message)
+    new = Schedule(declaration.message)
     new.name = name
-    mask = FieldMask(paths=list(dict.fromkeys(each.path for each in changes)))
+    mask = FieldMask(paths=list(dict.fromkeys(change.path for change in changes)))
     client = clients.schedule_service(settings)
     return client.update_schedule(schedule=new, update_mask=mask, **clients.reading())
 

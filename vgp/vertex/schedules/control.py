@@ -1,14 +1,17 @@
 """Pause, resume and delete schedules of ours by their names. Each may be repeated."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.settings import Settings
+from vgp.settings.schedule import NAME
+from vgp.text.nearest import did_you_mean
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import live
+from vgp.vertex.schedules.listing import last_run
 
 #: Seconds that Google may take to delete a schedule.
 DELETE_S = 120.0
@@ -22,34 +25,14 @@ def find(settings: Settings, name: str) -> list[Any]:
         WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
-        found = live.schedules(settings)
-    mine = live.ours(settings, found)
-    if name in mine:
-        return mine[name]
-    meant = [each for each in found if names.short(name) == names.short(each.name) or name == each.display_name]
+        schedules = live.schedules(settings)
+    ours = live.ours(settings, schedules)
+    if name in ours:
+        return ours[name]
+    meant = [one for one in schedules if names.short(name) == names.short(one.name) or name == one.display_name]
     for schedule in meant:
         _refuse_others(settings, schedule)
     return meant
-
-
-def existing(settings: Settings, name: str) -> list[Any]:
-    """As `find`.
-
-    Raises:
-        RequestError: also if there is none.
-    """
-    found = find(settings, name)
-    if not found:
-        raise RequestError(f"there is no schedule {name!r}. {hint(settings, name)}")
-    return found
-
-
-def hint(settings: Settings, name: str) -> str:
-    """What a name that means no live schedule may have meant."""
-    if name in settings.schedules:
-        return "It is declared, and not applied yet: pipelines schedule apply."
-    mine = live.ours(settings, live.schedules(settings))
-    return nearest(name, mine) if mine else "None of ours is there: pipelines schedule list."
 
 
 def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[dict[str, Any]]:
@@ -62,8 +45,11 @@ def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | No
         RequestError: there is none, it is not ours, or it is completed.
         WorkFailed: Google refused or could not be reached.
     """
+    schedules = find(settings, name)
+    if not schedules:
+        raise _unknown(settings, name)
     result = []
-    for schedule in existing(settings, name):
+    for schedule in schedules:
         state = live.state(schedule)
         if state == "completed":
             raise RequestError(
@@ -79,18 +65,24 @@ def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | No
     return result
 
 
-def delete(settings: Settings, name: str) -> list[str]:
-    """Deletes the schedule `name`; the resource names that were deleted, none if there was none.
+def delete(settings: Settings, name: str, *, confirm: Callable[[], None] = lambda: None) -> list[str]:
+    """Deletes the schedule `name`, once `confirm` has returned; the resource names that were deleted.
+
+    None where it is known to be gone: it is declared, or runs of it are still there.
 
     Raises:
-        RequestError: it is not ours.
+        RequestError: it is not ours, or there never was one, as far as can be known.
         WorkFailed: Google refused or could not be reached.
     """
-    found = [schedule.name for schedule in find(settings, name)]
+    resources = [schedule.name for schedule in find(settings, name)]
+    if resources:
+        confirm()
+    elif name not in settings.schedules and not _had_runs(settings, name):
+        raise _unknown(settings, name)
     with explained(f"delete {name}", settings):
-        for resource in found:
+        for resource in resources:
             remove(settings, resource)
-    return found
+    return resources
 
 
 def pause(settings: Settings, resource: str) -> None:
@@ -100,6 +92,7 @@ def pause(settings: Settings, resource: str) -> None:
 
 
 def resume(settings: Settings, resource: str, *, catch_up: bool) -> None:
+    """Runs start again; with `catch_up` also those that fell into the pause."""
     client = clients.schedule_service(settings)
     request = {"name": resource, "catch_up": catch_up}
     _repeatable(lambda: client.resume_schedule(request=request, **clients.reading()), client, resource, "active")
@@ -114,7 +107,17 @@ def remove(settings: Settings, resource: str) -> None:
         client.delete_schedule(name=resource, **clients.reading()).result(timeout=DELETE_S)
 
 
-def _repeatable(call: Any, client: Any, resource: str, target: str) -> None:
+def declared_state(settings: Settings, changes: Sequence[dict[str, Any]]) -> str | None:
+    """What the next `apply` would make of a state that was set by hand: None if it leaves it."""
+    for change in changes:
+        declared = settings.schedules.get(change["name"])
+        target = "paused" if declared and declared.paused else "active"
+        if declared and target != change["state"]:
+            return target
+    return None
+
+
+def _repeatable(call: Callable[[], Any], client: Any, resource: str, target: str) -> None:
     """A pause or resume whose answer was lost was done all the same: its repetition is refused, and the state tells."""
     from google.api_core import exceptions
 
@@ -125,10 +128,26 @@ def _repeatable(call: Any, client: Any, resource: str, target: str) -> None:
             raise
 
 
-def _catch_up(settings: Settings, schedule: Any, given: bool | None) -> bool:
+def _catch_up(settings: Settings, schedule: Any, flag: bool | None) -> bool:
     mark = live.mark(schedule)
     declared = settings.schedules.get(mark.name) if mark else None
-    return given if given is not None else bool(declared and declared.catch_up)
+    return flag if flag is not None else bool(declared and declared.catch_up)
+
+
+def _had_runs(settings: Settings, name: str) -> bool:
+    """Whether a schedule of ours of this name has started runs, which keep its name as a label."""
+    return bool(NAME.fullmatch(name)) and last_run(settings, name) is not None
+
+
+def _unknown(settings: Settings, name: str) -> RequestError:
+    """The error about a name that no live schedule has, with what it may have meant."""
+    if name in settings.schedules:
+        choices = "It is declared, and not applied yet: pipelines schedule apply."
+    elif known := {*live.ours(settings, live.schedules(settings)), *settings.schedules}:
+        choices = did_you_mean(name, known)
+    else:
+        choices = "None of ours is there: pipelines schedule list."
+    return RequestError(f"there is no schedule {name!r}. {choices}")
 
 
 def _refuse_others(settings: Settings, schedule: Any) -> None:
@@ -143,13 +162,3 @@ def _refuse_others(settings: Settings, schedule: Any) -> None:
     if mark.environment != settings.environment:
         option = f"--env {mark.environment}" if mark.environment else "settings without an environment"
         raise RequestError(f"{shown} belongs to another environment. Use {option}.")
-
-
-def declared_state(settings: Settings, found: Sequence[dict[str, Any]]) -> str | None:
-    """What the next `apply` would make of a state that was set by hand: None if it leaves it."""
-    for each in found:
-        declared = settings.schedules.get(each["name"])
-        target = "paused" if declared and declared.paused else "active"
-        if declared and target != each["state"]:
-            return target
-    return None

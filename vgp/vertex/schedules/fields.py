@@ -1,4 +1,4 @@
-"""What differs between the schedule that is wanted and the live one, in a form in which equal things are equal.
+"""What differs between the declared schedule and the live one, in a form in which equal things are equal.
 
 The live one has fields that Google filled in, numbers that travelled as doubles, a time zone written another way.
 Compared is what we send, and what is there although we do not send it.
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vgp.vertex.schedules import live as live_schedules
+from vgp.spec.dag import Json
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules.cron import Cron
+from vgp.vertex.schedules.live import job
 
 #: Where a run has no service account, Google fills in this one.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
@@ -52,11 +54,13 @@ class Change:
         return self.after is not None or self.field.startswith(("parameters.", "labels."))
 
 
-def changes(wanted: Any, live: Any, *, now: datetime | None = None) -> list[Change]:
+def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Change]:
     """The differences between two Schedule messages, in the order in which they are shown."""
     now = now or datetime.now(UTC)
-    after, before = _flat(wanted, now), _flat(live, now)
-    if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live)) == _without_empty(spec(wanted)):
+    after, before = _flat(declared, now), _flat(live, now)
+    if before.get(_DIGEST) == after.get(_DIGEST) and _without_empty(spec(live).content) == _without_empty(
+        spec(declared).content
+    ):
         before["pipeline"] = after["pipeline"]
     if after.get("service_account") is None and _DEFAULT_ACCOUNT.fullmatch(before.get("service_account") or ""):
         before["service_account"] = None
@@ -68,13 +72,12 @@ def changes(wanted: Any, live: Any, *, now: datetime | None = None) -> list[Chan
     ]
 
 
-def spec(schedule: Any) -> dict[str, Any]:
+def spec(schedule: Any) -> PipelineSpec:
     """The pipeline's spec that the schedule runs, with integers as integers."""
     from google.protobuf import json_format
 
     message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
-    plain: dict[str, Any] = _integers(json_format.MessageToDict(message))
-    return plain
+    return PipelineSpec(_integers(json_format.MessageToDict(message)))
 
 
 def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
@@ -89,8 +92,8 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
         "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
         "max_concurrent_starts": schedule.max_concurrent_run_count,
         "queueing": schedule.allow_queueing,
-        **_of_job(live_schedules.job(schedule)),
-        "pipeline": _digest(spec(schedule)),
+        **_of_job(job(schedule)),
+        "pipeline": _digest(spec(schedule).content),
     }
 
 
@@ -111,16 +114,16 @@ def _of_job(job: Any) -> dict[str, Any]:
     }
 
 
-def _added_by_google(key: str, wanted: dict[str, Any]) -> bool:
-    return key not in wanted and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
+def _added_by_google(key: str, declared: dict[str, Any]) -> bool:
+    return key not in declared and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
 
 
 def _without_empty(value: Any) -> Any:
     """What is left of a spec that went through protocol buffers, which do not keep empty texts, lists and falses."""
     if isinstance(value, dict):
-        kept = {key: _without_empty(each) for key, each in value.items()}
-        return {key: each for key, each in kept.items() if each not in ("", False, None, [], {})}
-    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+        kept = {key: _without_empty(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in kept.items() if inner not in ("", False, None, [], {})}
+    return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _integers(value: Any) -> Any:
@@ -128,11 +131,11 @@ def _integers(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return {key: _integers(each) for key, each in value.items()}
-    return [_integers(each) for each in value] if isinstance(value, list) else value
+        return {key: _integers(inner) for key, inner in value.items()}
+    return [_integers(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _digest(plain: dict[str, Any]) -> str:
+def _digest(plain: Json) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 

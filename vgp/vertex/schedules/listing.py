@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.text.printable import moment, rfc3339
+from vgp.text.times import moment, rfc3339
 from vgp.vertex import names
 from vgp.vertex.errors import explained
-from vgp.vertex.runs import search
+from vgp.vertex.runs.search import Filter, listed
+from vgp.vertex.runs.state import Run
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.wanted import marks
+from vgp.vertex.schedules.declaration import marks
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Row:
     declared: bool | None
     url: str
 
+    def as_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "next_run": rfc3339(self.next_run), "last_run": rfc3339(self.last_run)}
+
 
 def rows(settings: Settings) -> list[Row]:
     """All schedules, ours of this environment first, by name.
@@ -44,15 +48,24 @@ def rows(settings: Settings) -> list[Row]:
         WorkFailed: Google refused or could not be reached.
     """
     with explained("list the schedules", settings):
-        found = live.schedules(settings)
-        made = [_row(settings, each) for each in found]
-    return sorted(made, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
+        schedules = [_row(settings, schedule) for schedule in live.schedules(settings)]
+    return sorted(schedules, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
+
+
+def last_run(settings: Settings, name: str) -> Run | None:
+    """The newest run that a schedule of ours of this name has started, be it still there or not.
+
+    Raises:
+        WorkFailed: Google refused or could not be reached.
+    """
+    labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
+    return next(iter(listed(settings, Filter(labels=labels, ours=True), limit=1)), None)
 
 
 def _row(settings: Settings, schedule: Any) -> Row:
     mark, cron = live.mark(schedule), Cron.parse(schedule.cron)
     here = mark is not None and mark.environment == settings.environment
-    last = _last_run(settings, mark.name) if mark and here and schedule.started_run_count else None
+    last = last_run(settings, mark.name) if mark and here and schedule.started_run_count else None
     return Row(
         name=mark.name if mark else schedule.display_name,
         id=names.short(schedule.name),
@@ -69,13 +82,3 @@ def _row(settings: Settings, schedule: Any) -> Row:
         declared=mark.name in settings.schedules if mark and here else None,
         url=names.schedule_link(settings, names.short(schedule.name)),
     )
-
-
-def _last_run(settings: Settings, name: str) -> search.Run | None:
-    labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
-    found = search.listed(settings, search.Wanted(labels=labels, ours=True), limit=1)
-    return found[0] if found else None
-
-
-def as_json(row: Row) -> dict[str, Any]:
-    return {**row.__dict__, "next_run": rfc3339(row.next_run), "last_run": rfc3339(row.last_run)}

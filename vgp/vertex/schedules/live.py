@@ -6,8 +6,8 @@ from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients, names
-from vgp.vertex.runs.job import MANAGED_BY
-from vgp.vertex.schedules.wanted import ENVIRONMENT, LABEL
+from vgp.vertex.runs.pipeline_job import MANAGED_BY
+from vgp.vertex.schedules.declaration import ENVIRONMENT, LABEL
 
 STATES = {1: "active", 2: "paused", 3: "completed"}
 
@@ -42,17 +42,16 @@ def state(schedule: Any) -> str:
 def schedules(settings: Settings) -> list[Any]:
     """Every schedule of the project and region, whoever made it, the oldest first."""
     client = clients.schedule_service(settings)
-    found = client.list_schedules(parent=names.location(settings), **clients.reading())
-    return sorted(found, key=_age)
+    return sorted(client.list_schedules(parent=names.location(settings), **clients.reading()), key=_age)
 
 
-def ours(settings: Settings, found: Iterable[Any]) -> dict[str, list[Any]]:
+def ours(settings: Settings, schedules: Iterable[Any]) -> dict[str, list[Any]]:
     """Our schedules of this environment by name, the oldest first: that one is kept if there are several."""
     result: dict[str, list[Any]] = {}
-    for schedule in sorted(found, key=_age):
-        mine = mark(schedule)
-        if mine and mine.environment == settings.environment:
-            result.setdefault(mine.name, []).append(schedule)
+    for schedule in sorted(schedules, key=_age):
+        own = mark(schedule)
+        if own and own.environment == settings.environment:
+            result.setdefault(own.name, []).append(schedule)
     return result
 
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from vgp.compiling import difference as template
+from vgp.compiling.difference import differences
 from vgp.settings import Settings
 from vgp.spec.difference import Difference
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import fields, live
+from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import Change
-from vgp.vertex.schedules.wanted import Wanted
 
 Kind = Literal["create", "update", "replace", "nothing", "prune", "undeclared", "other"]
 #: Kinds of which `apply` does something.
@@ -38,17 +38,29 @@ class Action:
     surplus: Sequence[str] = ()
     #: What a person should know besides.
     notes: Sequence[str] = ()
-    wanted: Wanted | None = field(default=None, repr=False)
+    declaration: Declaration | None = field(default=None, repr=False)
 
     @property
     def pending(self) -> bool:
         return self.kind in PENDING
 
+    def as_json(self) -> dict[str, Any]:
+        """For --json, without the specs."""
+        return {
+            "action": self.kind,
+            "name": self.name,
+            "schedule": self.resource,
+            "changes": _rows(self.changes),
+            "template": _rows(self.template),
+            "surplus": list(self.surplus),
+            "notes": list(self.notes),
+        }
+
 
 def plan(
-    settings: Settings, wanted: Sequence[Wanted], *, only: Sequence[str] = (), prune: bool = False
+    settings: Settings, declarations: Sequence[Declaration], *, only: Sequence[str] = (), prune: bool = False
 ) -> list[Action]:
-    """The actions for the declared schedules `wanted`, for ours that are declared no longer, and for the others.
+    """The actions for the `declarations`, for ours that are declared no longer, and for the others.
 
     With `only`, only those of ours.
 
@@ -56,59 +68,59 @@ def plan(
         WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
-        found = live.schedules(settings)
-        mine = live.ours(settings, found)
-        actions = [_action(settings, each, mine.get(each.name, [])) for each in wanted]
-    declared = {*settings.schedules, *(each.name for each in wanted)}
-    gone = [name for name in sorted(mine) if name not in declared and (not only or name in only)]
-    actions += [_undeclared(name, mine[name], prune) for name in gone]
+        schedules = live.schedules(settings)
+        ours = live.ours(settings, schedules)
+        actions = [_action(settings, one, ours.get(one.name, [])) for one in declarations]
+    declared = {*settings.schedules, *(one.name for one in declarations)}
+    gone = [name for name in sorted(ours) if name not in declared and (not only or name in only)]
+    actions += [_undeclared(name, ours[name], prune) for name in gone]
     if not only:
-        actions += [_other(settings, each) for each in found if not _is_mine(settings, each)]
+        actions += [_other(settings, schedule) for schedule in schedules if not _is_ours(settings, schedule)]
     return actions
 
 
-def difference(wanted: Wanted, schedule: Any) -> list[Change]:
+def difference(declaration: Declaration, schedule: Any) -> list[Change]:
     """Fields and state that differ from the live schedule."""
-    if live.state(schedule) == "completed" and never_runs(wanted):
+    if live.state(schedule) == "completed" and never_runs(declaration):
         return []
-    found = fields.changes(wanted.message, schedule)
-    state, target = live.state(schedule), "paused" if wanted.declared.paused else "active"
+    changes = fields.changes(declaration.message, schedule)
+    state, target = live.state(schedule), "paused" if declaration.declared.paused else "active"
     if state not in (target, "completed"):
-        found.append(Change("state", state, target))
-    return found
+        changes.append(Change("state", state, target))
+    return changes
 
 
 def replaces(changes: Sequence[Change], schedule: Any) -> bool:
     """Whether the changes take a new schedule: a completed one stays as it is, and no field can be emptied."""
-    return bool(changes) and (live.state(schedule) == "completed" or not all(each.in_place for each in changes))
+    return bool(changes) and (live.state(schedule) == "completed" or not all(change.in_place for change in changes))
 
 
-def never_runs(wanted: Wanted) -> bool:
+def never_runs(declaration: Declaration) -> bool:
     """Its end has passed: there is nothing to create."""
-    return wanted.declared.end is not None and wanted.declared.end <= datetime.now(UTC)
+    return declaration.declared.end is not None and declaration.declared.end <= datetime.now(UTC)
 
 
-def _action(settings: Settings, wanted: Wanted, found: Sequence[Any]) -> Action:
-    if not found:
-        if never_runs(wanted):
-            return Action("nothing", wanted.name, notes=["its end has passed"], wanted=wanted)
-        return Action("create", wanted.name, wanted=wanted)
+def _action(settings: Settings, declaration: Declaration, ours: Sequence[Any]) -> Action:
+    if not ours:
+        if never_runs(declaration):
+            return Action("nothing", declaration.name, notes=["its end has passed"], declaration=declaration)
+        return Action("create", declaration.name, declaration=declaration)
     client = clients.schedule_service(settings)
-    kept = client.get_schedule(name=found[0].name, **clients.reading())
-    changes, surplus = difference(wanted, kept), [each.name for each in found[1:]]
-    specs = PipelineSpec(fields.spec(kept)), PipelineSpec(fields.spec(wanted.message))
-    changed = any(each.field == "pipeline" for each in changes)
+    kept = client.get_schedule(name=ours[0].name, **clients.reading())
+    changes, surplus = difference(declaration, kept), [schedule.name for schedule in ours[1:]]
+    specs = fields.spec(kept), fields.spec(declaration.message)
+    changed = any(change.field == "pipeline" for change in changes)
     again = replaces(changes, kept)
     return Action(
         "replace" if again else "update" if changes or surplus else "nothing",
-        wanted.name,
+        declaration.name,
         kept.name,
         changes,
-        template.differences(*specs) if changed else (),
+        differences(*specs) if changed else (),
         specs if changed else None,
         surplus,
         list(_notes(kept, changes, again)),
-        wanted,
+        declaration,
     )
 
 
@@ -117,19 +129,19 @@ def _notes(schedule: Any, changes: Sequence[Change], again: bool) -> list[str]:
     if live.state(schedule) == "completed":
         notes.append(f"completed after {schedule.started_run_count} runs")
     if again:
-        why = [each.field for each in changes if not each.in_place]
+        why = [change.field for change in changes if not change.in_place]
         reason = f"Vertex AI cannot empty {', '.join(why)}" if why else "a completed schedule cannot be changed"
         notes.append(f"{reason}: it is deleted and made anew, and counts its runs from 0")
     return notes
 
 
-def _undeclared(name: str, found: Sequence[Any], prune: bool) -> Action:
+def _undeclared(name: str, ours: Sequence[Any], prune: bool) -> Action:
     hint = [] if prune else ["declared no longer; apply --prune deletes it"]
-    surplus = [each.name for each in found[1:]]
-    return Action("prune" if prune else "undeclared", name, found[0].name, surplus=surplus, notes=hint)
+    surplus = [schedule.name for schedule in ours[1:]]
+    return Action("prune" if prune else "undeclared", name, ours[0].name, surplus=surplus, notes=hint)
 
 
-def _is_mine(settings: Settings, schedule: Any) -> bool:
+def _is_ours(settings: Settings, schedule: Any) -> bool:
     mark = live.mark(schedule)
     return mark is not None and mark.environment == settings.environment
 
@@ -140,18 +152,5 @@ def _other(settings: Settings, schedule: Any) -> Action:
     return Action("other", schedule.display_name or names.short(schedule.name), schedule.name, notes=[whose])
 
 
-def as_json(action: Action) -> dict[str, Any]:
-    """For --json, without the specs."""
-    return {
-        "action": action.kind,
-        "name": action.name,
-        "schedule": action.resource,
-        "changes": _rows(action.changes),
-        "template": _rows(action.template),
-        "surplus": list(action.surplus),
-        "notes": list(action.notes),
-    }
-
-
 def _rows(changes: Sequence[Change | Difference]) -> list[Mapping[str, Any]]:
-    return [{"field": each.field, "before": each.before, "after": each.after} for each in changes]
+    return [{"field": one.field, "before": one.before, "after": one.after} for one in changes]

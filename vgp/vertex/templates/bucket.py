@@ -18,6 +18,7 @@ from typing import Any
 from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.spec.template_reference import PREFIX
+from vgp.text.bucket_uri import cut, join
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.templates.store import Package, Version
@@ -40,12 +41,13 @@ class Bucket:
 
     @property
     def _bucket_name(self) -> str:
-        return self.place.removeprefix("gs://").partition("/")[0]
+        return cut(self.place)[0]
 
     @property
     def _folder(self) -> str:
         """With a slash at the end, or empty."""
-        return "".join(f"{part}/" for part in self.place.removeprefix("gs://").split("/")[1:])
+        folder = cut(self.place)[1]
+        return folder and f"{folder}/"
 
     @contextmanager
     def explaining(self, doing: str) -> Iterator[None]:
@@ -61,13 +63,13 @@ class Bucket:
 
     def packages(self) -> list[Package]:
         latest: dict[str, Any] = {}
-        for found, blob in self._objects(self._folder):
-            latest[found["name"]] = max(latest.get(found["name"], blob.time_created), blob.time_created)
+        for match, blob in self._objects(self._folder):
+            latest[match["name"]] = max(latest.get(match["name"], blob.time_created), blob.time_created)
         return [Package(name, updated) for name, updated in sorted(latest.items())]
 
     def versions(self, name: str) -> list[Version]:
         objects = self._objects(f"{self._folder}{name}/")
-        return [Version(PREFIX + found["sha256"], blob.time_created, blob.size) for found, blob in objects]
+        return [Version(PREFIX + match["sha256"], blob.time_created, blob.size) for match, blob in objects]
 
     def find(self, name: str, digest: str) -> Version | None:
         blob = self._bucket.get_blob(self._object(name, digest), **_calling())
@@ -96,7 +98,7 @@ class Bucket:
         self._change(name, tag, None)
 
     def location(self, name: str, digest: str) -> str:
-        return f"gs://{self._bucket_name}/{self._object(name, digest)}"
+        return join(self._bucket_name, self._object(name, digest))
 
     def template_uri(self, name: str, digest: str) -> str | None:
         """None: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs takes only
@@ -109,8 +111,8 @@ class Bucket:
     def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], Any]]:
         """Versions below `prefix`, all pages."""
         for blob in self._bucket.list_blobs(prefix=prefix, **_calling()):
-            if found := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
-                yield found, blob
+            if match := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
+                yield match, blob
 
     def _read(self, name: str) -> tuple[bytes | None, int]:
         """Content and generation; None and 0 of an object that is not there."""

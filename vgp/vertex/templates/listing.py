@@ -5,8 +5,9 @@ from typing import Any
 from vgp.settings import Settings
 from vgp.spec import template_reference
 from vgp.spec.template_reference import LATEST, Reference
-from vgp.vertex.templates.store import store
-from vgp.vertex.templates.template import Template, absent
+from vgp.vertex.templates.place import open_store
+from vgp.vertex.templates.store import as_time
+from vgp.vertex.templates.template import Template, absent, resolve
 
 
 def packages(settings: Settings, *, place: str | None = None) -> list[dict[str, Any]]:
@@ -16,10 +17,10 @@ def packages(settings: Settings, *, place: str | None = None) -> list[dict[str, 
         RequestError: there is no place for templates.
         WorkFailed: Google refused or could not be reached.
     """
-    there = store(settings, place)
-    with there.explaining("list the templates"):
-        found = there.packages()
-    return [{"name": each.name, "updated": as_time(each.updated)} for each in sorted(found, key=lambda each: each.name)]
+    store = open_store(settings, place)
+    with store.explaining("list the templates"):
+        listed = sorted(store.packages(), key=lambda package: package.name)
+    return [{"name": package.name, "updated": as_time(package.updated)} for package in listed]
 
 
 def versions(settings: Settings, name: str, *, place: str | None = None) -> list[dict[str, Any]]:
@@ -30,22 +31,45 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
         WorkFailed: Google refused or could not be reached.
     """
     template_reference.package(name)
-    there = store(settings, place)
-    with there.explaining(f"list the versions of {name}"):
-        found, tags = there.versions(name), there.tags(name)
-        if not found:
-            raise absent(there, Reference(name, LATEST, None))
+    store = open_store(settings, place)
+    with store.explaining(f"list the versions of {name}"):
+        listed, tags = store.versions(name), store.tags(name)
+        if not listed:
+            raise absent(store, Reference(name, LATEST, None))
     tagged: dict[str, list[str]] = {}
     for tag, digest in sorted(tags.items()):
         tagged.setdefault(digest, []).append(tag)
-    newest = sorted(found, key=lambda each: (as_time(each.created) or "", each.digest), reverse=True)
+    listed.sort(key=lambda version: (as_time(version.created) or "", version.digest), reverse=True)
     return [
         {
-            "name": name, "version": each.digest, "tags": tagged.get(each.digest, []), "created": as_time(each.created),
-            "size": each.size, "uri": there.location(name, each.digest),
+            "name": name,
+            "version": version.digest,
+            "tags": tagged.get(version.digest, []),
+            "created": as_time(version.created),
+            "size": version.size,
+            "uri": store.location(name, version.digest),
         }
-        for each in newest
-    ]  # fmt: skip
+        for version in listed
+    ]
+
+
+def detail(settings: Settings, reference: str, *, place: str | None = None) -> dict[str, Any]:
+    """One version with its tags and the parameters that a run of it takes.
+
+    Raises:
+        RequestError: the reference is none, or there is no such version.
+        WorkFailed: the content is not what the digest says, or Google could not be reached.
+    """
+    template = resolve(settings, reference, place=place)
+    return {
+        "name": template.name,
+        "version": template.digest,
+        "uri": template.location,
+        "tags": tags_of(settings, template),
+        "size": len(template.content),
+        "description": template.spec.description,
+        "parameters": [parameter.as_json() for _, parameter in sorted(template.spec.parameters.items())],
+    }
 
 
 def tags_of(settings: Settings, template: Template) -> list[str]:
@@ -54,13 +78,6 @@ def tags_of(settings: Settings, template: Template) -> list[str]:
     Raises:
         WorkFailed: Google refused or could not be reached.
     """
-    there = store(settings, template.place)
-    with there.explaining(f"list the tags of {template.name}"):
-        return sorted(tag for tag, digest in there.tags(template.name).items() if digest == template.digest)
-
-
-def as_time(value: Any) -> str | None:
-    """RFC 3339 in UTC, to the second."""
-    from datetime import UTC
-
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if value else None
+    store = open_store(settings, template.place)
+    with store.explaining(f"list the tags of {template.name}"):
+        return sorted(tag for tag, digest in store.tags(template.name).items() if digest == template.digest)

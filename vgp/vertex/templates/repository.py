@@ -34,9 +34,9 @@ class Repository:
 
     @cached_property
     def _parts(self) -> re.Match[str]:
-        found = _PLACE.fullmatch(self.place)
-        assert found, self.place
-        return found
+        parts = _PLACE.fullmatch(self.place)
+        assert parts, self.place
+        return parts
 
     @property
     def _name(self) -> str:
@@ -64,27 +64,26 @@ class Repository:
 
     def packages(self) -> list[Package]:
         request = {"parent": self._name, "page_size": _PAGE}
-        found = self._registry.list_packages(request=request, **clients.reading())
-        return [Package(short(each.name), each.update_time) for each in found]
+        packages = self._registry.list_packages(request=request, **clients.reading())
+        return [Package(short(package.name), package.update_time) for package in packages]
 
     def versions(self, name: str) -> list[Version]:
         request = {"parent": self._package(name), "page_size": _PAGE}
-        found = self._all(self._registry.list_versions, request)
-        sizes = self._sizes() if found else {}
-        return [Version(short(each.name), each.create_time, sizes.get(_owner(each.name))) for each in found]
+        versions = self._all(self._registry.list_versions, request)
+        sizes = self._sizes() if versions else {}
+        return [Version(short(one.name), one.create_time, sizes.get(_owner(one.name))) for one in versions]
 
     def find(self, name: str, digest: str) -> Version | None:
-        found = self._maybe(self._registry.get_version, name=self._version(name, digest))
-        return found and Version(short(found.name), found.create_time)
+        version = self._maybe(self._registry.get_version, name=self._version(name, digest))
+        return version and Version(short(version.name), version.create_time)
 
     def tags(self, name: str) -> dict[str, str]:
         request = {"parent": self._package(name), "page_size": _PAGE}
-        found = self._all(self._registry.list_tags, request)
-        return {short(each.name): short(each.version) for each in found}
+        return {short(tag.name): short(tag.version) for tag in self._all(self._registry.list_tags, request)}
 
     def tagged(self, name: str, tag: str) -> str | None:
-        found = self._maybe(self._registry.get_tag, name=self._tag(name, tag))
-        return found and short(found.version)
+        known = self._maybe(self._registry.get_tag, name=self._tag(name, tag))
+        return known and short(known.version)
 
     def publish(self, name: str, content: bytes, digest: str) -> None:
         """The host names the version by its content, so a repeated upload makes no other version."""
@@ -166,8 +165,8 @@ class Repository:
 
         request = {"parent": self._name, "page_size": _PAGE}
         with suppress(exceptions.GoogleAPIError):
-            found = self._registry.list_files(request=request, **clients.reading())
-            return {_owner(each.owner): each.size_bytes for each in found}
+            files = self._registry.list_files(request=request, **clients.reading())
+            return {_owner(file.owner): file.size_bytes for file in files}
         return {}
 
     def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
@@ -188,18 +187,18 @@ class Repository:
 
     def _refuse_missing(self, doing: str) -> None:
         """Says that the repository is what is missing or wrong, if it is."""
-        project, location, repository = self._parts["project"], self._parts["location"], self._parts["id"]
         create = (
-            f"gcloud artifacts repositories create {repository} --repository-format=kfp --location={location} "
-            f"--project={project}"
+            "gcloud artifacts repositories create {id} --repository-format=kfp --location={location} "
+            "--project={project}"
         )
-        found = self._maybe(self._registry.get_repository, name=self._name)
-        if found is None:
-            raise WorkFailed(f"{doing}: there is no repository {self.place}.\n  Create it: {create}")
-        if found.format_.name != "KFP":
+        parts = self._parts.groupdict()
+        repository = self._maybe(self._registry.get_repository, name=self._name)
+        if repository is None:
+            raise WorkFailed(f"{doing}: there is no repository {self.place}.\n  Create it: {create.format(**parts)}")
+        if repository.format_.name != "KFP":
             raise WorkFailed(
-                f"{doing}: the repository {self.place} is of format {found.format_.name}, templates need KFP.\n"
-                f"  Create one under another name: {create.replace(f'create {repository} ', 'create NAME ')}"
+                f"{doing}: the repository {self.place} is of format {repository.format_.name}, templates need KFP.\n"
+                f"  Create one under another name: {create.format(**{**parts, 'id': 'NAME'})}"
             )
 
 

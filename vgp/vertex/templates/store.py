@@ -2,11 +2,8 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
-
-from vgp.errors import RequestError
-from vgp.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -66,28 +63,6 @@ class Store(Protocol):
         """The `template_uri` of a run of this version; None where Vertex AI reads none."""
 
 
-def store(settings: Settings, place: str | None = None) -> Store:
-    """The place for templates: `place`, or the template repository of the settings.
-
-    Raises:
-        RequestError: there is none, or `place` is neither a repository nor a bucket folder.
-    """
-    from vgp.settings import rules
-
-    place = place or settings.template_repository
-    if not place:
-        raise RequestError(
-            "no place for templates is set. "
-            'Write template_repository = "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY" into pipelines.toml, '
-            "or give --repository gs://BUCKET/FOLDER."
-        )
-    try:
-        if place.startswith("gs://"):
-            from vgp.vertex.templates.bucket import Bucket
-
-            return Bucket(settings, rules.bucket(place))
-        from vgp.vertex.templates.repository import Repository
-
-        return Repository(settings, rules.template_repository(place))
-    except ValueError as error:
-        raise RequestError(f"{error} A folder in a bucket is gs://BUCKET/FOLDER.") from None
+def as_time(moment: datetime | None) -> str | None:
+    """RFC 3339 in UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None

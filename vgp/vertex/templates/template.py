@@ -5,11 +5,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed, nearest
+from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.spec import template_reference
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.template_reference import PREFIX, Reference
-from vgp.vertex.templates.store import Store, store
+from vgp.text.nearest import did_you_mean
+from vgp.vertex.templates.place import open_store
+from vgp.vertex.templates.store import Store
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Template:
     #: Its content's digest, `sha256:` and 64 hex digits.
     digest: str
     #: The pipeline's spec.
-    spec: dict[str, Any]
+    spec: PipelineSpec
     #: The `template_uri` of a run, by digest; None for a template in a bucket, of which Vertex AI takes the spec only.
     uri: str | None
     #: Where it lies: an https:// or gs:// URI, by digest.
@@ -48,41 +51,41 @@ def resolve(settings: Settings, reference: str, *, place: str | None = None) -> 
         WorkFailed: the content is not what the digest says, or Google could not be reached.
     """
     wanted = template_reference.parse(reference)
-    there = store(settings, wanted.place or place)
-    with there.explaining(f"read the template {reference}"):
-        digest = pinned(there, wanted)
-        content = there.download(wanted.name, digest)
+    store = open_store(settings, wanted.place or place)
+    with store.explaining(f"read the template {reference}"):
+        digest = pinned(store, wanted)
+        content = store.download(wanted.name, digest)
         if content is None:
-            raise absent(there, wanted)
+            raise absent(store, wanted)
     return Template(
-        wanted.name, digest, verified(wanted.name, digest, content), there.template_uri(wanted.name, digest),
-        there.location(wanted.name, digest), there.place, wanted.tag, content,
+        wanted.name, digest, verified(wanted.name, digest, content), store.template_uri(wanted.name, digest),
+        store.location(wanted.name, digest), store.place, wanted.tag, content,
     )  # fmt: skip
 
 
-def pinned(there: Store, wanted: Reference) -> str:
-    """The full digest that a reference means now. To be called within `there.explaining`.
+def pinned(store: Store, reference: Reference) -> str:
+    """The full digest that a reference means now. To be called within `store.explaining`.
 
     Raises:
         RequestError: there is no such tag or version, or the digits fit more than one.
     """
-    if wanted.tag:
-        found = there.tagged(wanted.name, wanted.tag)
-        if found is None:
-            raise absent(there, wanted)
-        return found
-    assert wanted.digest
-    if len(wanted.digest) == len(PREFIX) + 64:
-        return wanted.digest
-    fitting = [each.digest for each in there.versions(wanted.name) if each.digest.startswith(wanted.digest)]
+    if reference.tag:
+        digest = store.tagged(reference.name, reference.tag)
+        if digest is None:
+            raise absent(store, reference)
+        return digest
+    assert reference.digest
+    if len(reference.digest) == len(PREFIX) + 64:
+        return reference.digest
+    fitting = [one.digest for one in store.versions(reference.name) if one.digest.startswith(reference.digest)]
     if len(fitting) > 1:
-        raise RequestError(f"{wanted} fits {len(fitting)} versions: {', '.join(sorted(fitting))}. Give more digits.")
+        raise RequestError(f"{reference} fits {len(fitting)} versions: {', '.join(sorted(fitting))}. Give more digits.")
     if not fitting:
-        raise absent(there, wanted)
+        raise absent(store, reference)
     return fitting[0]
 
 
-def verified(name: str, digest: str, content: bytes) -> dict[str, Any]:
+def verified(name: str, digest: str, content: bytes) -> PipelineSpec:
     """The spec in `content`, JSON or YAML, which must have this digest and name this pipeline.
 
     Raises:
@@ -94,14 +97,11 @@ def verified(name: str, digest: str, content: bytes) -> dict[str, Any]:
             f"{name}@{digest}: what was downloaded has the digest {got}. It was damaged or replaced: nothing was done "
             "with it. Run the command again; if that does not help, upload the pipeline again."
         )
-    spec = parsed(name, content)
-    try:
-        named = spec["pipelineInfo"]["name"]
-    except (TypeError, LookupError):
-        named = None
-    if named != name:
-        raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {named!r}.")
-    return dict(spec)
+    document = parsed(name, content)
+    spec = PipelineSpec(document if isinstance(document, dict) else {})
+    if spec.name != name:
+        raise WorkFailed(f"{name}@{digest} is no spec of the pipeline {name}: its pipelineInfo.name is {spec.name!r}.")
+    return spec
 
 
 def parsed(name: str, content: bytes) -> Any:
@@ -123,14 +123,16 @@ def parsed(name: str, content: bytes) -> Any:
         raise WorkFailed(f"the template {name} holds no JSON and no safe YAML of one document: {reason}") from None
 
 
-def absent(there: Store, wanted: Reference) -> RequestError:
-    """The error that says why nothing was found, with the choices. To be called within `there.explaining`."""
-    names = [each.name for each in there.packages()]
-    if wanted.name not in names:
-        choices = nearest(wanted.name, names) if names else "None was uploaded there yet."
-        return RequestError(f"no template {wanted.name!r}. {choices} Upload it: pipelines upload {wanted.name}")
-    if wanted.tag:
-        tags = there.tags(wanted.name)
-        choices = nearest(wanted.tag, tags) if tags else "It has no tags."
-        return RequestError(f"{wanted.name} has no tag {wanted.tag!r}. {choices}")
-    return RequestError(f"{wanted.name} has no version {wanted.digest}. All: pipelines templates {wanted.name}")
+def absent(store: Store, reference: Reference) -> RequestError:
+    """The error that says why nothing was found, with the choices. To be called within `store.explaining`."""
+    names = [package.name for package in store.packages()]
+    if reference.name not in names:
+        choices = did_you_mean(reference.name, names) if names else "None was uploaded there yet."
+        return RequestError(f"no template {reference.name!r}. {choices} Upload it: pipelines upload {reference.name}")
+    if reference.tag:
+        tags = store.tags(reference.name)
+        choices = did_you_mean(reference.tag, tags) if tags else "It has no tags."
+        return RequestError(f"{reference.name} has no tag {reference.tag!r}. {choices}")
+    return RequestError(
+        f"{reference.name} has no version {reference.digest}. All: pipelines templates {reference.name}"
+    )

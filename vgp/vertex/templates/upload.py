@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.spec import template_reference
 from vgp.spec.template_reference import PREFIX
-from vgp.vertex.templates.store import Store, Version, store
+from vgp.vertex.templates.place import open_store
+from vgp.vertex.templates.store import Store, Version, as_time
 from vgp.vertex.templates.template import absent, pinned, verified
 
 
@@ -26,6 +28,18 @@ class Uploaded:
     #: Tags that pointed to another version before, with its digest.
     moved: dict[str, str] = field(default_factory=dict)
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "version": self.version.digest,
+            "uri": self.location,
+            "tags": list(self.tags),
+            "moved": self.moved,
+            "uploaded": self.new,
+            "created": as_time(self.version.created),
+            "size": self.version.size,
+        }
+
 
 def upload(settings: Settings, name: str, content: bytes, *, tags: Sequence[str], place: str | None = None) -> Uploaded:
     """Publishes `content`, the spec of the pipeline `name`, and points `tags` to it, in this order.
@@ -38,16 +52,16 @@ def upload(settings: Settings, name: str, content: bytes, *, tags: Sequence[str]
         WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
     """
     template_reference.package(name)
-    wanted = [template_reference.tag(tag) for tag in dict.fromkeys(tags)]
-    there = store(settings, place)
+    tags = [template_reference.tag(tag) for tag in dict.fromkeys(tags)]
+    store = open_store(settings, place)
     digest = PREFIX + hashlib.sha256(content).hexdigest()
-    with there.explaining(f"upload {name}"):
-        found = there.find(name, digest)
-        if found is None:
-            there.publish(name, content, digest)
-        version = _in_place(there, name, digest, found)
-        moved = _point(there, name, digest, wanted)
-    return Uploaded(name, version, there.location(name, digest), found is None, wanted, moved)
+    with store.explaining(f"upload {name}"):
+        known = store.find(name, digest)
+        if known is None:
+            store.publish(name, content, digest)
+        version = _downloaded(store, name, digest, known)
+        moved = _point(store, name, digest, tags)
+    return Uploaded(name, version, store.location(name, digest), known is None, tags, moved)
 
 
 def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None = None) -> tuple[str, str | None]:
@@ -57,14 +71,14 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
         RequestError: there is no such version, or the tag cannot be one.
         WorkFailed: Google refused or could not be reached.
     """
-    wanted = template_reference.parse(reference)
+    parsed = template_reference.parse(reference)
     template_reference.tag(tag)
-    there = store(settings, wanted.place or place)
-    with there.explaining(f"tag {reference}"):
-        digest = pinned(there, wanted)
-        if there.find(wanted.name, digest) is None:
-            raise absent(there, wanted)
-        return digest, there.set_tag(wanted.name, tag, digest)
+    store = open_store(settings, parsed.place or place)
+    with store.explaining(f"tag {reference}"):
+        digest = pinned(store, parsed)
+        if store.find(parsed.name, digest) is None:
+            raise absent(store, parsed)
+        return digest, store.set_tag(parsed.name, tag, digest)
 
 
 def remove_tag(settings: Settings, reference: str, *, place: str | None = None) -> str:
@@ -74,24 +88,25 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
         RequestError: there is no such tag, or `reference` names a digest.
         WorkFailed: Google refused or could not be reached.
     """
-    wanted = template_reference.parse(reference)
-    if not wanted.tag or reference == wanted.name:
+    parsed = template_reference.parse(reference)
+    if not parsed.tag or reference == parsed.name:
         raise RequestError(f"{reference} names no tag. Write NAME:TAG.")
-    there = store(settings, wanted.place or place)
-    with there.explaining(f"take the tag {reference} away"):
-        digest = pinned(there, wanted)
-        there.remove_tag(wanted.name, wanted.tag)
+    store = open_store(settings, parsed.place or place)
+    with store.explaining(f"take the tag {reference} away"):
+        digest = pinned(store, parsed)
+        store.remove_tag(parsed.name, parsed.tag)
         return digest
 
 
-def _in_place(there: Store, name: str, digest: str, found: Version | None) -> Version:
-    content, version = there.download(name, digest), found or there.find(name, digest)
+def _downloaded(store: Store, name: str, digest: str, known: Version | None) -> Version:
+    """The version as it was stored, verified by its content."""
+    content, version = store.download(name, digest), known or store.find(name, digest)
     if content is None or version is None:
         raise WorkFailed(f"upload {name}: {digest} was stored, but is not there. Run the command again.")
     verified(name, digest, content)
     return Version(digest, version.created, len(content))
 
 
-def _point(there: Store, name: str, digest: str, tags: Sequence[str]) -> dict[str, str]:
-    before = {tag: there.set_tag(name, tag, digest) for tag in tags}
+def _point(store: Store, name: str, digest: str, tags: Sequence[str]) -> dict[str, str]:
+    before = {tag: store.set_tag(name, tag, digest) for tag in tags}
     return {tag: old for tag, old in before.items() if old and old != digest}

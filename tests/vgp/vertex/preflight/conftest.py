@@ -5,6 +5,7 @@ from loopback.cloud import Cloud, status
 
 from vgp.check.finding import StepRow
 from vgp.settings import Settings, load
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.preflight import preflight
 
@@ -70,7 +71,7 @@ class World:
         return [method for method in called if not method.startswith(("oauth2.", "iamcredentials."))]
 
     def look(self):
-        return preflight(self.settings(), self.spec, self.steps)
+        return preflight(self.settings(), PipelineSpec(self.spec), self.steps)
 
     def found(self):
         """What is not fine."""

@@ -10,6 +10,7 @@ from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.settings import Settings, repository_of
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight.order import order
 
 REPOSITORY = Path(__file__).parents[4]
@@ -32,7 +33,7 @@ def names_of(made):
 
 def test_the_steps_of_a_chain_never_overlap():
     made = workflows.compiled("training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")).content
-    found = order(made)
+    found = order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert all(found.beside(step) == {step} for step in found.before)
     assert found.before["decide"] == {"prepare", "train", "evaluate"}
@@ -44,7 +45,7 @@ def test_branches_overlap_and_what_follows_both_does_not(compiled):
         left, right = task(first), task(first)
         task(left, right)
 
-    found = order(compiled(dsl.pipeline(name="p")(build)))
+    found = order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
     assert found.beside("work-2") == {"work-2", "work-3"}
     assert found.beside("work") == {"work"} and found.beside("work-4") == {"work-4"}
 
@@ -58,7 +59,7 @@ def test_steps_in_groups_wait_for_what_their_group_waits_for(compiled):
         task()
 
     made = compiled(dsl.pipeline(name="p")(build))
-    found = order(made)
+    found = order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert found.before["work-3"] == {"work", "work-2"}
     assert found.beside("work-3") == {"work-3", "work-4"}
@@ -71,7 +72,7 @@ def test_a_step_after_a_group_waits_for_all_in_it(compiled):
             task()
             task()
 
-    found = order(compiled(dsl.pipeline(name="p")(build)))
+    found = order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
     assert found.before["work"] == {"work-2", "work-3"}
     assert found.beside("work-2") == {"work-2", "work-3"}
 
@@ -83,7 +84,7 @@ def test_a_loop_starts_its_items_at_once_up_to_its_limit(compiled, limit, copies
             task()
         task()
 
-    found = order(compiled(dsl.pipeline(name="p")(build)))
+    found = order(PipelineSpec(compiled(dsl.pipeline(name="p")(build))))
     assert found.copies == {"work": copies, "work-2": 1}
 
 
@@ -92,7 +93,7 @@ def test_loops_in_loops_multiply(compiled):
         with dsl.ParallelFor([1, 2, 3]), dsl.ParallelFor([4, 5]):
             task()
 
-    assert order(compiled(dsl.pipeline(name="p")(build))).copies == {"work": 6}
+    assert order(PipelineSpec(compiled(dsl.pipeline(name="p")(build)))).copies == {"work": 6}
 
 
 def test_equal_names_in_groups_are_told_apart_as_the_checker_does():
@@ -105,4 +106,4 @@ def test_equal_names_in_groups_are_told_apart_as_the_checker_does():
         },
         "deploymentSpec": {"executors": {"exec-work": {"container": {"image": "python:3.11"}}}},
     }
-    assert set(order(made).before) == names_of(made) == {"work", "group/work"}
+    assert set(order(PipelineSpec(made)).before) == names_of(made) == {"work", "group/work"}

@@ -8,8 +8,7 @@ from google.cloud.aiplatform_v1 import PipelineState
 from loopback.cloud import Cloud, lost_response, reset, status
 
 from vgp.settings import Settings
-from vgp.vertex.runs import attempts
-from vgp.vertex.runs import job as submit
+from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.attempts import start
 
 SPEC = {
@@ -26,7 +25,7 @@ HOUR = 3600
 @pytest.fixture
 def body(cloud: Cloud, settings: Settings) -> dict[str, Any]:
     cloud.script(seconds=50)  # and 10 until it begins
-    return submit.body(settings, SPEC, {})
+    return pipeline_job.body(settings, SPEC, {})
 
 
 def ids(cloud: Cloud) -> list[str]:
@@ -64,7 +63,7 @@ def test_ten_days_are_ten_attempts(cloud: Cloud, settings: Settings, body: dict[
     for _ in range(10):
         assert start(settings, body)[1]
         cloud.clock.advance(24 * HOUR)
-    first = submit.job_id(body)
+    first = pipeline_job.job_id(body)
     assert ids(cloud) == [first, *(f"{first}-a{number}" for number in range(2, 11))]
 
 
@@ -118,7 +117,7 @@ def test_deleted_attempts_do_not_hide_the_one_that_runs(cloud: Cloud, settings: 
 def test_a_run_of_new_counts_as_a_run_of_the_request(cloud: Cloud, settings: Settings, body: dict[str, Any]) -> None:
     first, _ = start(settings, body)
     cloud.clock.advance(2 * HOUR)
-    other, _ = submit.create(settings, body, submit.job_id(body, new=True))
+    other, _ = pipeline_job.create(settings, body, pipeline_job.job_id(body, new=True))
     found, started = start(settings, body)
     assert (found.name, started) == (other.name, False)
     cloud.clock.advance(2 * HOUR)
@@ -131,7 +130,7 @@ def test_a_long_run_is_not_overtaken_because_a_later_one_has_ended(
     cloud.script(seconds=24 * HOUR)
     long, _ = start(settings, body)
     cloud.script(seconds=50)
-    submit.create(settings, body, submit.job_id(body, new=True))
+    pipeline_job.create(settings, body, pipeline_job.job_id(body, new=True))
     cloud.clock.advance(5 * HOUR)
     assert start(settings, body)[0].name == long.name
     cloud.clock.advance(19.5 * HOUR)

@@ -11,7 +11,7 @@ from loopback.cloud import Cloud
 from rich.console import Console
 
 from vgp.errors import RequestError
-from vgp.vertex.runs.compare import Row, digest, rows, table
+from vgp.vertex.runs.compare import Row, comparison, digest, rows
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.text(max_size=3),
@@ -43,16 +43,16 @@ def test_what_differs_between_two_runs(cloud: Cloud, two: list[Any]) -> None:
     assert differing[("parameters", "epochs")] == (2, 4)
     assert differing[("parameters", "data")] == ("", "[red]x\x1b[2J")
     assert {name for section, name in differing if section == "run"} == {"seconds", "usd"}
-    assert [row for row in found if row.name == "template"][0].values[0] == digest(two[0].spec)
+    assert [row for row in found if row.name == "template"][0].values[0] == digest(two[0].spec.content)
     assert len(found) > len(differing)
 
 
 def test_the_table_shows_what_differs_and_counts_the_rest(cloud: Cloud, two: list[Any]) -> None:
     found = rows(two, cloud.clock.now())
-    text = shown(table(two, found, all_rows=False))
+    text = shown(comparison(two, found, all_rows=False))
     assert "\x1b" not in text and "[red]x\\x1b[2J" in text
     assert "seed" not in text and f"{sum(not row.differs for row in found)} rows are equal: --all" in text
-    whole = shown(table(two, found, all_rows=True))
+    whole = shown(comparison(two, found, all_rows=True))
     assert "seed" in whole and "=" in whole and "rows are equal" not in whole
 
 
@@ -69,7 +69,7 @@ def test_runs_of_different_pipelines_have_gaps(cloud: Cloud, two: list[Any], sta
     found = {(row.section, row.name): row for row in rows([two[0], other], cloud.clock.now())}
     assert found[("parameters", "x")].values == (None, 1) and found[("parameters", "epochs")].values == (2, None)
     assert found[("run", "template")].differs
-    assert "–" in shown(table([two[0], other], list(found.values()), all_rows=False))
+    assert "–" in shown(comparison([two[0], other], list(found.values()), all_rows=False))
 
 
 @pytest.mark.parametrize("ids", [[0], [0, 0]])
@@ -84,7 +84,7 @@ def test_two_different_runs_are_needed(cloud: Cloud, two: list[Any], ids: list[i
 @given(st.lists(json_values, min_size=2, max_size=4))
 def test_a_row_differs_exactly_where_its_values_do(values: list[Any]) -> None:
     row = Row("parameters", "x", tuple(values))
-    text = shown(table([_named(number) for number in range(len(values))], [row], all_rows=True), 200)
+    text = shown(comparison([_named(number) for number in range(len(values))], [row], all_rows=True), 200)
     assert row.differs == any(not _same(value, values[0]) for value in values)
     assert ("≠" in text) == row.differs
 

@@ -9,7 +9,7 @@ from loopback.cloud import Cloud, status
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.custom_jobs import BILLING, with_started
-from vgp.vertex.runs.logs import Wanted, entries
+from vgp.vertex.runs.logs import Selection, entries
 from vgp.vertex.runs.state import Run
 
 
@@ -38,7 +38,7 @@ def test_the_log_of_training_is_there_while_it_trains(cloud: Cloud, settings: Se
     other = started_job(settings, "train", "12345")
     cloud.logs.add("epoch 1", job_id=job)
     cloud.logs.add("of another run", job_id=other)
-    found = entries(settings, with_started(settings, running), Wanted("train"))
+    found = entries(settings, with_started(settings, running), Selection("train"))
     assert [(each.step, each.message) for each in found] == [("train", "epoch 1")]
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.follow import FIRST_S, LONGEST_S, SILENCE_S, View, follow
+from vgp.vertex.runs.follow import FIRST_S, LONGEST_S, SILENCE_S, Display, follow
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
 
@@ -170,11 +170,11 @@ def test_the_live_table_fits_every_terminal(
     cloud.script("flip", seconds=120)
     name = start(branching)
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height, legacy_windows=False)
-    view = View(console, clock)
+    display = Display(console, clock)
     for _ in range(4):
-        view.update(look(name))
-        view.patience.note = "no connection to Google for 42s; next try in 30s " * 3
-        drawn = console.render_lines(view.drawn(), pad=False)
+        display.update(look(name))
+        display.patience.note = "no connection to Google for 42s; next try in 30s " * 3
+        drawn = console.render_lines(display.drawn(), pad=False)
         shown = ["".join(piece.text for piece in line) for line in drawn]
         assert len(shown) <= height
         assert max(map(len, shown)) < width

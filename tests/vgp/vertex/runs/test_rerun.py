@@ -14,7 +14,8 @@ from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.vertex.runs.rerun import body, rerun
+from vgp.vertex.runs import attempts
+from vgp.vertex.runs.rerun import body
 from vgp.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
@@ -46,7 +47,7 @@ def inputs(job: Any) -> dict[str, Any]:
 
 
 def test_the_same_again(cloud: Cloud, settings: Settings, failed: Run) -> None:
-    job, started = rerun(settings, body(failed))
+    job, started = attempts.start(settings, body(failed))
     assert started and job.name != failed.name
     assert inputs(job) == inputs(failed.job)
     assert "vertex-ai-pipelines-run-billing-id" not in body(failed)["labels"], "Google gives each run another"
@@ -55,20 +56,20 @@ def test_the_same_again(cloud: Cloud, settings: Settings, failed: Run) -> None:
 
 def test_it_is_made_of_what_google_keeps_and_not_of_these_settings(settings: Settings, failed: Run) -> None:
     others = settings.model_copy(update={"service_account": None, "failure_policy": "fast", "bucket": "gs://elsewhere"})
-    assert inputs(rerun(others, body(failed))[0]) == inputs(failed.job)
+    assert inputs(attempts.start(others, body(failed))[0]) == inputs(failed.job)
 
 
 def test_later_it_can_be_had_again(cloud: Cloud, settings: Settings, failed: Run) -> None:
-    first, _ = rerun(settings, body(failed))
+    first, _ = attempts.start(settings, body(failed))
     cloud.clock.advance(3 * 3600)
-    again, started = rerun(settings, body(failed))
+    again, started = attempts.start(settings, body(failed))
     assert started and again.name == f"{first.name}-a2"
 
 
 def test_repeated_it_starts_one_run(cloud: Cloud, settings: Settings, failed: Run) -> None:
     cloud.fail(CREATE, lost_response(), status(503), reset())
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: rerun(settings, body(failed))[0].name, range(20)))
+        found = list(pool.map(lambda _: attempts.start(settings, body(failed))[0].name, range(20)))
     assert len(set(found)) == 1 and len(cloud.jobs) == 2
 
 
@@ -78,8 +79,8 @@ def test_what_is_changed_or_asked_for_anew_is_another_run(settings: Settings, fa
 
 
 def test_a_rerun_can_be_run_again(settings: Settings, failed: Run) -> None:
-    once = read(rerun(settings, body(failed))[0])
-    twice = read(rerun(settings, body(once))[0])
+    once = read(attempts.start(settings, body(failed))[0])
+    twice = read(attempts.start(settings, body(once))[0])
     assert len({failed.id, once.id, twice.id}) == 3
     assert twice.labels["rerun-of"] == once.id and len(twice.id) == len(once.id)
 
@@ -88,7 +89,7 @@ def test_from_the_failed_step_takes_finished_ones_from_the_cache(
     cloud: Cloud, settings: Settings, failed: Run, look: Callable[[str], Run]
 ) -> None:
     cloud.script("evaluate", seconds=60)
-    job, _ = rerun(settings, body(failed, caching=True))
+    job, _ = attempts.start(settings, body(failed, caching=True))
     cloud.clock.advance(3600)
     assert [step.state for step in look(job.name).steps] == ["cached", "cached", "succeeded", "succeeded"]
 
@@ -98,14 +99,14 @@ def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_
 ) -> None:
     name = start(switched(PipelineSpec(TRAINING), True).content)
     cloud.clock.advance(3600)
-    job, _ = rerun(settings, body(look(name)))
+    job, _ = attempts.start(settings, body(look(name)))
     cloud.clock.advance(3600)
     assert [step.state for step in look(job.name).steps] == ["succeeded"] * 4
 
 
 def test_other_values_are_checked_against_the_pipeline(settings: Settings, failed: Run) -> None:
-    job, _ = rerun(settings, body(failed, ["epochs=4", 'data=it\'s "x" [red]']))
-    assert read(job).given == {**failed.given, "epochs": 4, "data": 'it\'s "x" [red]'}
+    job, _ = attempts.start(settings, body(failed, ["epochs=4", 'data=it\'s "x" [red]']))
+    assert read(job).arguments == {**failed.arguments, "epochs": 4, "data": 'it\'s "x" [red]'}
     with pytest.raises(RequestError, match="Did you mean epochs"):
         body(failed, ["epoch=4"])
     with pytest.raises(RequestError, match="seed takes an integer"):

@@ -13,8 +13,7 @@ from loopback.cloud import Cloud, lost_response, status
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.search import Wanted, expression, find, listed, quoted, since
-from vgp.vertex.runs.state import read
+from vgp.vertex.runs.search import Filter, expression, find, listed, quoted, since
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -42,7 +41,7 @@ def history(cloud: Cloud, start: Callable[..., str]) -> list[str]:
 
 
 def ids(settings: Settings, cloud: Cloud, *, limit: int = 20, **wanted: Any) -> list[str]:
-    return [run.id for run in listed(settings, Wanted(**wanted), limit=limit, now=cloud.clock.now())]
+    return [run.id for run in listed(settings, Filter(**wanted), limit=limit, now=cloud.clock.now())]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def ids(settings: Settings, cloud: Cloud, *, limit: int = 20, **wanted: Any) -> 
     ],
 )
 def test_a_run_is_found_by(history: list[str], settings: Settings, given: str, found: str) -> None:
-    run = read(find(settings, given))
+    run = find(settings, given)
     assert run.id == found and run.steps[0].state != "waiting", "as it is in full, not as a list has it"
 
 
@@ -162,10 +161,10 @@ def test_times_as_people_write_them() -> None:
 
 def test_a_state_or_label_that_cannot_be_is_refused() -> None:
     with pytest.raises(RequestError, match="--state fialed: Did you mean failed?"):
-        expression(Wanted(states=["fialed"]), NOW)
+        expression(Filter(states=["fialed"]), NOW)
     for label in ('a" OR b', "Team=x", "team=Über", "=x"):
         with pytest.raises(RequestError, match="label"):
-            expression(Wanted(labels=[label]), NOW)
+            expression(Filter(labels=[label]), NOW)
 
 
 @given(st.text() | st.text(st.sampled_from('\\"*a ')))

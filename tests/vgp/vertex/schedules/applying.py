@@ -12,7 +12,7 @@ from google.cloud.aiplatform_v1.services.schedule_service import ScheduleService
 
 from vgp.settings import Schedule, load
 from vgp.vertex.schedules.apply import apply
-from vgp.vertex.schedules.wanted import wanted
+from vgp.vertex.schedules.declaration import declaration
 
 assert ScheduleServiceClient, "imported once, before the forks"
 
@@ -37,7 +37,7 @@ def run(environment: dict[str, str], declared: dict[str, object], spec: str) -> 
     os.environ.update(environment)
     schedule = Schedule.model_validate(declared)
     settings = load().model_copy(update={"schedules": {"nightly": schedule}})
-    apply(settings, wanted(settings, "nightly", json.loads(Path(spec).read_text()), schedule.parameters))
+    apply(settings, declaration(settings, "nightly", json.loads(Path(spec).read_text()), schedule.parameters))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.settings import Schedule, Settings
-from vgp.vertex.schedules.wanted import Wanted, wanted
+from vgp.vertex.schedules.declaration import Declaration, declaration
 
 SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 #: Its first step alone, where the pipeline is only carried about.
@@ -23,15 +23,15 @@ SMALL = {
 NIGHTLY = {"pipeline": "training", "cron": "30 3 * * *", "time_zone": "Europe/Berlin"}
 
 
-def make(settings: Settings, name: str = "nightly", spec: dict[str, Any] = SMALL, **declared: Any) -> Wanted:
+def make(settings: Settings, name: str = "nightly", spec: dict[str, Any] = SMALL, **declared: Any) -> Declaration:
     """The schedule `name` of these settings, declared like NIGHTLY but for `declared`."""
     schedule = Schedule.model_validate({**NIGHTLY, **declared})
     known = settings.model_copy(update={"schedules": {**settings.schedules, name: schedule}})
-    return wanted(known, name, spec, schedule.parameters)
+    return declaration(known, name, spec, schedule.parameters)
 
 
 @pytest.fixture
-def declare(settings: Settings) -> Callable[..., Wanted]:
+def declare(settings: Settings) -> Callable[..., Declaration]:
     return partial(make, settings)
 
 

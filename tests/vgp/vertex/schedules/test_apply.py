@@ -13,11 +13,11 @@ from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.schedules import control, fields, live
 from vgp.vertex.schedules.apply import Outcome, apply
-from vgp.vertex.schedules.wanted import Wanted
+from vgp.vertex.schedules.declaration import Declaration
 
 from .conftest import SMALL, foreign, make
 
-Declare = Callable[..., Wanted]
+Declare = Callable[..., Declaration]
 METHOD = "aiplatform.projects.locations.schedules."
 #: Of a day, so that every worker of a test run names its tests alike.
 LATER = datetime.combine(datetime.now(UTC).date(), time(), UTC) + timedelta(days=400)
@@ -36,7 +36,7 @@ def only(cloud: Cloud) -> Any:
     return schedule
 
 
-def as_declared(cloud: Cloud, settings: Settings, wanted: Wanted) -> bool:
+def as_declared(cloud: Cloud, settings: Settings, wanted: Declaration) -> bool:
     """Whether exactly the one schedule is there, and is what was declared."""
     (schedule,) = live.schedules(settings)
     state = "paused" if wanted.declared.paused else "active"
@@ -296,6 +296,7 @@ def test_a_creation_that_comes_about_late_is_found_and_only_one_stays(
 
 
 def test_pausing_twice_and_deleting_twice_are_no_errors(cloud: Cloud, settings: Settings, declare: Declare) -> None:
+    settings = settings.model_copy(update={"schedules": {"nightly": declare().declared}})
     apply(settings, declare())
     cloud.fail(METHOD + "pause", lost_response())
     assert [each["changed"] for each in control.set_state(settings, "nightly", "paused")] == [True]

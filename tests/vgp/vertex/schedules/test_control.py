@@ -71,8 +71,30 @@ def test_a_name_that_is_none_says_what_there_is(cloud: Cloud, settings: Settings
     apply(settings, make(settings))
     with pytest.raises(RequestError, match="Did you mean nightly?"):
         control.set_state(settings, "nihgtly", "paused")
-    assert control.delete(settings, "nihgtly") == []
     assert len(cloud.schedules) == 1
+
+
+def test_to_delete_what_never_was_is_an_error_that_knows_what_was_meant(cloud: Cloud, settings: Settings) -> None:
+    with pytest.raises(RequestError, match="no schedule 'nihgtly'. None of ours is there"):
+        control.delete(settings, "nihgtly")
+    apply(settings, make(settings))
+    declared = settings.model_copy(update={"schedules": {"weekly": Schedule.model_validate(NIGHTLY)}})
+    for name, meant in (("nihgtly", "nightly"), ("weelky", "weekly"), ("3000000000000000099", "Choices: nightly, w")):
+        with pytest.raises(RequestError, match=f"there is no schedule '{name}'.*{meant}"):
+            control.delete(declared, name, confirm=lambda: pytest.fail("asked about nothing"))
+    assert len(cloud.schedules) == 1
+
+
+def test_what_was_deleted_before_is_known_by_its_declaration_or_its_runs(cloud: Cloud, settings: Settings) -> None:
+    declared = settings.model_copy(update={"schedules": {"weekly": Schedule.model_validate(NIGHTLY)}})
+    assert control.delete(declared, "weekly") == []
+    apply(settings, make(settings))
+    cloud.clock.advance(2 * 86400)
+    assert len(control.delete(settings, "nightly")) == 1
+    assert control.delete(settings, "nightly") == []
+    prod = settings.model_copy(update={"environment": "prod"})
+    with pytest.raises(RequestError, match="there is no schedule 'nightly'"):
+        control.delete(prod, "nightly")
 
 
 def test_a_completed_schedule_says_so(cloud: Cloud, settings: Settings) -> None:

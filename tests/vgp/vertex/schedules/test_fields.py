@@ -10,20 +10,20 @@ from loopback.cloud import Cloud
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.schedules import fields, live
+from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import changes
-from vgp.vertex.schedules.wanted import Wanted
 
 from .conftest import SMALL, make
 
-Declare = Callable[..., Wanted]
+Declare = Callable[..., Declaration]
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def created(cloud: Cloud, settings: Settings) -> Callable[[Wanted], Any]:
+def created(cloud: Cloud, settings: Settings) -> Callable[[Declaration], Any]:
     """The wanted schedule after a round trip through Google's client and server."""
 
-    def create(wanted: Wanted) -> Any:
+    def create(wanted: Declaration) -> Any:
         client = clients.schedule_service(settings)
         made = client.create_schedule(parent=names.location(settings), schedule=wanted.message)
         return client.get_schedule(name=made.name)
@@ -31,7 +31,7 @@ def created(cloud: Cloud, settings: Settings) -> Callable[[Wanted], Any]:
     return create
 
 
-def test_what_was_sent_is_what_is_there(declare: Declare, created: Callable[[Wanted], Any]) -> None:
+def test_what_was_sent_is_what_is_there(declare: Declare, created: Callable[[Declaration], Any]) -> None:
     wanted = declare(parameters={"epochs": 3.0, "seed": 7, "task_options": {"a": [1, 2.5, None]}}, start=LATER)
     assert changes(wanted.message, created(wanted)) == []
 

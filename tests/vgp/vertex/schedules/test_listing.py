@@ -29,7 +29,7 @@ def test_ours_come_first_and_others_are_marked(cloud: Cloud, settings: Settings)
         ("aaa", True, "prod", None),
         ("a\x1b[31m theirs", False, None, None),
     ]
-    json.dumps([listing.as_json(row) for row in found])
+    json.dumps([row.as_json() for row in found])
 
 
 def test_the_last_run_is_shown_with_how_it_went(cloud: Cloud, settings: Settings) -> None:

@@ -9,13 +9,13 @@ from vgp.errors import WorkFailed
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.apply import apply, prune
-from vgp.vertex.schedules.plan import Action, as_json, plan
-from vgp.vertex.schedules.wanted import Wanted
+from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules.plan import Action, plan
 
 from .conftest import NIGHTLY, SMALL, foreign, make
 
 
-def planned(settings: Settings, *wanted: Wanted, **options: Any) -> dict[str, Action]:
+def planned(settings: Settings, *wanted: Declaration, **options: Any) -> dict[str, Action]:
     """The plan by name, in settings that declare what is wanted."""
     declared = {each.name: each.declared for each in wanted}
     here = settings.model_copy(update={"schedules": declared})
@@ -105,7 +105,7 @@ def test_a_completed_schedule_is_told(cloud: Cloud, settings: Settings) -> None:
 
 def test_the_json_holds_no_message_of_google(cloud: Cloud, settings: Settings) -> None:
     apply(settings, make(settings))
-    row = as_json(planned(settings, make(settings, parameters={"epochs": 2.0}))["nightly"])
+    row = planned(settings, make(settings, parameters={"epochs": 2.0}))["nightly"].as_json()
     assert row["changes"][0] == {"field": "parameters.epochs", "before": None, "after": 2}
     assert row["schedule"] == live.schedules(settings)[0].name
 

@@ -1,4 +1,4 @@
-"""The Terraform text is formatted, says exactly what the message says, and nothing in it is evaluated."""
+"""The Terraform document says exactly what the message says, and nothing in it is evaluated."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vgp.settings import Settings
-from vgp.vertex.schedules import terraform
+from vgp.vertex.schedules import fields, terraform
 
 from .conftest import SMALL, make
 
@@ -33,61 +33,68 @@ def rich() -> Settings:
     return Settings().model_copy(update=RICH)
 
 
-def call(folder: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1"}
-    return subprocess.run(
-        ["terraform", *words], input=given, cwd=folder, env=environment, text=True, capture_output=True
-    )
+def schedules(text: str) -> dict[str, Any]:
+    return dict(json.loads(text)["resource"]["google_vertex_ai_schedule"])
 
 
-@needs_terraform
-def test_terraform_would_format_it_the_same(rich: Settings, tmp_path: Path) -> None:
-    end = datetime(2040, 1, 1, tzinfo=UTC)
-    several = [
-        make(rich, paused=True, end=end, max_runs=3, queueing=True, parameters={"champion": SLY, "epochs": 2.5}),
-        make(rich, "weekly"),
-    ]
-    (tmp_path / "main.tf").write_text(terraform.text(rich, several))
-    done = call(tmp_path, "fmt", "-check", "-diff")
-    assert (done.returncode, done.stdout) == (0, "")
+def evaluated(value: Any) -> Any:
+    """As Terraform reads a text: `$${` and `%%{` are the ways to write `${` and `%{`."""
+    if isinstance(value, str):
+        return value.replace("$${", "${").replace("%%{", "%{")
+    return value
 
 
 @needs_terraform
 @pytest.mark.parametrize(
-    "value", [SLY, "${path.root}", "%{", "$", "%", "$$", "%$${x}", {"for": [1, 2.5, None, True]}, []]
+    "value", [SLY, "${path.root}", "%{", "$", "%", "$$", "%$${x}", {"for": "${x}", "a ${b}": ""}, {}]
 )
 def test_a_value_means_itself_to_terraform(value: Any, tmp_path: Path) -> None:
-    lines = terraform._attribute("it", {"a ${b}": value})
-    (tmp_path / "main.tf").write_text("\n".join(["locals {", *lines, "}", ""]))
-    # Terraform's own JSON, made from JSON: what Python and HCL escape differently does not matter.
-    (tmp_path / "expected").write_text(json.dumps({"a ${b}": value}))
-    done = call(tmp_path, "console", given='jsonencode(local.it) == jsonencode(jsondecode(file("expected")))\n')
+    (tmp_path / "main.tf.json").write_text(json.dumps(terraform._literal({"locals": {"it": value}})))
+    # Terraform's own JSON, made from JSON: what Python and Terraform escape differently does not matter.
+    (tmp_path / "expected").write_text(json.dumps(value))
+    environment = {**os.environ, "TF_CLI_CONFIG_FILE": os.devnull, "CHECKPOINT_DISABLE": "1"}
+    done = subprocess.run(
+        ["terraform", "console"], input='jsonencode(local.it) == jsonencode(jsondecode(file("expected")))\n',
+        cwd=tmp_path, env=environment, text=True, capture_output=True,
+    )  # fmt: skip
     assert done.stdout.strip() == "true", done.stderr
 
 
 def test_everything_that_is_sent_is_in_it(rich: Settings) -> None:
-    text = terraform.text(rich, [make(rich, queueing=True, max_runs=3)])
-    for line in (
-        'resource "google_vertex_ai_schedule" "nightly" {',
-        'location                        = "us-central1"',
-        'cron                            = "CRON_TZ=Europe/Berlin 30 3 * * *"',
-        "allow_queueing                  = true",
-        "max_run_count                   = 3",
-        'parent = "projects/my-project/locations/us-central1"',
-        'service_account = "runner@my-project.iam.gserviceaccount.com"',
-        'network         = "projects/1/global/networks/n"',
-        'kms_key_name = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"',
-        'gcs_output_directory = "gs://my-bucket/runs"',
-        "pipeline_spec = jsonencode({",
-        'environment          = "prod"',
-        'team                 = "flights"',
-    ):
-        assert line in text, line
+    end = datetime(2040, 1, 1, tzinfo=UTC)
+    declaration = make(rich, queueing=True, max_runs=3, end=end, parameters={"champion": "gs://a", "epochs": 2.5})
+    written = schedules(terraform.text(rich, [declaration]))["nightly"]
+    request = written.pop("create_pipeline_job_request")
+    assert written == {
+        "project": "my-project", "location": "us-central1", "display_name": "nightly (prod)",
+        "cron": "CRON_TZ=Europe/Berlin 30 3 * * *", "end_time": "2040-01-01T00:00:00Z", "allow_queueing": True,
+        "max_concurrent_run_count": 1, "max_concurrent_active_run_count": 1, "max_run_count": 3,
+    }  # fmt: skip
+    job = request.pop("pipeline_job")
+    assert request == {"parent": "projects/my-project/locations/us-central1"}
+    assert (job["service_account"], job["network"]) == (RICH["service_account"], RICH["network"])
+    assert job["encryption_spec"] == {"kms_key_name": RICH["encryption_key"]}
+    assert job["runtime_config"] == {
+        "gcs_output_directory": "gs://my-bucket/runs", "failure_policy": "PIPELINE_FAILURE_POLICY_FAIL_SLOW",
+        "parameter_values": {"champion": "gs://a"},
+    }  # fmt: skip
+    assert (job["labels"]["environment"], job["labels"]["team"]) == ("prod", "flights")
+    spec = json.loads(evaluated(job["pipeline_spec"]))
+    assert spec["root"]["inputDefinitions"]["parameters"]["epochs"].pop("defaultValue") == 2.5
+    sent = fields.spec(declaration.message)
+    sent["root"]["inputDefinitions"]["parameters"]["epochs"].pop("defaultValue", None)
+    assert spec == sent
+
+
+def test_no_text_of_a_spec_or_a_parameter_is_evaluated(rich: Settings) -> None:
+    text = terraform.text(rich, [make(rich, parameters={"champion": SLY})])
+    assert "${" not in text.replace("$${", "") and "%{" not in text.replace("%%{", "")
 
 
 def test_apply_leaves_what_terraform_made_alone(rich: Settings) -> None:
     text = terraform.text(rich, [make(rich)])
-    assert 'managed-by           = "terraform"' in text
+    labels = schedules(text)["nightly"]["create_pipeline_job_request"]["pipeline_job"]["labels"]
+    assert labels["managed-by"] == "terraform"
     assert "vertex-gpu-pipelines" not in text
 
 
@@ -100,4 +107,5 @@ def test_values_that_are_no_texts_become_defaults_of_the_pipeline() -> None:
 
 
 def test_a_declared_pause_is_told(rich: Settings) -> None:
-    assert "# Declared as paused" in terraform.text(rich, [make(rich, paused=True)])
+    written = schedules(terraform.text(rich, [make(rich, paused=True), make(rich, "weekly")]))
+    assert written["nightly"]["//"].startswith("Declared as paused") and "//" not in written["weekly"]

@@ -1,0 +1,13 @@
+"""A report in the three forms that `pipelines check` prints."""
+
+import json
+
+from vgp.check.sarif import sarif
+from vgp.check.text import lines
+
+
+def rendered(report):
+    return {
+        "text": "\n".join(lines(report)), "json": json.dumps(report.as_json(), indent=2),
+        "sarif": json.dumps(sarif(report), indent=2),
+    }  # fmt: skip

@@ -1,0 +1,31 @@
+"""Only regular files of a bounded size are read, and only as text."""
+
+import os
+
+import pytest
+
+from vgp.documents.reading import Unreadable, read
+from vgp.errors import RequestError
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Unreadable, match="not a regular file; give a file"):
+        read(tmp_path / "pipe", instead="; give a file")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"x" * 11, "larger than"), (b"\xff\xfe", "byte 0 is no UTF-8")],
+)
+def test_what_is_too_large_or_no_text_is_refused(tmp_path, content, message):
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(Unreadable, match=message):
+        read(tmp_path / "a", 10)
+
+
+@pytest.mark.parametrize("name", ["none", "a\0b", "a/b"])
+def test_a_file_that_cannot_be_opened_is_the_users_mistake(tmp_path, name):
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(RequestError):
+        read(tmp_path / name)

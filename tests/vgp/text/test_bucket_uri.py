@@ -1,0 +1,27 @@
+"""An address in Cloud Storage is cut at its bucket, and nowhere else."""
+
+import pytest
+
+from vgp.text.bucket_uri import cut, join
+
+
+@pytest.mark.parametrize(
+    ("uri", "parts"),
+    [
+        ("gs://b", ("b", "")), ("gs://b/", ("b", "")), ("gs://b/a/c.json", ("b", "a/c.json")),
+        ("gs://b/a/", ("b", "a/")), ("gs://b//a", ("b", "/a")), ("gs://b/gs://c", ("b", "gs://c")),
+    ],
+)  # fmt: skip
+def test_bucket_and_object(uri, parts):
+    assert cut(uri) == parts
+
+
+@pytest.mark.parametrize("uri", ["", "gs://", "gs:///a", "b/a", "https://b/a", "/gcs/b/a"])
+def test_what_is_no_address_is_refused(uri):
+    with pytest.raises(ValueError, match="no gs://BUCKET/OBJECT"):
+        cut(uri)
+
+
+def test_parts_are_joined_by_one_slash():
+    assert join("b") == join("b", "") == "gs://b"
+    assert join("b", "folder/", "", "/a.json") == "gs://b/folder/a.json"

@@ -1,0 +1,41 @@
+"""Money, durations, numbers and lists as people read them."""
+
+import pytest
+
+from vgp.text.figures import GB_PER_GIB, listed, number, plural, took, usd
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(None, "no price"), (0, "$0.00"), (0.004, "<$0.01"), (0.02, "$0.02"), (1204.5, "$1,204.50")],
+)
+def test_money(amount, text):
+    assert usd(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0s"), (45, "45s"), (59.6, "1m 00s"), (200, "3m 20s"), (3720, "1h 02m"), (183600, "2d 03h")],
+)
+def test_durations(seconds, text):
+    assert took(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1024.0, "1024"), (1024, "1024"), (0.5, "0.5"), (1e-5, "1e-05"), (-2.0, "-2"), (1e300, "1e+300"),
+        (float("inf"), "inf"), (float("nan"), "nan"), (True, "True"),
+    ],
+)  # fmt: skip
+def test_a_whole_number_has_no_fraction(value, text):
+    assert number(value) == text
+
+
+def test_lists_and_plurals():
+    assert [listed(()), listed([1]), listed([1, 2, 4]), listed("ab", "and")] == ["", "1", "1, 2 or 4", "a and b"]
+    assert [plural(1, "error"), plural(0, "error"), plural(1200, "error")] == ["1 error", "0 errors", "1,200 errors"]
+
+
+def test_a_gib_is_seven_percent_more_than_a_gb():
+    assert pytest.approx(1.0737, abs=1e-4) == GB_PER_GIB

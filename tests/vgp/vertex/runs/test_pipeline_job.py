@@ -1,0 +1,235 @@
+"""A run is started exactly once, whatever happens to the requests, and carries everything that was asked for."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud, lost_response, reset, slow, status
+
+from vgp.__main__ import main
+from vgp.errors import RequestError, WorkFailed
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.runs import pipeline_job
+
+GET = "aiplatform.projects.locations.pipelineJobs.get"
+LIST = "aiplatform.projects.locations.pipelineJobs.list"
+CREATE = "aiplatform.projects.locations.pipelineJobs.create"
+SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+
+
+def started(cloud: Cloud) -> list[Any]:
+    return list(cloud.jobs.values())
+
+
+def test_the_same_request_twice_starts_one_run(cloud: Cloud, settings: Settings) -> None:
+    body = pipeline_job.body(settings, SPEC, {"epochs": 1.0})
+    first, fresh = pipeline_job.create(settings, body, pipeline_job.job_id(body))
+    again, repeated = pipeline_job.create(settings, body, pipeline_job.job_id(body))
+    assert (fresh, repeated) == (True, False)
+    assert first.name == again.name
+    assert len(started(cloud)) == 1
+
+
+def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> None:
+    for epochs in (1.0, 2.0):
+        body = pipeline_job.body(settings, SPEC, {"epochs": epochs})
+        pipeline_job.create(settings, body, pipeline_job.job_id(body))
+    assert len(started(cloud)) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"project": "other-project"},
+        {"region": "europe-west4"},
+        {"bucket": "gs://other-bucket"},
+        {"environment": "prod"},
+        {"labels": {"team": "forecast"}},
+        {"experiment": "spring"},
+        {"service_account": "other@test-project.iam.gserviceaccount.com"},
+        {"network": "projects/123/global/networks/default"},
+        {"encryption_key": "projects/test-project/locations/us-central1/keyRings/r/cryptoKeys/k"},
+        {"failure_policy": "fast"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_all_that_decides_what_a_run_does_is_part_of_its_id(settings: Settings, change: dict[str, Any]) -> None:
+    plain = pipeline_job.body(settings, SPEC, {})
+    other = pipeline_job.body(settings.model_copy(update=change), SPEC, {})
+    assert pipeline_job.job_id(other) != pipeline_job.job_id(plain)
+    assert pipeline_job.job_id(pipeline_job.body(settings, SPEC, {})) == pipeline_job.job_id(plain), (
+        "and nothing else is"
+    )
+
+
+def test_a_label_of_one_run_and_a_template_are_part_of_its_id(settings: Settings) -> None:
+    bodies = [
+        pipeline_job.body(settings, SPEC, {}),
+        pipeline_job.body(settings, SPEC, {}, labels={"x": "y"}),
+        pipeline_job.body(settings, SPEC, {}, labels={"x": "z"}),
+        pipeline_job.body(settings, SPEC, {}, template_uri="gs://test-bucket/templates/training@sha256:0"),
+        pipeline_job.body(settings, SPEC, {}, caching=True),
+    ]
+    assert len({pipeline_job.job_id(body) for body in bodies}) == len(bodies)
+
+
+@pytest.mark.parametrize("name", ["2nd_Model", "x" * 128])
+def test_an_id_can_be_one_whatever_the_pipelines_name(cloud: Cloud, settings: Settings, name: str) -> None:
+    body = pipeline_job.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {})
+    job, started = pipeline_job.create(settings, body, pipeline_job.job_id(body))
+    assert started and job.labels["pipeline"] == name.lower().replace("_", "-")[:63]
+
+
+@pytest.mark.parametrize("method", [GET, CREATE])
+@pytest.mark.parametrize("fault", [status(429), status(500), status(503), reset(), lost_response()], ids=str)
+def test_a_fault_of_the_network_or_of_google_starts_one_run(
+    cloud: Cloud, settings: Settings, method: str, fault: Any
+) -> None:
+    cloud.fail(method, fault)
+    body = pipeline_job.body(settings, SPEC, {})
+    job, fresh = pipeline_job.create(settings, body, pipeline_job.job_id(body))
+    assert [each.name for each in started(cloud)] == [job.name]
+    assert fresh, "also when the answer to the create was lost"
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_a_hundred_submissions_at_once_start_one_run_or_a_hundred_as_asked(
+    cloud: Cloud, settings: Settings, new: bool
+) -> None:
+    body = pipeline_job.body(settings, SPEC, {})
+    with ThreadPoolExecutor(32) as pool:
+        done = list(
+            pool.map(lambda _: pipeline_job.create(settings, body, pipeline_job.job_id(body, new=new)), range(100))
+        )
+    assert len(started(cloud)) == (100 if new else 1)
+    assert sum(fresh for _, fresh in done) == len(started(cloud)), "each run was started by one of them"
+
+
+def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings: Settings) -> None:
+    pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {"epochs": 1.0}), "mine")
+    with pytest.raises(RequestError, match="belongs to a run of another request"):
+        pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {"epochs": 2.0}), "mine")
+    assert len(started(cloud)) == 1
+
+
+def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings: Settings) -> None:
+    full = settings.model_copy(
+        update={
+            "environment": "prod",
+            "service_account": "runner@test-project.iam.gserviceaccount.com",
+            "network": "projects/123/global/networks/default",
+            "encryption_key": "projects/test-project/locations/us-central1/keyRings/r/cryptoKeys/k",
+            "labels": {"team": "forecast"},
+            "failure_policy": "fast",
+        }
+    )
+    job, _ = pipeline_job.create(
+        full, pipeline_job.body(full, SPEC, {"task": 'a "quoted" {{$.x}} `text`\n'}), "everything"
+    )
+    assert job.service_account == full.service_account
+    assert job.network == full.network
+    assert job.encryption_spec.kms_key_name == full.encryption_key
+    assert job.runtime_config.gcs_output_directory == f"{settings.bucket}/runs"
+    assert job.runtime_config.failure_policy.name == "PIPELINE_FAILURE_POLICY_FAIL_FAST"
+    assert job.runtime_config.parameter_values["task"] == 'a "quoted" {{$.x}} `text`\n'
+    labels = {"managed-by": "vertex-gpu-pipelines", "pipeline": "training", "environment": "prod", "team": "forecast"}
+    assert labels.items() <= dict(job.labels).items()
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) -> None:
+    spec = pipeline_job.body(settings, SPEC, {}, caching=caching)["pipelineSpec"]
+    options = [task["cachingOptions"] for task in spec["root"]["dag"]["tasks"].values()]
+    assert options == [{"enableCache": True} if caching else {}] * 4
+    assert SPEC["root"]["dag"]["tasks"]["train"]["cachingOptions"] == {}, "the caller's stays as it is"
+
+
+def test_a_permission_that_is_missing_is_named_with_its_role(cloud: Cloud, settings: Settings) -> None:
+    cloud.fail(CREATE, status(403, message="Permission 'aiplatform.pipelineJobs.create' denied on resource '//x'."))
+    with pytest.raises(WorkFailed, match=r"not allowed.*\n.*roles/aiplatform.user"):
+        pipeline_job.create(settings, pipeline_job.body(settings, SPEC, {}), "x")
+
+
+def start(cloud: Cloud, *words: str, **more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "vgp", "submit", "training", "--no-preflight", *words],
+        env={**os.environ, **cloud.environment, **more}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def command(cloud: Cloud, *words: str, **more: str) -> tuple[int, str, str]:
+    with start(cloud, *words, **more) as process:
+        out, err = process.communicate()
+        return process.returncode, out, err
+
+
+def here(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The same command in this process."""
+    clients.credentials.cache_clear()
+    with pytest.raises(SystemExit) as ended:
+        main(["submit", "training", "--no-preflight"])
+    clients.credentials.cache_clear()
+    return int(ended.value.code or 0), capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("method", "attempt"), [(GET, 1), (LIST, 1), (CREATE, 1), (CREATE, 2)])
+def test_a_command_killed_at_any_request_and_repeated_starts_one_run(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], method: str, attempt: int
+) -> None:
+    if attempt == 2:
+        assert here(capsys)[0] == 0
+        cloud.clock.advance(100_000)
+        cloud.requests.clear()
+    cloud.fail(method, slow(1.5))
+    with start(cloud) as process:
+        while method not in [call.method for call in cloud.requests]:
+            time.sleep(0.01)
+        process.kill()
+    code, out = here(capsys)
+    assert (code, out.startswith("nothing was started: ")) in [(0, False), (4, True)]
+    assert len(started(cloud)) == attempt
+
+
+def test_no_secret_of_the_environment_gets_anywhere(cloud: Cloud) -> None:
+    canary = "canary-7f3a9c"
+    code, out, err = command(cloud, "--json", WANDB_API_KEY=canary, AWS_SECRET_ACCESS_KEY=canary, MY_TOKEN=canary)
+    assert code == 0, err
+    assert canary not in out + err
+    assert all(canary not in json.dumps(call.body) + str(call.headers) for call in cloud.requests)
+
+
+def test_the_link_and_the_id_are_printed(cloud: Cloud) -> None:
+    code, out, err = command(cloud, "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["started"] and result["id"] in result["url"]
+    assert "console.cloud.google.com" in err
+
+
+def test_googles_sdk_reads_back_what_was_started(cloud: Cloud, settings: Settings) -> None:
+    from google.cloud import aiplatform
+    from google.cloud.aiplatform import initializer
+
+    before = dict(vars(initializer.global_config))
+    api = {"api_endpoint": cloud.endpoint("aiplatform"), "api_transport": "rest"}
+    aiplatform.init(project=settings.project, location=settings.region, **api)
+    try:
+        started, _ = pipeline_job.create(
+            settings, pipeline_job.body(settings, SPEC, {"epochs": 5.0}, labels={"team": "x"}), "mine"
+        )
+        job = aiplatform.PipelineJob.get(started.name)
+        assert (job.name, job.labels["team"], job.display_name) == ("mine", "x", "mine")
+        assert job.gca_resource.runtime_config.parameter_values["epochs"] == 5.0
+        cloud.clock.advance(100_000)
+        job.wait()
+        assert job.state.name == "PIPELINE_STATE_SUCCEEDED"
+        assert [task.task_name for task in job.task_details if task.task_name in ("train", "decide")]
+    finally:
+        vars(initializer.global_config).update(before)

@@ -1,0 +1,51 @@
+"""Judges what a task of a compiled pipeline runs: a custom job, a launcher that starts one, or a plain container."""
+
+from typing import Any
+
+from vgp.check import api_object, images, launcher_job, plain_step, remote_runner
+from vgp.check.finding import unknown_machine
+from vgp.check.judgement import Judgement
+from vgp.documents.node import Node
+
+
+def judge(judgement: Judgement, step: str, executor: Node) -> None:
+    """An executor of the deployment spec, with the inputs of its task as scope."""
+    kinds: dict[str, Any] = executor.value
+    if kinds.get("customJob") is not None:
+        job = executor.get("customJob")
+        inner = job.get("customJob")
+        api_object.judge(judgement, step, inner if inner.value else job)
+    elif kinds.get("container") is not None:
+        _container(judgement, step, executor.get("container"))
+
+
+def _container(judgement: Judgement, step: str, container: Node) -> None:
+    if not isinstance(container.value, dict):
+        judgement.malformed(step, container, "container", "an object")
+        return
+    job = launcher_job.job(container) or remote_runner.job(container)
+    if job is not None:
+        location = launcher_job.option(container, "--location")
+        api_object.judge(judgement, step, job, location=location, strict=True)
+        _on_launcher(judgement, step, container)
+    elif images.is_launcher(container.get("image").text() or "") and (unread := launcher_job.unread(container)):
+        # The machine that the job would ask for is not the one of the step.
+        text = "The job that the launcher starts is not checkable: its text is no JSON."
+        judgement.add(step, unread, "GPU024", text, severity="warning")
+        judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
+    else:
+        plain_step.judge(judgement, step, container)
+
+
+def _on_launcher(judgement: Judgement, step: str, container: Node) -> None:
+    """Requests on the task of a wrapped job stay with the launcher."""
+    accelerator = container.get("resources").get("accelerator")
+    if accelerator.value:
+        text = "The GPU is asked for on the launcher, which only waits for the job; the job does not get it."
+        judgement.add(step, accelerator, "GPU029", text, "Ask for it in the worker pool's machineSpec.")
+    env = container.get("env")
+    names = [item.get("name").text() or "" for item in env.items()]
+    lost = [name for name in names if name and not name.startswith("VERTEX_AI_")]
+    if lost:
+        text = f"{', '.join(lost)} is set on the launcher; the training container does not get it."
+        judgement.add(step, env, "GPU029", text, "Set it when the component is wrapped (env=).")

@@ -1,0 +1,108 @@
+"""What reaches the inputs of a task of a compiled pipeline: looked up through the tasks around it.
+
+A task gives constants, pipeline parameters (whose defaults are in the spec), loop items, or outputs of other tasks
+(which only the run knows).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgp.documents.budget import spend
+from vgp.documents.field_path import FieldPath
+from vgp.documents.node import Node
+
+MAX_NESTING = 50
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of one task. The root's `arguments` are the run's own parameter values."""
+
+    declared: Mapping[str, Any]
+    declared_at: FieldPath
+    arguments: Mapping[str, Any]
+    arguments_at: FieldPath
+    loop_items: frozenset[str]
+    parent: "Inputs | None"
+    #: What was looked up before.
+    known: dict[str, Node] = field(default_factory=dict, compare=False)
+
+    def lookup(self, name: str, depth: int) -> Node:
+        if depth > MAX_NESTING:
+            return Node(None, self.arguments_at, dangling="it refers to itself")
+        if name not in self.known:
+            spend("look-ups")
+            self.known[name] = self._value(name, depth)
+        return self.known[name]
+
+    def _value(self, name: str, depth: int) -> Node:
+        if name in self.loop_items:
+            return Node(None, runtime=f"'{name}' is an item of a loop")
+        if name in self.arguments:
+            return self._argument(name, depth)
+        if name in self.declared:
+            return self._default(name, depth)
+        return Node(None, dangling=f"the step has no input '{name}'")
+
+    def _default(self, name: str, depth: int) -> Node:
+        declaration = self.declared[name] if isinstance(self.declared[name], dict) else {}
+        if "defaultValue" in declaration:
+            path = (*self.declared_at, name, "defaultValue")
+            assumed = name if self.parent is None else ""
+            return Node(declaration["defaultValue"], path, self, assumed=assumed, depth=depth).resolved()
+        if self.parent is None:
+            return Node(None, runtime=f"the pipeline parameter '{name}' has no default")
+        return Node(None) if declaration.get("isOptional") else Node(None, dangling=f"the input '{name}' gets no value")
+
+    def _argument(self, name: str, depth: int) -> Node:
+        spec, path = self.arguments[name], (*self.arguments_at, name)
+        if self.parent is None:
+            return Node(_unwrapped(spec), path, self, depth=depth)
+        if not isinstance(spec, dict):
+            return Node(None, path, dangling=f"the input '{name}' is malformed")
+        if isinstance(spec.get("componentInputParameter"), str):
+            return self.parent.lookup(spec["componentInputParameter"], depth + 1)
+        value = spec.get("runtimeValue")
+        if isinstance(value, dict):
+            return self._constant(value, path, depth)
+        output = spec.get("taskOutputParameter")
+        if isinstance(output, dict):
+            return Node(None, path, runtime=f"it is an output of the step '{output.get('producerTask')}'")
+        return Node(None, path, runtime=f"the run gives '{name}' its value")
+
+    def _constant(self, value: dict[str, Any], path: FieldPath, depth: int) -> Node:
+        for key in ("constant", "constantValue"):
+            if key in value:
+                where = (*path, "runtimeValue", key)
+                return Node(_unwrapped(value[key]), where, self, depth=depth).resolved()
+        parameter = value.get("runtimeParameter")
+        if isinstance(parameter, str) and self.parent is not None:
+            return self.parent.lookup(parameter, depth + 1)
+        return Node(None, path, runtime="the run gives it its value")
+
+
+def _unwrapped(value: Any) -> Any:
+    """kfp 1.8 wraps values: {"stringValue": "x"}."""
+    if isinstance(value, dict) and len(value) == 1:
+        for key in ("stringValue", "intValue", "doubleValue"):
+            if key in value:
+                return value[key]
+    return value
+
+
+def declared(component: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a component declares."""
+    definitions = component.get("inputDefinitions")
+    parameters = definitions.get("parameters") if isinstance(definitions, dict) else None
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def run_values(data: dict[str, Any]) -> tuple[dict[str, Any], FieldPath]:
+    """The parameter values of the run, and where they stand."""
+    config = data.get("runtimeConfig", data.get("runtime_config"))
+    if isinstance(config, dict):
+        for key in ("parameterValues", "parameter_values", "parameters"):
+            if isinstance(config.get(key), dict):
+                return config[key], ("runtimeConfig", key)
+    return {}, ()

@@ -1,0 +1,74 @@
+"""Judges what holds for all pools of a custom job: its regions, its strategy, and how long it may wait and run."""
+
+from dataclasses import dataclass
+
+from vgp.check.fields import Reader
+from vgp.documents.node import Node
+from vgp.placement import job_fields, provisioning
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Where and how a job gets its machines."""
+
+    #: The job's own region, where its file or its step names one.
+    location: Node | None
+    regions: list[str]
+    scheduling: Node
+    strategy: str
+    #: False where the file does not say, or names none that there is.
+    strategy_known: bool
+
+
+def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
+    """The terms of a CustomJobSpec. A location that is no text counts as none."""
+    scheduling = reader.object(spec.get("scheduling"), "scheduling") or Node(None, (*spec.path, "scheduling"))
+    region = location.text() if location is not None else None
+    regions = [region] if region else list(reader.judgement.regions)
+    return Terms(location if region else None, regions, scheduling, *_strategy(reader, scheduling.get("strategy")))
+
+
+def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:
+    """The strategy's name, and whether it is known."""
+    judgement = reader.judgement
+    if not node.known:
+        judgement.unknown(reader.step, node, "strategy")
+        return "STANDARD", False
+    if node.value in (None, "", 0, "STRATEGY_UNSPECIFIED"):
+        return judgement.strategy or "STANDARD", True
+    if not isinstance(node.value, str | int) or isinstance(node.value, bool):
+        judgement.malformed(reader.step, node, "strategy", "a text")
+        return "STANDARD", False
+    name = provisioning.strategy_name(node.value)
+    judgement.report(reader.step, node, *provisioning.strategy_known(name))
+    return name, name in provisioning.STRATEGIES
+
+
+def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> float | None:
+    """Judges timeout and wait; returns the timeout in seconds, the API's default if there is none."""
+    reader.keys(terms.scheduling, "scheduling")
+    timeout, wait = terms.scheduling.get("timeout"), terms.scheduling.get("maxWaitDuration")
+    timeout_s, wait_s = _seconds(reader, timeout, "timeout"), _seconds(reader, wait, "maxWaitDuration")
+    for problem in job_fields.scheduling(terms.strategy, timeout_s, wait_s):
+        reader.judgement.report(reader.step, timeout if problem.field == "timeout" else wait, problem)
+    if not timeout.known:
+        return None
+    if has_gpu and timeout_s in (None, job_fields.MAX_TIMEOUT_S):
+        at = timeout if timeout.value is not None else spec
+        text = "No timeout is set: the job may run, and cost, for 7 days."
+        if timeout.value:
+            text = "The timeout is 7 days, the most there is."
+        reader.judgement.add(reader.step, at, "GPU021", text, "Set scheduling.timeout, like 86400s.")
+    return timeout_s or job_fields.MAX_TIMEOUT_S
+
+
+def _seconds(reader: Reader, node: Node, name: str) -> float | None:
+    if not node.known:
+        reader.judgement.unknown(reader.step, node, name)
+        return None
+    if node.value in (None, ""):
+        return None
+    seconds = job_fields.duration_s(node.value)
+    if seconds is None:
+        reader.judgement.malformed(reader.step, node, name, "a duration in seconds like '3600s'")
+    return seconds

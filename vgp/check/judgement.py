@@ -1,0 +1,97 @@
+"""The judgement of one document: the collector that the judges write their findings and step rows to."""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from reprlib import Repr
+
+from vgp.check.finding import Finding, StepRow
+from vgp.documents.budget import Exhausted, spend
+from vgp.documents.document import Document
+from vgp.documents.field_path import dotted
+from vgp.documents.node import Node
+from vgp.documents.reading import Unreadable
+from vgp.placement.rules import Problem
+from vgp.text.printable import clipped, one_line
+
+
+@dataclass
+class Judgement:
+    """Collects the findings of one document. The options are those of `pipelines check`."""
+
+    document: Document
+    as_of: date
+    regions: Sequence[str] = ()
+    strategy: str | None = None
+    findings: list[Finding] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
+    _known: set[Finding] = field(default_factory=set)
+
+    def report(self, step: str, at: Node, *problems: Problem) -> None:
+        """Problems at a place; says so when the value is only a parameter's default."""
+        for problem in problems:
+            message = problem.message
+            if at.assumed:
+                message = f"{message} (With the default of the pipeline parameter '{at.assumed}'.)"
+            self._keep(
+                Finding(
+                    problem.rule, problem.level, self.document.file, _shown(step), _shown(dotted(at.path)),
+                    _shown(message), _shown(problem.suggestion), at.path, self.document,
+                )
+            )  # fmt: skip
+
+    def _keep(self, finding: Finding) -> None:
+        if finding not in self._known:
+            spend("findings")
+            self._known.add(finding)
+            self.findings.append(finding)
+
+    def add(self, step: str, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
+        self.report(step, at, Problem(rule, "", message, suggestion, severity))
+
+    def unknown(self, step: str, at: Node, what: str) -> None:
+        """The value is not known: an error if no run can know it, else a note."""
+        if at.dangling:
+            self.add(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
+        elif at.runtime:
+            self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", "Give the parameter a default.")
+
+    def malformed(self, step: str, at: Node, what: str, rule: str) -> None:
+        """The value is not as the rule says: `a list with at least one pool`."""
+        value = "missing" if at.value is None else _short(at.value)
+        self.add(step, at, "GPU025", f"{what} must be {rule}; it is {value}.")
+
+    @contextmanager
+    def guarded(self, step: str, at: Node) -> Iterator[None]:
+        """Whatever goes wrong in here is a finding at this place, and the rest is still judged."""
+        try:
+            yield
+        except (Unreadable, Exhausted):
+            raise
+        except Exception as error:
+            fix = "This is a fault of `pipelines check`: please report it with the file."
+            self.add(step, at, "GPU031", f"The checker failed here: {_where(error)}.", fix)
+
+
+def _shown(text: str) -> str:
+    """Names and values of the document are in it: no control character and no page of text reaches a reader."""
+    return one_line(clipped(text))
+
+
+_REPR = Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
+
+
+def _short(value: object) -> str:
+    """The value as Python writes it, but for the inside of large ones, which is not read."""
+    text = _REPR.repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _where(error: Exception) -> str:
+    """IndexError: list index out of range (plain.py:88)."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

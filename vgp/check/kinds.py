@@ -1,0 +1,59 @@
+"""The kind of a document, recognised by its content, and the judge of that kind."""
+
+from typing import Any
+
+from vgp.check import api_object, legacy, pipeline
+from vgp.check.judgement import Judgement
+from vgp.documents.document import Document
+from vgp.documents.node import Node
+from vgp.documents.reading import Unreadable
+
+_KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction or deployment request, or trainingInput"
+
+
+def recognises(document: Document) -> bool:
+    """Whether the document is of a kind that can be judged, or may be: nobody knows what it says."""
+    data = document.data
+    kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list)
+    return document.fault is not None or any(bool(kind(data)) for kind in kinds)
+
+
+def judge(judgement: Judgement) -> None:
+    """Judges the document by its kind.
+
+    Raises:
+        Unreadable: it is of no kind that can be judged.
+    """
+    document = judgement.document
+    data, node = document.data, Node(document.data)
+    if isinstance(data, dict) and set(data) == {"platforms"}:
+        return  # kfp's second document: settings of the Kubernetes backend
+    if pipeline.recognises(data):
+        pipeline.judge(judgement)
+    elif legacy.recognises(data):
+        legacy.judge(judgement)
+    elif api_object.telling_field(data):
+        api_object.judge(judgement, "", node)
+    elif api_object.is_pool_list(data):
+        api_object.judge_pools(judgement, "", node)
+    elif isinstance(data, list) and any(api_object.telling_field(item) for item in data):
+        _objects(judgement, node)
+    else:
+        raise Unreadable(document.file, _why_not(data))
+
+
+def _objects(judgement: Judgement, node: Node) -> None:
+    """A list of objects of the API."""
+    for index, item in enumerate(node.items()):
+        step = item.get("displayName").text() or f"job[{index}]"
+        with judgement.guarded(step, item):
+            api_object.judge(judgement, step, item)
+
+
+def _why_not(data: Any) -> str:
+    if isinstance(data, dict) and str(data.get("apiVersion", "")).startswith("argoproj.io"):
+        return "an Argo workflow of KFP 1; Vertex AI runs pipelines compiled by KFP 2"
+    what = f"it is {type(data).__name__}"
+    if isinstance(data, dict):
+        what = f"its keys are {', '.join(str(key)[:40] for key in list(data)[:8]) or 'none'}"
+    return f"nothing that can be judged: {what}. Wanted is {_KINDS}"

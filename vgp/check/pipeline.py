@@ -1,0 +1,167 @@
+"""Judges compiled KFP pipelines, whoever compiled them: every task, with the values that reach it.
+
+A task's container has placeholders for its inputs. Jobs of Google Cloud Pipeline Components are JSON texts made of such
+placeholders, in the arguments of a launcher container.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from vgp.check import executor
+from vgp.check.inputs import MAX_NESTING, Inputs, declared, run_values
+from vgp.check.judgement import Judgement
+from vgp.documents.budget import spend
+from vgp.documents.field_path import FieldPath
+from vgp.documents.node import Node, whole_number
+from vgp.documents.reading import Unreadable
+
+
+def recognises(data: Any) -> bool:
+    return isinstance(data, dict) and any(
+        isinstance(_spec_of(data).get(key), dict) for key in ("root", "deploymentSpec")
+    )
+
+
+def _spec_of(data: dict[str, Any]) -> dict[str, Any]:
+    inner = data.get("pipelineSpec", data.get("pipeline_spec"))
+    return inner if isinstance(inner, dict) else data
+
+
+def judge(judgement: Judgement) -> None:
+    """Judges every task of the pipeline in the judgement's document.
+
+    Raises:
+        Unreadable: the spec has no tasks to judge, or a part of its frame is of the wrong kind.
+    """
+    data = judgement.document.data
+    at: FieldPath = next(((key,) for key in ("pipelineSpec", "pipeline_spec") if isinstance(data.get(key), dict)), ())
+    pipeline = _Pipeline(judgement, data[at[0]] if at else data, at)
+    root = pipeline.mapping(pipeline.spec, "root", at)
+    arguments, arguments_at = run_values(data)
+    declared_at = (*at, "root", "inputDefinitions", "parameters")
+    inputs = Inputs(declared(root), declared_at, arguments, arguments_at, frozenset(), None)
+    if isinstance(root.get("dag"), dict):
+        pipeline.dag(root, (*at, "root"), inputs, "")
+    elif "executorLabel" in root:
+        pipeline.executor("component", root, inputs)
+    else:
+        raise Unreadable(judgement.document.file, "the pipeline has no tasks", (*at, "root"))
+
+
+class _Pipeline:
+    """A spec, and where in it the judgement stands."""
+
+    def __init__(self, judgement: Judgement, spec: dict[str, Any], at: FieldPath) -> None:
+        self.judgement, self.spec, self.at = judgement, spec, at
+        self.components = self.mapping(spec, "components", at)
+        deployment = self.mapping(spec, "deploymentSpec", at)
+        self.executors = self.mapping(deployment, "executors", (*at, "deploymentSpec"))
+        self.names: set[str] = set()
+        #: Components that stand around the one that is judged, outermost first.
+        self.around: list[str] = []
+        #: How often the loops around it turn; None where only the run knows.
+        self.turns: int | None = 1
+
+    def mapping(self, parent: dict[str, Any], key: str, at: FieldPath) -> dict[str, Any]:
+        """The object under that key; raises Unreadable where it is none."""
+        return self.object(parent.get(key, {}), (*at, key))
+
+    def object(self, value: Any, at: FieldPath) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Unreadable(self.judgement.document.file, "must be an object", at)
+        return value
+
+    def dag(self, component: dict[str, Any], at: FieldPath, inputs: Inputs, prefix: str) -> None:
+        """Every task of the component; `prefix` goes before the names of steps that others have too."""
+        dag = self.mapping(component, "dag", at)
+        for key, task in self.mapping(dag, "tasks", (*at, "dag")).items():
+            where = (*at, "dag", "tasks", str(key))
+            self._task(str(key), self.object(task, where), where, inputs, prefix)
+
+    def _task(self, key: str, task: dict[str, Any], at: FieldPath, parent: Inputs, prefix: str) -> None:
+        spend("steps")
+        reference = self.mapping(task, "componentRef", at).get("name")
+        component = self.components.get(reference) if isinstance(reference, str) else None
+        step = key if key not in self.names else f"{prefix}{key}"
+        if not isinstance(component, dict):
+            text = f"The step refers to a component '{reference}' that is not there."
+            self.judgement.add(step, Node(None, (*at, "componentRef")), "GPU025", text)
+            return
+        arguments = self.mapping(self.mapping(task, "inputs", at), "parameters", (*at, "inputs"))
+        inputs = Inputs(
+            declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
+            arguments, (*at, "inputs", "parameters"), _loop_items(task), parent,
+        )  # fmt: skip
+        turns = _product(self.turns, _turns(task, inputs))
+        if isinstance(component.get("dag"), dict):
+            around, self.turns = self.turns, turns
+            self._inside(step, str(reference), component, at, inputs, f"{prefix}{key}/")
+            self.turns = around
+        else:
+            self.names.add(step)
+            self._step(step, component, at, inputs, turns, 1 + _retries(task))
+
+    def _step(
+        self, step: str, component: dict[str, Any], at: FieldPath, inputs: Inputs, turns: int | None, tries: int
+    ) -> None:
+        """A task that runs something; its rows are multiplied by the loops around it and by its retries."""
+        rows = self.judgement.steps
+        before = len(rows)
+        with self.judgement.guarded(step, Node(None, at)):
+            self.executor(step, component, inputs)
+        rows[before:] = [replace(row, turns=turns, tries=_product(row.tries, tries)) for row in rows[before:]]
+
+    def _inside(
+        self, step: str, name: str, component: dict[str, Any], at: FieldPath, inputs: Inputs, prefix: str
+    ) -> None:
+        """The tasks of a component that is a DAG itself."""
+        where = Node(None, (*at, "componentRef"))
+        if name in self.around:
+            text = f"The component '{name}' contains itself: {' > '.join([*self.around, name])}."
+            self.judgement.add(step, where, "GPU025", text, "A pipeline ends; a loop is a ParallelFor.")
+        elif len(self.around) >= MAX_NESTING:
+            text = f"Components are nested more than {MAX_NESTING} deep; what is inside of this one is not judged."
+            self.judgement.add(step, where, "GPU031", text)
+        else:
+            self.around.append(name)
+            self.dag(component, (*self.at, "components", name), inputs, prefix)
+            self.around.pop()
+
+    def executor(self, step: str, component: dict[str, Any], inputs: Inputs) -> None:
+        label = component.get("executorLabel")
+        spec = self.executors.get(label) if isinstance(label, str) else None
+        at = (*self.at, "deploymentSpec", "executors")
+        if isinstance(spec, dict):
+            executor.judge(self.judgement, step, Node(spec, (*at, str(label)), inputs))
+        elif label is not None:
+            self.judgement.add(step, Node(None, at), "GPU025", f"The step's executor '{label}' is not there.")
+
+
+def _loop_items(task: dict[str, Any]) -> frozenset[str]:
+    iterator = task.get("parameterIterator")
+    item = iterator.get("itemInput") if isinstance(iterator, dict) else None
+    return frozenset([item]) if isinstance(item, str) else frozenset()
+
+
+def _retries(task: dict[str, Any]) -> int:
+    policy = task.get("retryPolicy")
+    return (whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
+
+
+def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:
+    """How often the loop of the task turns: as often as its list is long. 1 without a loop, None if it is not known."""
+    if task.get("artifactIterator"):
+        return None
+    iterator = task.get("parameterIterator")
+    if not isinstance(iterator, dict):
+        return 1
+    items = iterator.get("items")
+    items = items if isinstance(items, dict) else {}
+    name = items.get("inputParameter")
+    node = inputs.lookup(name, 0) if isinstance(name, str) else Node(items.get("raw"))
+    value = node.decoded().value if node.known else None
+    return len(value) if isinstance(value, list) else None
+
+
+def _product(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first * second

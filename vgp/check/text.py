@@ -1,0 +1,46 @@
+"""Findings as people read them: the one place that writes them, for every verb that shows some."""
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from vgp.check.finding import Finding
+from vgp.check.report import Report
+from vgp.text.printable import one_line
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+_STYLES = {"error:": "bold red", "warning:": "yellow", "note:": "blue"}
+
+
+def headline(finding: Finding) -> str:
+    """error: train: n1-standard-8 takes 1, 2 or 4 of NVIDIA_TESLA_T4, not 3.  [GPU003]"""
+    return f"{finding.severity}: {finding.step}: {finding.message}  [{finding.rule}]"
+
+
+def lines(report: Report) -> Iterator[str]:
+    """Findings, worst first, as three lines each: what is wrong, where, and what works; then how many there are."""
+    numbers = report.lines()
+    for finding in sorted(report.findings, key=lambda finding: _ORDER[finding.severity]):
+        yield headline(finding)
+        yield f"  {one_line(finding.file)}:{numbers.get(id(finding), 1)}  {_end(finding.field)}"
+        if finding.suggestion:
+            yield f"  {finding.suggestion}"
+    yield report.summary
+
+
+def show(report: Report, stream: TextIO) -> None:
+    """Prints the lines; a terminal shows severities in colour."""
+    if not stream.isatty():
+        print("\n".join(lines(report)), file=stream)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    terminal = Console(file=stream, highlight=False)
+    for line in lines(report):
+        severity, space, rest = line.partition(" ")
+        terminal.print(Text.assemble((severity, _STYLES.get(severity, "")), space + rest), soft_wrap=True)
+
+
+def _end(field: str) -> str:
+    """The end of a long path, which tells most."""
+    return field if len(field) <= 90 else f"...{field[-87:]}"

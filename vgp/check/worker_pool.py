@@ -1,0 +1,105 @@
+"""Judges one worker pool of a custom job: its machine, disk and reservation, and how many replicas it has."""
+
+from dataclasses import dataclass
+
+from vgp.check.fields import Reader
+from vgp.check.job_terms import Terms
+from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge, judge_region
+from vgp.check.pool_body import judge_body
+from vgp.documents.budget import spend
+from vgp.documents.node import Node
+from vgp.placement import job_fields, provisioning
+
+ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What a worker pool asks for, and where. `replicas`, `is_reserved`: None where only the run knows them."""
+
+    at: Node
+    spec: MachineSpec
+    replicas: int | None
+    is_reserved: bool | None
+
+
+def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | None:
+    """The pool of that index; None where it is no object, which is reported."""
+    spend("steps")
+    if reader.object(pool, f"workerPoolSpecs[{index}]") is None:
+        return None
+    reader.keys(pool, "workerPoolSpec")
+    replicas = _replicas(reader, index, pool)
+    node = reader.object(pool.get("machineSpec"), "machineSpec")
+    spec, at, is_reserved = UNKNOWN, pool, None
+    if node is not None:
+        reader.keys(node, "machineSpec")
+        spec, at = judge(reader.judgement, reader.step, node), node.get("machineType")
+        is_reserved = _reservation(reader, terms, node)
+    elif pool.get("machineSpec").missing:
+        reader.judgement.malformed(reader.step, pool.get("machineSpec"), "machineSpec", "given")
+    result = Pool(at, spec, replicas, is_reserved)
+    _provisioning(reader, terms, result)
+    _disk(reader, pool, spec)
+    judge_body(reader, pool, spec, is_chief=index == 0)
+    return result
+
+
+def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
+    node = pool.get("replicaCount")
+    replicas = reader.number(node, "replicaCount")
+    if node.missing or replicas is None:
+        return 1 if node.missing else None
+    if index == 0 and replicas != 1:
+        text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
+        reader.judgement.add(reader.step, node, "GPU007", text, f"Put the other {max(replicas - 1, 0)} into pool 1.")
+    elif replicas == 0:
+        text = f"Pool {index} ({ROLES[min(index, 3)]}) has 0 replicas."
+        reader.judgement.add(reader.step, node, "GPU007", text, "Leave the pool out, or write {} to skip it.")
+    return replicas
+
+
+def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
+    """Whether the machine is offered with the job's strategy, and in its regions."""
+    spec = pool.spec
+    if spec.machine is not None and spec.sound and terms.strategy_known:
+        strategy = terms.scheduling.get("strategy")
+        problems = provisioning.strategy(spec.machine, spec.accelerator, terms.strategy, pool.is_reserved)
+        reader.judgement.report(reader.step, strategy if strategy.value is not None else pool.at, *problems)
+    judge_region(reader.judgement, reader.step, terms.location or pool.at, spec, terms.regions, serving=False)
+
+
+def _reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
+    """Whether the machine may come from a reservation; None if that is not known."""
+    node = spec.get("reservationAffinity")
+    affinity = reader.object(node, "reservationAffinity")
+    if affinity is None:
+        return None if not node.known else False
+    reader.keys(affinity, "reservationAffinity")
+    kind, key, values = affinity.get("reservationAffinityType"), affinity.get("key"), affinity.get("values").decoded()
+    name = _affinity(reader, kind)
+    items = list(values.items())
+    names = [text for item in items if (text := item.text()) is not None]
+    if len(names) < len(items) or not (kind.known and values.known and key.known):
+        return None
+    problems = job_fields.reservation(name, reader.text(key, "key"), names, terms.strategy, terms.regions)
+    reader.judgement.report(reader.step, affinity, *problems)
+    return name in ("ANY_RESERVATION", "SPECIFIC_RESERVATION")
+
+
+def _affinity(reader: Reader, kind: Node) -> str:
+    """The name of the affinity; numbers of the enum count too."""
+    if isinstance(kind.value, int) and not isinstance(kind.value, bool):
+        return job_fields.AFFINITIES[kind.value] if 0 <= kind.value < 4 else str(kind.value)
+    return reader.text(kind, "reservationAffinityType") or "TYPE_UNSPECIFIED"
+
+
+def _disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
+    disk = reader.object(pool.get("diskSpec"), "diskSpec")
+    if disk is None:
+        return
+    reader.keys(disk, "diskSpec")
+    kind, size = disk.get("bootDiskType"), disk.get("bootDiskSizeGb")
+    size_gb = reader.number(size, "bootDiskSizeGb") or None
+    for problem in job_fields.disk(spec.machine, reader.text(kind, "bootDiskType"), size_gb):
+        reader.judgement.report(reader.step, size if problem.field == "bootDiskSizeGb" else kind, problem)

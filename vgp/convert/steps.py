@@ -1,0 +1,77 @@
+"""A step of pipelines.toml as a job of Vertex AI, or as a machine of Compute Engine.
+
+The container runs `python -m training STEP` with the arguments, as the settings' account.
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vgp.convert import job_body, vm_command
+from vgp.convert.conversion import Conversion, Note
+from vgp.errors import RequestError
+from vgp.placement.placement import Placement, place
+from vgp.settings import Settings, load
+from vgp.text.nearest import did_you_mean
+
+
+def placement(settings: Settings, step: str) -> Placement:
+    """Where the step runs; raises RequestError: the settings have no such step, or its machine cannot be."""
+    if step not in settings.steps:
+        raise RequestError(f"pipelines.toml has no [steps.{step}]. {did_you_mean(step, settings.steps)}")
+    return place(settings.steps[step], region=settings.region, name=step)
+
+
+def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversion:
+    """The step of a settings file as a custom job."""
+    settings = load(file)
+    where = placement(settings, step)
+    config = job_config(where, settings.image, command(step, arguments))
+    config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
+    config |= {"network": settings.network} if settings.network else {}
+    return Conversion(
+        config, region=where.region, display_name=step, kms_key=settings.encryption_key, project=settings.project,
+        labels=dict(settings.labels),
+    )  # fmt: skip
+
+
+def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str, list[Note]]:
+    """The step of a settings file as a Compute Engine command, and what a machine alone does not have."""
+    settings = load(file)
+    where = placement(settings, step)
+    labels = ",".join(f"{key}={value}" for key, value in settings.labels.items())
+    flags = {
+        "project": settings.project, "service-account": settings.service_account,
+        "boot-disk-kms-key": settings.encryption_key, "labels": labels,
+    }  # fmt: skip
+    words = [f"--{flag}={value}" for flag, value in flags.items() if value]
+    return vm_line(where, step, settings.image, command(step, arguments), words), _lost_on_a_vm(where, settings)
+
+
+def command(step: str, arguments: Sequence[str]) -> list[str]:
+    return ["python", "-m", "training", step, *arguments]
+
+
+def job_config(
+    placement: Placement, image: str, command: Sequence[str] = (), args: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A placement as the config of `gcloud ai custom-jobs create --config`."""
+    spec = {"worker_pool_specs": placement.worker_pool_specs(image, command, args)}
+    return job_body.conversion({**spec, "scheduling": placement.scheduling()}).config
+
+
+def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:
+    """A placement as a `gcloud compute instances create` command, one flag a line."""
+    argv = vm_command.command(placement, name=name, image=image, run=run)
+    words = [shlex.quote(word) for word in [*argv, *flags]]
+    return " \\\n  ".join([" ".join(words[:5]), *words[5:]])
+
+
+def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
+    lost = {
+        "nodes": f"the command makes one of {placement.nodes} machines" if placement.nodes > 1 else "",
+        "reduction_server": "a VM has none" if placement.reduction_server else "",
+        "network": f"{settings.network} is the network that Vertex AI peers with" if settings.network else "",
+    }
+    return [Note(name, why, dropped=True) for name, why in lost.items() if why]

@@ -1,0 +1,48 @@
+"""Numbers as people read them: money, durations, sizes, and lists in a sentence."""
+
+from collections.abc import Iterable
+
+#: Google's "GB" of memory are GiB (2**30 bytes); Kubernetes' G is 10**9 bytes.
+GB_PER_GIB = 2**30 / 10**9
+
+
+def usd(amount: float | None) -> str:
+    """$0.02, $1,204.50; small sums keep two digits that say something."""
+    if amount is None:
+        return "no price"
+    return f"${dollars(amount)}" if amount >= 0.01 or not amount else "<$0.01"
+
+
+def dollars(amount: float) -> str:
+    """1,204.50, for columns whose title says what it is."""
+    return f"{amount:,.2f}"
+
+
+def number(value: float) -> str:
+    """1024, 0.5, 1e-05: whole numbers without the .0 that specs keep them with."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e16 else str(value)
+
+
+def took(seconds: float) -> str:
+    """45s, 3m 20s, 1h 02m, 2d 03h."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
+
+
+def plural(count: int, noun: str) -> str:
+    """1 error, 2 errors, 1,200 errors."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(values: Iterable[object], last: str = "or") -> str:
+    """1, 2 or 4."""
+    words = [str(value) for value in values]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

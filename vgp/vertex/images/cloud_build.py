@@ -1,0 +1,154 @@
+"""Builds of Cloud Build: asked for once, followed to the end.
+
+https://cloud.google.com/build/docs/api/reference/rest/v1/projects.locations.builds
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+
+from vgp.errors import WorkFailed
+from vgp.settings import Settings
+from vgp.text.printable import one_line
+from vgp.vertex import clients, rest
+from vgp.vertex.errors import explained
+from vgp.vertex.images.build_log import Log
+from vgp.vertex.patience import Clock, Patience, passing
+
+#: Of one build, pushing a new image of 8 GB included.
+TIMEOUT_S = 3600
+#: Docker, as Google provides it to builds, by the digest that public builds of September 2026 name. A newer one:
+#: gcloud container images describe gcr.io/cloud-builders/docker --format='value(image_summary.digest)'
+BUILDER = "gcr.io/cloud-builders/docker@sha256:3d00b6c1a9b862621c30fc74d4f2abfc62bcbdee631ed3febd31e7edbdf6252c"
+#: Seconds between two looks.
+LOOK_S = 3.0
+_API = "cloudbuild"
+_RUNNING = ("STATUS_UNKNOWN", "PENDING", "QUEUED", "WORKING")
+
+Build = dict[str, Any]
+
+
+def configuration(
+    references: Sequence[str],
+    dockerfile: str,
+    *,
+    logs: str,
+    base: str | None = None,
+    service_account: str | None = None,
+) -> Build:
+    """What Cloud Build is asked for, less the source: also what `gcloud builds submit --config` takes.
+
+    Args:
+        references: The image under each of its tags; by the first one the build is found again.
+        logs: gs:// folder for the log.
+        base: Another base image than the Dockerfile's.
+    """
+    arguments = ["build", "--file", dockerfile]
+    arguments += ["--build-arg", f"BASE={base}"] * bool(base)
+    arguments += [word for reference in references for word in ("--tag", reference)]
+    build: Build = {
+        "steps": [{"id": "image", "name": BUILDER, "args": [*arguments, "."]}],
+        "images": list(references),
+        "tags": [references[0].rpartition(":")[2]],
+        "timeout": f"{TIMEOUT_S}s",
+        "logsBucket": logs,
+        "options": {"machineType": "E2_HIGHCPU_8", "diskSizeGb": "200", "logging": "GCS_ONLY"},
+    }
+    if service_account:
+        project = service_account.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
+        build["serviceAccount"] = f"projects/{project}/serviceAccounts/{service_account}"
+    return build
+
+
+def start(settings: Settings, build: Build) -> Build:
+    """Starts the build, or finds the one that runs already for the same source: after a lost answer, too.
+
+    Raises:
+        WorkFailed: Cloud Build refuses, or cannot be reached.
+    """
+    with explained("build the image", settings):
+        if running := _running(settings, build["tags"][0]):
+            return running
+        try:
+            operation = rest.call(
+                settings, _API, _parent(settings), query=_project(settings), body=build, **clients.once()
+            )
+        except Exception as error:
+            # Cloud Build gives the ids, so a repeated request would build twice: look whether it began instead.
+            if passing(error) and (running := _running(settings, build["tags"][0])):
+                return running
+            raise
+    started: Build = operation["metadata"]["build"]
+    return started
+
+
+def follow(settings: Settings, build: Build, tell: Callable[[str], None], *, clock: Clock | None = None) -> Build:
+    """The build after its end; `tell` gets its log, line by line. A lost connection is waited for.
+
+    Raises:
+        WorkFailed: it did not succeed, or Ctrl-C: the build itself goes on.
+    """
+    clock = clock or Clock()
+    try:
+        with closing(Log(settings, build)) as log:
+            return _followed(settings, build["id"], tell, log, clock)
+    except KeyboardInterrupt:
+        message = (
+            f"not followed any longer; the build goes on: {build.get('logUrl', '')}\n  The same command follows it."
+        )
+        raise WorkFailed(message, exit_code=130) from None
+
+
+def _followed(settings: Settings, id_: str, tell: Callable[[str], None], log: Log, clock: Clock) -> Build:
+    patient = Patience(tell, clock)
+    while True:
+        with explained("follow the build", settings):
+            build = patient(lambda: _read(settings, id_))
+        for line in log.new():
+            tell(line)
+        if build.get("status", "STATUS_UNKNOWN") not in _RUNNING:
+            break
+        clock.pause(LOOK_S)
+    for line in log.rest():
+        tell(line)
+    if build["status"] != "SUCCESS":
+        raise WorkFailed(_why(build))
+    return build
+
+
+def pushed(build: Build, reference: str) -> str:
+    """Digest of the image that the build pushed as `reference`.
+
+    Raises:
+        WorkFailed: the build does not say.
+    """
+    for image in build.get("results", {}).get("images", ()):
+        if image.get("name") == reference and image.get("digest"):
+            return str(image["digest"])
+    raise WorkFailed(f"The build succeeded and names no digest of {reference}: {build.get('logUrl', '')}")
+
+
+def _why(build: Build) -> str:
+    why = build.get("failureInfo", {}).get("detail") or build.get("statusDetail") or ""
+    words = build["status"].replace("_", " ").lower()
+    return "\n  ".join(filter(None, [f"The build ended: {words}.", one_line(why), f"Log: {build.get('logUrl', '')}"]))
+
+
+def _running(settings: Settings, key: str) -> Build | None:
+    query = {**_project(settings), "filter": f'tags="{key}"', "pageSize": 20}
+    listed = rest.call(settings, _API, _parent(settings), query=query, **clients.reading())
+    return next((build for build in listed.get("builds", ()) if build.get("status") in _RUNNING), None)
+
+
+def _parent(settings: Settings) -> str:
+    return f"v1/projects/{clients.project(settings)}/locations/{settings.region}/builds"
+
+
+def _read(settings: Settings, id_: str) -> Build:
+    query = {**_project(settings), "id": id_}
+    return rest.call(settings, _API, f"{_parent(settings)}/{id_}", query=query, **clients.reading())
+
+
+def _project(settings: Settings) -> dict[str, str]:
+    """The path says it, too; the API's description wants it here nevertheless."""
+    return {"projectId": clients.project(settings)}

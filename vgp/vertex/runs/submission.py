@@ -1,0 +1,110 @@
+"""`pipelines submit`: a run on Vertex AI, from request to console link."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from vgp.check import cost
+from vgp.check.finding import StepRow
+from vgp.compiling import workflows
+from vgp.compiling.compile import checked, compiled
+from vgp.errors import RequestError
+from vgp.settings import Settings
+from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.vertex import names
+from vgp.vertex.preflight import refuse_cheaply
+from vgp.vertex.runs import attempts, pipeline_job
+from vgp.vertex.runs.experiment import associate
+from vgp.vertex.runs.started import Started
+from vgp.vertex.runs.state import read
+from vgp.vertex.runs.view import write
+from vgp.vertex.templates.template import resolve
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is started, beside its parameters."""
+
+    #: An uploaded version instead of the local pipeline: a tag, sha256:..., or NAME@REFERENCE.
+    template: str | None = None
+    #: The run's id; None: one that follows from the request, or with `new` a random one.
+    id: str | None = None
+    new: bool = False
+    #: Whether every step takes results of earlier runs; None: as the settings say, and with `new` none does.
+    caching: bool | None = None
+    labels: Sequence[str] = ()
+    max_usd: float | None = None
+    preflight: bool = True
+    dry_run: bool = False
+
+
+def submit(
+    name: str, parameters: Sequence[str], *, settings: Settings, options: Options, console: Console
+) -> dict[str, Any]:
+    """Starts a run of the pipeline `name`, or finds the one that stands for the same request.
+
+    Returns its id, link and state, and whether it was started.
+
+    Raises:
+        RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
+        WorkFailed: Google refused or could not be reached.
+    """
+    if options.id and options.new:
+        raise RequestError("--id and --new exclude each other: --new makes an id of its own.")
+    body, steps = _request(name, parameters, settings, options)
+    job_id = pipeline_job.job_id(body, chosen=options.id, new=options.new)
+    if options.dry_run:
+        console.print(cost.table(steps, width=console.width))
+        write(console, f"dry run: {job_id} was not started")
+        return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
+    if options.preflight:
+        refuse_cheaply(settings)
+    if options.id or options.new:
+        job, fresh = pipeline_job.create(settings, body, job_id)
+    else:
+        job, fresh = attempts.start(settings, body)
+    started = Started(settings, read(job), fresh, by_id=options.id is not None)
+    write(console, "\n".join(started.lines()))
+    if fresh:
+        console.print(cost.table(steps, width=console.width))
+    if settings.experiment:
+        associate(settings, job.name, settings.experiment)
+    return {**started.as_json(), "state": job.state.name, **cost.as_json(steps)}
+
+
+def _request(
+    name: str, parameters: Sequence[str], settings: Settings, options: Options
+) -> tuple[dict[str, Any], Sequence[StepRow]]:
+    """The PipelineJob that is asked for, checked, and its machines."""
+    labels = _labels(options.labels)
+    spec, uri, steps = _specification(name, settings, options)
+    values = arguments.parsed(spec.parameters, parameters)
+    workflows.check(name, spec, values, settings.repository, remote=True)
+    caching = options.caching
+    if caching is None:
+        caching = bool(settings.caching) and not options.new
+    body = pipeline_job.body(settings, spec.content, values, caching=caching, labels=labels, template_uri=uri)
+    return body, steps
+
+
+def _specification(
+    name: str, settings: Settings, options: Options
+) -> tuple[PipelineSpec, str | None, Sequence[StepRow]]:
+    """Spec, template URI and machines: of the local workflow, or of an uploaded version of it."""
+    if options.template:
+        template = resolve(settings, f"{name}@{options.template}")
+        report = checked(name, template.spec, settings, max_usd=options.max_usd)
+        return template.spec, template.uri, report.steps
+    workflow = compiled(name, settings, max_usd=options.max_usd)
+    return workflow.spec, None, workflow.report.steps
+
+
+def _labels(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for key, equals, value in pairs:
+        if not equals or not key:
+            raise RequestError(f"--label {key}{equals}{value}: give it as key=value.")
+    return names.labels({key: value for key, _, value in pairs})
