@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from vgp import __version__
-from vgp.cli import check, config, convert, image, logs, machines, preflight, runs, schedules, submit, templates, workflows
+from vgp.cli import extras
+from vgp.cli.verbs import Verbs
 from vgp.errors import RequestError, WorkFailed
 from vgp.text import terminal
 from vgp.text.printable import printable
@@ -20,19 +21,19 @@ from vgp.text.printable import printable
 EXIT_FAILED = 1
 
 app = typer.Typer(
+    cls=Verbs,
     help="Train PyTorch models on many GPUs with Vertex AI Pipelines: checked at the desk, run on a laptop first.",
     epilog="Start with: pipelines run training --nproc 2"
     "\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # Rich's help costs as much as all the rest of --help
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         print(f"pipelines {__version__}")
         raise typer.Exit
 
@@ -47,19 +48,16 @@ def options(
     pass
 
 
-for group in (config, workflows, check, machines, convert, image, preflight, submit, runs, logs, templates, schedules):
-    app.add_typer(group.app)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line; expected errors become one message and an exit code."""
     if sys.stdout is sys.__stdout__:  # a process of our own, not somebody's who looks at what is printed
         terminal.prepare()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
     try:
-        _refuse_broken(given)
-        app([word for word in given if word != "--debug"], prog_name="pipelines")
+        _refuse_broken(words)
+        with extras.named():
+            app([word for word in words if word != "--debug"], prog_name="pipelines")
     except Exception as error:
         if debug:
             print(printable(traceback.format_exc()), file=sys.stderr)
@@ -73,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(EXIT_FAILED) from None
 
 
-def _refuse_broken(given: Sequence[str]) -> None:
+def _refuse_broken(words: Sequence[str]) -> None:
     """Raises RequestError: an argument is no text, and could be sent nowhere."""
-    for word in given:
+    for word in words:
         try:
             word.encode()
         except UnicodeEncodeError:

@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from vgp.__main__ import app
-from vgp.vertex.images.build import configuration
+from vgp.vertex.images.cloud_build import configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))

@@ -16,9 +16,17 @@ OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0
 def test_a_clone_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
     clone = tmp_path / ODD
     clone.mkdir()
-    for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "pipelines.toml", "compile.sh"):
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "constraints.txt",
+        "README.md",
+        "LICENSE",
+        "pipelines.toml",
+        "compile.sh",
+    ):
         shutil.copy(REPOSITORY / name, clone)
-    for name in ("pipelines", "components", "training", "scripts"):
+    for name in ("vgp", "pipelines", "components", "training", "scripts", "docs/examples"):
         shutil.copytree(REPOSITORY / name, clone / name)
     venv.create(clone / ".venv", symlinks=True)
     (library,) = (clone / ".venv" / "lib").glob("python3*")

@@ -9,16 +9,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from contextlib import suppress
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from linked import link_locked, link_torch, packages_of
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKERFILE = (REPOSITORY / "training" / "Dockerfile").read_text()
-#: What the base image brings: PyTorch, in its own version.
-BASE_HAS = ("torch", "torchgen", "functorch")
 
 
 def instructions(name: str) -> list[str]:
@@ -56,7 +53,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("image")
     subprocess.run([sys.executable, "-m", "venv", str(root / "python")], check=True)
     python = root / "python" / "bin" / "python3"
-    _link_installed(python)
+    link_torch(packages_of(python))
+    link_locked(packages_of(python), "training")
     app = root / "app"
     app.mkdir()
     for line in instructions("COPY"):
@@ -93,39 +91,6 @@ def _copy(source: Path, destination: Path) -> None:
         shutil.copytree(source, destination, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     else:
         shutil.copy(source, destination)
-
-
-def _link_installed(python: Path) -> None:
-    """Links PyTorch, and what constraints.txt locks for the image, from this environment into that of `python`."""
-    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    packages = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
-    for shipped in packages.glob("setuptools*"):  # with Python 3.11's venv
-        shutil.rmtree(shipped)
-    torch = distribution("torch")
-    for name in (*BASE_HAS, Path(str(torch._path)).name):  # type: ignore[attr-defined]
-        source = Path(str(torch.locate_file(name)))
-        if source.exists():
-            (packages / name).symlink_to(source)
-    for name in _locked("training") | _locked("--build"):
-        with suppress(PackageNotFoundError):  # of another system; what is missed here, pip cannot find either
-            if name != "torch":
-                _link(distribution(name), packages)
-
-
-def _locked(words: str) -> set[str]:
-    """The names that scripts/locked.py prints."""
-    command = [sys.executable, "scripts/locked.py", words]
-    text = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
-    return set(re.findall(r"(?m)^([a-z0-9._-]+)==", text))
-
-
-def _link(installed: Distribution, packages: Path) -> None:
-    """Links each file of a distribution; folders such as google/ are shared by several."""
-    for file in installed.files or ():
-        place = packages / file
-        if ".." not in file.parts and "__pycache__" not in file.parts and not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(installed.locate_file(file))
 
 
 def test_a_step_runs_in_it_as_kfp_would_run_it(image: Path, tmp_path: Path, flights_csv: Path) -> None:

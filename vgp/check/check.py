@@ -13,10 +13,11 @@ from pathlib import Path
 from vgp.check import kinds
 from vgp.check.judgement import Judgement
 from vgp.check.report import Report
-from vgp.documents import budget
-from vgp.documents.document import Document, load
+from vgp.documents import budget, toml_text
+from vgp.documents.document import Document, load, parse
 from vgp.documents.node import Node
-from vgp.documents.reading import Unreadable
+from vgp.documents.reading import Unreadable, standard_input
+from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
 from vgp.placement.rules import rule
 
@@ -34,16 +35,16 @@ def check(
     """Checks files, folders (their .json, .yaml and .yml) and documents.
 
     Args:
-        inputs: What to check; a path `-` is not special here.
+        inputs: What to check; the text `-` is standard input.
         regions: The specs must work in each of these; empty: somewhere.
         strategy: Taken where a job names none (standard, spot, flex_start).
         ignore: Ids or names of rules that are left out.
         as_of: Day on which retirements are judged; today by default.
 
     Raises:
-        ValueError: an unknown rule or strategy.
+        RequestError: an unknown rule or strategy.
     """
-    ignored = {rule(name).id for name in ignore}
+    ignored = _ids(ignore)
     strategy, as_of = _strategy(strategy), as_of or date.today()
     report = Report()
     for document in _documents(inputs, report):
@@ -78,14 +79,30 @@ def _within_budget(judgement: Judgement) -> None:
         judgement.add(step, whole, "GPU031", f"{text} From there on nothing similar is proposed.", severity="note")
 
 
+def _ids(names: Sequence[str]) -> set[str]:
+    try:
+        return {rule(name).id for name in names}
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+
+
 def _strategy(name: str | None) -> str | None:
     if name is None:
         return None
     upper = name.upper().replace("-", "_")
     if upper not in STRATEGIES:
         problem = strategy_known(upper)[0]
-        raise ValueError(f"{problem.message} {problem.suggestion}")
+        raise RequestError(f"{problem.message} {problem.suggestion}")
     return upper
+
+
+def own_regions() -> list[str]:
+    """The region of ./pipelines.toml, if there is one. Its other settings do not matter here, nor their mistakes."""
+    try:
+        region = toml_text.load(Path("pipelines.toml")).get("region")
+    except Unreadable:
+        return []
+    return [region] if isinstance(region, str) else []
 
 
 def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Iterator[Document]:
@@ -93,16 +110,16 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Itera
         if isinstance(item, Document):
             yield item
             continue
-        for path in _files(Path(item), report):
+        for path in _files(Path(item), report) if item != "-" else [None]:
             try:
-                documents = load(path)
+                documents = load(path) if path else parse("<stdin>", standard_input())
                 if not documents:
-                    raise Unreadable(str(path), "the file is empty")
+                    raise Unreadable(str(path or "<stdin>"), "the file is empty")
             except Unreadable as error:
                 report.unreadable.append(str(error))
                 continue
             # A folder may hold other YAML; a file that was named is meant.
-            yield from documents if path == Path(item) else filter(kinds.recognises, documents)
+            yield from documents if path in (None, Path(item)) else filter(kinds.recognises, documents)
 
 
 def _files(path: Path, report: Report) -> list[Path]:

@@ -1,14 +1,11 @@
 """Findings as people read them: the one place that writes them, for every verb that shows some."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from vgp.check.finding import Finding
 from vgp.check.report import Report
 from vgp.text.printable import one_line
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 _STYLES = {"error:": "bold red", "warning:": "yellow", "note:": "blue"}
@@ -30,12 +27,18 @@ def lines(report: Report) -> Iterator[str]:
     yield report.summary
 
 
-def styled(line: str) -> "Text":
-    """A line with its severity in colour."""
+def show(report: Report, stream: TextIO) -> None:
+    """Prints the lines; a terminal shows severities in colour."""
+    if not stream.isatty():
+        print("\n".join(lines(report)), file=stream)
+        return
+    from rich.console import Console
     from rich.text import Text
 
-    severity, space, rest = line.partition(" ")
-    return Text.assemble((severity, _STYLES.get(severity, "")), space + rest)
+    terminal = Console(file=stream, highlight=False)
+    for line in lines(report):
+        severity, space, rest = line.partition(" ")
+        terminal.print(Text.assemble((severity, _STYLES.get(severity, "")), space + rest), soft_wrap=True)
 
 
 def _end(field: str) -> str:

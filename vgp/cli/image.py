@@ -24,7 +24,7 @@ def build(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE", help="Another base image, by digest; default: that of training/Dockerfile."),
+        typer.Option(metavar="IMAGE", help="Another base image, by digest; default: that of the Dockerfile."),
     ] = None,
     allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Build sources that are not committed.")] = False,
     write: Annotated[
@@ -43,13 +43,14 @@ def build(
     log comes as it grows; a command that was stopped or lost its connection can simply be repeated.
     """
     from vgp.settings import load
-    from vgp.vertex.images import image as verb
+    from vgp.vertex.images import image
 
     loaded = load(settings, environment=environment)
-    options = verb.Options(service_account or None, base or None, allow_dirty)
-    out = console(as_json)
-    result = (
-        verb.plan(loaded, options, console=out) if dry_run else verb.build(loaded, options, console=out, write=write)
-    )
+    options = image.Options(service_account or None, base or None, allow_dirty)
+    root, out = loaded.repository.root, console(as_json)
+    if dry_run:
+        result = image.plan(loaded, options, root=root, console=out)
+    else:
+        result = image.build(loaded, options, root=root, console=out, write=write)
     if as_json:
         print_json(result)

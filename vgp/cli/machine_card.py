@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vgp.catalog.names import listed
+from vgp.text.figures import listed
 
 _WORDS = {"standard": "standard", "spot": "Spot", "flex_start": "Flex-start", "reservation": "reservation"}
 

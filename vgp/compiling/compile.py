@@ -15,10 +15,11 @@ from vgp.check.report import Report
 from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
 from vgp.placement.placement import PlacementError
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.nearest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def compile_all(
 def _warn_of_unknown_steps(settings: settings_file.Settings, known: set[str], console: Console) -> None:
     """A misspelt step would otherwise run on a machine that nobody asked for."""
     for step in sorted(set(settings.steps) - known):
-        text = f"warning: [steps.{step}] of the settings: no pipeline has this step. {nearest(step, known)}"
+        text = f"warning: [steps.{step}] of the settings: no pipeline has this step. {did_you_mean(step, known)}"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

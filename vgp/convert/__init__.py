@@ -12,7 +12,7 @@ legacy_job.py     a trainingInput as a custom job or a tuning job
 legacy_pools.py   its machines as worker pools
 sdk_program.py    a job as a program with Google's SDK
 source.py         a file, standard input or a gcloud line
-step.py           a step of pipelines.toml as a job or a Compute Engine machine
+steps.py          a step of pipelines.toml as a job or a Compute Engine machine
 tuning.py         legacy hyperparameters as a studySpec
 vm_command.py     a placement as `gcloud compute instances create`
 """

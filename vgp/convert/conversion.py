@@ -55,10 +55,6 @@ class Conversion:
         spec: dict[str, Any] = self.config["trialJobSpec"] if self.is_tuning else self.config
         return spec
 
-    @property
-    def lost(self) -> list[Note]:
-        return [note for note in self.notes if note.dropped]
-
     def became(self, name: str, text: str) -> None:
         self.notes.append(Note(name, text))
 
@@ -93,7 +89,7 @@ class Conversion:
 
 
 def as_yaml(config: dict[str, Any]) -> str:
-    """The config as gcloud takes it."""
+    """A config as gcloud takes it."""
     return str(yaml.safe_dump(config, sort_keys=False, default_flow_style=False, width=1000))
 
 

@@ -1,15 +1,53 @@
 """Any request for a training job as a job of Vertex AI, and whether that would run."""
 
+from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from vgp.check import legacy
 from vgp.check.check import check
 from vgp.check.judgement import Judgement
 from vgp.check.report import Report
-from vgp.convert import job_body, legacy_job
-from vgp.convert.conversion import IMAGE, Conversion, as_yaml
+from vgp.convert import job_body, legacy_job, source
+from vgp.convert.conversion import IMAGE, Conversion, Note, as_yaml
+from vgp.convert.sdk_program import program, snake
 from vgp.documents.document import Document, parse
 from vgp.errors import RequestError
+
+
+@dataclass(frozen=True)
+class Result:
+    """A conversion in its forms, which are empty where it would not run."""
+
+    conversion: Conversion
+    report: Report
+    config: str = ""
+    worker_pool_specs: Any = None
+    sdk: str = ""
+    #: What the SDK cannot say, or says more.
+    sdk_notes: tuple[Note, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return self.report.exit_code != 0
+
+
+def result(conversion: Conversion, *, as_of: date | None = None) -> Result:
+    """The conversion, checked, in every form."""
+    report = checked(conversion, as_of=as_of)
+    if report.exit_code:
+        return Result(conversion, report)
+    sdk, notes = program(conversion)
+    pools = snake(conversion.job["workerPoolSpecs"])
+    return Result(conversion, report, as_yaml(conversion.config), pools, sdk, tuple(notes))
+
+
+def converted_source(text: str, *, as_of: date | None = None) -> Conversion:
+    """What a file, standard input (`-`) or a gcloud line asks for, as a Vertex AI job; raises RequestError."""
+    document, notes = source.document(text)
+    conversion = converted(document, as_of=as_of)
+    conversion.notes[:0] = notes
+    return conversion
 
 
 def converted(document: Document, *, as_of: date | None = None) -> Conversion:

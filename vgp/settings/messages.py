@@ -5,13 +5,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.catalog.names import listed
 from vgp.placement.request import ReductionServer, Request
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.schedule import Schedule
 from vgp.spec import placeholders
+from vgp.text.figures import listed
 from vgp.text.nearest import did_you_mean
 
 #: pydantic's kinds of mistakes, as a person says them.

@@ -30,6 +30,8 @@ class Settings(BaseModel):
     bucket: rules.Bucket = None
     #: The image of every step: by digest, or by a version tag.
     image: rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
+    #: What it is built from, from the folder of this file; None: training/Dockerfile, else Dockerfile.
+    dockerfile: rules.Dockerfile = None
     #: E-mail of the account that the steps run as; None: Vertex AI's default, which may do too much.
     service_account: rules.ServiceAccount = None
     #: projects/NUMBER/global/networks/NAME, for private access to what the steps read.

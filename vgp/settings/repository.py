@@ -10,7 +10,8 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgp.errors import RequestError, nearest
+from vgp.errors import RequestError
+from vgp.text.nearest import did_you_mean
 
 FILE_NAME = "pipelines.toml"
 MISSING = (
@@ -82,7 +83,7 @@ def known(name: str, repository: Repository) -> Path:
     folder = repository.folder.relative_to(repository.root)
     if not workflows:
         raise RequestError(f"there is no pipeline {name!r}: {folder}/ holds no workflow, a file with build(target).")
-    raise RequestError(f"there is no pipeline {name!r}. {nearest(name, workflows)}")
+    raise RequestError(f"there is no pipeline {name!r}. {did_you_mean(name, workflows)}")
 
 
 def _defines_build(path: Path) -> bool:

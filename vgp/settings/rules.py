@@ -107,6 +107,13 @@ def image(value: str) -> str:
     return value
 
 
+def dockerfile(value: str) -> str:
+    parts = value.split("/")
+    if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
+        raise ValueError(f"'{value}' is no file of the repository. Write its path below pipelines.toml: Dockerfile.")
+    return value
+
+
 def service_account(value: str) -> str:
     if not _ACCOUNT.fullmatch(value):
         raise ValueError(
@@ -230,6 +237,7 @@ Project = Annotated[str | None, *optional(project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
 Image = Annotated[str, AfterValidator(image)]
+Dockerfile = Annotated[str | None, *optional(dockerfile)]
 ServiceAccount = Annotated[str | None, *optional(service_account)]
 Network = Annotated[str | None, *optional(network)]
 EncryptionKey = Annotated[str | None, *optional(encryption_key)]

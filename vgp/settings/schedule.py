@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from vgp.catalog.names import closest
 from vgp.settings.repository import Repository, known
 from vgp.settings.rules import optional
+from vgp.text.nearest import nearest
 
 #: Of a schedule and of an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -70,7 +70,7 @@ def time_zone(value: str) -> str:
     known = available_timezones()
     if value not in known:
         city = [each for each in known if each.lower().endswith(f"/{value.lower()}")]
-        near = next(iter(sorted(city)), None) or closest(value, known, cutoff=0.5)
+        near = next(iter(sorted(city)), None) or nearest(value, known, cutoff=0.5)
         hint = f"Did you mean {near}?" if near else "Write one like UTC or Europe/Berlin."
         raise ValueError(f"there is no time zone '{value}'. {hint}")
     return value

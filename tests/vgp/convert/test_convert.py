@@ -14,7 +14,7 @@ from google.protobuf import json_format
 
 from tests.vgp.convert.verb import DAY, convert
 from vgp.convert import convert as conversions
-from vgp.convert import gcloud_line, job_body, step
+from vgp.convert import gcloud_line, job_body, steps
 from vgp.convert.conversion import as_yaml
 from vgp.documents.document import parse
 from vgp.placement.placement import Request, place
@@ -183,7 +183,7 @@ def placement(**asked):
 
 
 def test_a_step_of_ours_is_a_config_that_the_api_knows():
-    config = step.job_config(
+    config = steps.job_config(
         placement(
             machine="a3-megagpu-8g", nodes=4, env={"A": "b"}, timeout="2h",
             reservation="projects/p/zones/us-central1-a/reservations/r",
@@ -224,7 +224,7 @@ def test_a_step_of_ours_is_a_config_that_the_api_knows():
     ],
 )
 def test_a_step_of_ours_is_a_compute_engine_command(asked, flags):
-    text = step.vm_line(placement(**asked, env={"A": "b c"}), "train", "r/i:1", ["python", "-m", "x"])
+    text = steps.vm_line(placement(**asked, env={"A": "b c"}), "train", "r/i:1", ["python", "-m", "x"])
     assert "#" not in text.split("--metadata")[0]
     words = shlex.split(text)
     assert words[:5] == ["gcloud", "compute", "instances", "create", "train"]
@@ -264,7 +264,7 @@ def vertex():
 @pytest.mark.parametrize("source", ["legacy", "step"])
 def test_gcloud_sends_our_config_as_we_wrote_it(vertex, tmp_path, source):
     url, bodies = vertex
-    config = converted(FIRST).config if source == "legacy" else step.job_config(
+    config = converted(FIRST).config if source == "legacy" else steps.job_config(
         placement(machine="g2-standard-24", nodes=2, strategy="spot", env={"A": "1"}), "r/i:1", ["x"]
     )  # fmt: skip
     path = tmp_path / "config.yaml"

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from vgp.text.printable import one_line, printable, rfc3339, took, usd
+from vgp.text.figures import took, usd
+from vgp.text.printable import one_line, printable
+from vgp.text.times import rfc3339
 
 
 @given(st.text(st.characters()))

@@ -55,6 +55,6 @@ class Log:
         self._broken = answer.status_code in (401, 403)
         if answer.status_code not in (200, 206):
             return b""  # not there yet, nothing new, or busy
-        got = answer.content[self._read :] if answer.status_code == 200 else answer.content
-        self._read += len(got)
-        return bytes(got)
+        content = answer.content[self._read :] if answer.status_code == 200 else answer.content
+        self._read += len(content)
+        return bytes(content)

@@ -41,7 +41,7 @@ def digest(settings: Settings, image: Image, tag: str) -> str | None:
     name = f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{tag}"
     with explained(f"look up {image.path}:{tag}", settings):
         try:
-            found = client.get_tag(name=name, **clients.reading())
+            version = client.get_tag(name=name, **clients.reading()).version
         except exceptions.NotFound:
             return None
-    return str(found.version.rsplit("/", 1)[-1])
+    return str(version.rsplit("/", 1)[-1])

@@ -1,35 +1,150 @@
-"""The source of an image, put where Cloud Build takes it from."""
+"""What the image is built from: the files that the repository's Dockerfile copies, named by their content.
 
-from contextlib import closing, suppress
+The same files have the same name on every machine and at every commit, so that an image that is there need not be
+built again, and a step's cached results stay good when only the pipelines changed.
+"""
 
-from vgp.settings import Settings
-from vgp.vertex import clients
-from vgp.vertex.errors import explained
+import gzip
+import hashlib
+import io
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgp.errors import RequestError
+from vgp.vertex.images.dockerfile import sources
+from vgp.vertex.images.dockerignore import Ignored, matches, matches_any
+
+#: Where a Dockerfile is looked for, unless pipelines.toml names one.
+DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 
 
-def folder(settings: Settings) -> str:
-    """`gs://` folder of sources and logs of builds; the builder of infra/identities.tf sees nothing else.
+@dataclass(frozen=True)
+class Source:
+    """The files below `root`, in order, and whether git has them as they are."""
 
-    Raises:
-        RequestError: no bucket is set.
+    root: Path
+    #: Among the files.
+    dockerfile: str
+    files: tuple[str, ...]
+    #: SHA-256, in hexadecimal, over names, rights and contents.
+    digest: str
+    #: Files that differ from the commit.
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which files go to the builder: what the Dockerfile copies and .dockerignore does not leave out.
+
+    A .dockerignore that leaves out everything and then names what goes is taken at its word.
     """
-    return f"{clients.bucket(settings)}/builds"
 
+    dockerfile: str
+    copied: tuple[str, ...]
+    ignored: Ignored
 
-def upload(settings: Settings, digest: str, content: bytes) -> dict[str, str]:
-    """Where it is, as Cloud Build's `storageSource`. Named by its content, it is sent once.
-
-    Raises:
-        WorkFailed: the bucket cannot be written.
-    """
-    from google.api_core import exceptions
-
-    bucket, _, inside = folder(settings).removeprefix("gs://").partition("/")
-    name = f"{inside}/source/{digest}.tgz"
-    with explained("upload the source", settings), closing(clients.storage(settings)) as client:
-        blob = client.bucket(bucket).blob(name)
-        with suppress(exceptions.PreconditionFailed):  # then it is there
-            blob.upload_from_string(
-                content, content_type="application/gzip", if_generation_match=0, timeout=clients.ATTEMPT_S
+    @classmethod
+    def read(cls, root: Path, dockerfile: str | None) -> "Selection":
+        """Raises RequestError: there is no such Dockerfile, or it is no text."""
+        choices = [dockerfile] if dockerfile else DOCKERFILES
+        name = next((choice for choice in choices if (root / choice).is_file()), None)
+        if name is None:
+            raise RequestError(
+                f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
+                'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-    return {"bucket": bucket, "object": name}
+        return cls(name, sources(_text(root / name)), Ignored.read(_text(root / ".dockerignore")))
+
+    def takes(self, name: str) -> bool:
+        if name == self.dockerfile:
+            return True
+        return not self.ignored.leaves_out(name) and (self.ignored.lists_what_goes or matches_any(self.copied, name))
+
+
+def find(root: Path, dockerfile: str | None = None) -> Source:
+    """The source of the image as it lies in the repository `root`.
+
+    Raises:
+        RequestError: `root` is no git repository, it has no such Dockerfile, git lacks what that copies, or a link
+            leads out of it.
+    """
+    selection = Selection.read(root, dockerfile)
+    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".").split("\0")
+    files = tuple(sorted({name for name in listed if name and selection.takes(name) and (root / name).is_file()}))
+    _refuse_missing(selection, files)
+    _refuse_foreign(root, files)
+    return Source(root, selection.dockerfile, files, _digest(root, files), _changed(root, selection))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"{path} cannot be read: {error}.") from None
+
+
+def _changed(root: Path, selection: Selection) -> tuple[str, ...]:
+    status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".").split("\0")
+    above = _git(root, "rev-parse", "--show-prefix").strip()  # git names files from its own root
+    names = (line[3:].removeprefix(above) for line in status if line)
+    return tuple(name for name in names if selection.takes(name))
+
+
+def _refuse_missing(selection: Selection, files: tuple[str, ...]) -> None:
+    """Raises RequestError: the builder would not find what the Dockerfile copies."""
+    if selection.dockerfile not in files:
+        raise RequestError(f"git ignores {selection.dockerfile}, from which the image is built: see .gitignore.")
+    for pattern in selection.copied:
+        if not any(matches(pattern, name) for name in files):
+            raise RequestError(
+                f"{selection.dockerfile} copies {pattern}, and there is no such file that goes into the image. "
+                "Write it, or look at what .gitignore and .dockerignore leave out."
+            )
+
+
+def _refuse_foreign(root: Path, files: tuple[str, ...]) -> None:
+    """Raises RequestError: a file is a link to what is not of this repository, which would be copied."""
+    for name in files:
+        if not (root / name).resolve().is_relative_to(root.resolve()):
+            raise RequestError(f"{name} is a link out of the repository. Copy the file, or take the link away.")
+
+
+def archive(source: Source) -> bytes:
+    """The files as tar.gz: the same bytes for the same files, without times and owners."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name in source.files:
+            content = (source.root / name).read_bytes()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), _mode(source.root / name)
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _digest(root: Path, files: tuple[str, ...]) -> str:
+    total = hashlib.sha256()
+    for name in files:
+        content = hashlib.sha256((root / name).read_bytes()).hexdigest()
+        total.update(f"{_mode(root / name):o} {content} {name}\0".encode())
+    return total.hexdigest()
+
+
+def _mode(path: Path) -> int:
+    return 0o755 if path.stat().st_mode & 0o100 else 0o644
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RequestError(f"git does not run: {error}") from None
+    if done.returncode:
+        said = (done.stderr.splitlines() or ["nothing"])[0]
+        raise RequestError(f"{root}: git says: {said}. The image is built from a git repository.")
+    return done.stdout

@@ -15,17 +15,18 @@ from rich.console import Console
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import load
 from vgp.vertex import clients
-from vgp.vertex.images import build as image_build
-from vgp.vertex.images import files as image_source
+from vgp.vertex.images import cloud_build
 from vgp.vertex.images.image import Options, build, plan
+from vgp.vertex.images.source import archive, find
 
+ROOT = Path(__file__).parents[4]
 CREATE = "cloudbuild.projects.locations.builds.create"
 BUILDER = "pipelines-builder@test-project.iam.gserviceaccount.com"
 FILES = {
     ".dockerignore": "*\n!pyproject.toml\n!training\n**/__pycache__\n",
     ".gitignore": "__pycache__/\n",
     "pyproject.toml": "[project]\n",
-    "training/Dockerfile": "FROM scratch\n",
+    "training/Dockerfile": "FROM scratch\nCOPY pyproject.toml ./\nCOPY training ./training\n",
     "training/__init__.py": "",
     "training/__pycache__/x.pyc": "no source",
     "pipelines/training.py": "not in the image",
@@ -56,7 +57,7 @@ def built(
     cloud: Cloud, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., dict[str, Any]]:
     """Builds the repository's image; a build takes half a second."""
-    monkeypatch.setattr(image_build, "LOOK_S", 0.05)
+    monkeypatch.setattr(cloud_build, "LOOK_S", 0.05)
     monkeypatch.chdir(root)
     clients.credentials.cache_clear()
     cloud.clock.run(100)
@@ -88,7 +89,7 @@ def test_the_image_is_built_from_the_sources_and_its_digest_written(
 
 def test_the_tags_are_the_sources_and_the_commit(root: Path, built: Callable[..., dict[str, Any]]) -> None:
     source, sha = built()["tags"]
-    assert source == f"source-{image_source.find(root).digest[:16]}"
+    assert source == f"source-{find(root).digest[:16]}"
     assert sha == git(root, "rev-parse", "HEAD").strip()
 
 
@@ -155,10 +156,8 @@ def test_a_build_that_runs_already_is_followed(cloud: Cloud, root: Path, built: 
     """As after kill -9: the second command finds what the first one began."""
     wanted = plan(load(), Options(), console=Console(quiet=True), root=root)["configuration"]
     source = {"storageSource": {"bucket": "test-bucket", "object": "x.tgz"}}
-    clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(
-        image_source.archive(image_source.find(root))
-    )
-    begun = image_build.start(load(), {**wanted, "source": source})
+    clients.storage(load()).bucket("test-bucket").blob("x.tgz").upload_from_string(archive(find(root)))
+    begun = cloud_build.start(load(), {**wanted, "source": source})
     assert built()["build"] == begun["id"]
     assert len(cloud.builds.builds) == 1
 
@@ -200,7 +199,7 @@ def test_a_registry_that_has_something_else_is_not_believed(
     cloud: Cloud, root: Path, built: Callable[..., dict[str, Any]]
 ) -> None:
     package = "projects/test-project/locations/us-central1/repositories/images/packages/training"
-    tag = f"source-{image_source.find(root).digest[:16]}"
+    tag = f"source-{find(root).digest[:16]}"
     cloud.on("cloudbuild.*.get", lambda call: cloud.artifacts.set_tag(package, tag, f"sha256:{'0' * 64}"))
     with pytest.raises(WorkFailed, match=f"{tag} is sha256:0+, and the build pushed sha256:"):
         built()
@@ -263,42 +262,93 @@ def test_an_image_elsewhere_is_refused(built: Callable[..., Any], monkeypatch: p
 
 
 def test_the_archive_is_the_same_bytes_for_the_same_files(root: Path) -> None:
-    first = image_source.find(root)
-    packed = image_source.archive(first)
+    first = find(root)
+    packed = archive(first)
     os.utime(root / "pyproject.toml", (0, 0))
-    assert image_source.find(root) == first
-    assert image_source.archive(first) == packed
+    assert find(root) == first
+    assert archive(first) == packed
     (root / "pyproject.toml").chmod(0o755)
-    assert image_source.find(root).digest != first.digest
+    assert find(root).digest != first.digest
 
 
 def test_a_link_out_of_the_repository_is_not_followed(root: Path) -> None:
     (root / "training/link_out").symlink_to("/etc/passwd")
     with pytest.raises(RequestError, match="training/link_out is a link out of the repository"):
-        image_source.find(root)
+        find(root)
 
 
 @pytest.mark.parametrize("name", [".env", "key.pem", "credentials.json", "my-key.json", ".aws/credentials"])
 def test_no_credential_that_lies_among_the_sources_goes_into_the_image(root: Path, name: str) -> None:
-    (root / ".gitignore").write_text((image_source.ROOT / ".gitignore").read_text())
+    (root / ".gitignore").write_text((ROOT / ".gitignore").read_text())
     path = root / "training" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("secret")
-    assert f"training/{name}" not in image_source.find(root).files
+    assert f"training/{name}" not in find(root).files
 
 
 def test_the_source_of_this_repository_is_what_the_dockerfile_copies() -> None:
-    source = image_source.find()
-    dockerfile = (source.root / image_source.DOCKERFILE).read_text()
+    source = find(ROOT)
+    dockerfile = (source.root / source.dockerfile).read_text()
     copied = [word for line in re.findall(r"(?m)^COPY (.+) \S+$", dockerfile) for word in line.split()]
     assert {next(each for each in copied if Path(name).is_relative_to(each)) for name in source.files} == set(copied)
     assert not [name for name in source.files if "__pycache__" in name]
 
 
+def repository(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "init", "-q")
+    commit(folder)
+    return folder
+
+
+def test_the_image_of_another_repository_is_built_from_what_its_own_dockerfile_copies(tmp_path: Path) -> None:
+    """No .dockerignore, a Dockerfile at its top, packages of its own, one with our name."""
+    text = "FROM scratch\nCOPY requirements*.txt ./\nCOPY churn components ./app/\nCOPY --from=base /x /y\n"
+    others = {"Dockerfile": text, "notebooks/a.ipynb": "", "churn/model.py": "", "churn/deep/x.sql": "", "data.csv": ""}
+    mine = repository(tmp_path, others | {"components/step.py": "", "requirements.txt": "", "requirements-dev.txt": ""})
+    assert find(mine).files == find(mine, "Dockerfile").files == (
+        "Dockerfile", "churn/deep/x.sql", "churn/model.py", "components/step.py", "requirements-dev.txt",
+        "requirements.txt",
+    )  # fmt: skip
+    (mine / ".dockerignore").write_text("**/*.sql\nrequirements-*\n")
+    assert "churn/deep/x.sql" not in find(mine, "Dockerfile").files
+    assert "requirements-dev.txt" not in find(mine, "Dockerfile").files
+
+
+def test_only_changes_of_what_is_copied_count_also_below_a_larger_repository(tmp_path: Path) -> None:
+    repository(tmp_path, {"ml/Dockerfile": "FROM x\nCOPY churn .\n", "ml/churn/a.py": "", "ml/b.py": "", "c.py": ""})
+    for name in ("ml/b.py", "c.py"):
+        (tmp_path / name).write_text("changed")
+    assert find(tmp_path / "ml", "Dockerfile").changed == ()
+    (tmp_path / "ml/churn/a.py").write_text("changed")
+    (tmp_path / "ml/churn/new.py").write_text("new")
+    source = find(tmp_path / "ml", "Dockerfile")
+    assert source.changed == ("churn/a.py", "churn/new.py")
+    assert source.files == ("Dockerfile", "churn/a.py", "churn/new.py")
+
+
+def test_what_the_builder_would_not_find_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    mine = repository(tmp_path, {"Dockerfile": "FROM x\nCOPY churn weights.bin ./\n", "churn/a.py": ""})
+    with pytest.raises(RequestError, match="Dockerfile copies weights.bin, and there is no such file"):
+        find(mine, "Dockerfile")
+    (mine / "weights.bin").write_text("")
+    (mine / ".gitignore").write_text("*.bin\n")
+    with pytest.raises(RequestError, match="weights.bin.*\\.gitignore"):
+        find(mine, "Dockerfile")
+    with pytest.raises(RequestError, match="has no docker/File, from which"):
+        find(mine, "docker/File")
+    (mine / "Dockerfile").unlink()
+    with pytest.raises(RequestError, match="has no training/Dockerfile and no Dockerfile.*dockerfile = "):
+        find(mine)
+
+
 def test_no_repository_is_no_source(tmp_path: Path) -> None:
-    (tmp_path / ".dockerignore").write_text("*\n!training\n")
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training/Dockerfile").write_text("FROM scratch\nCOPY training .\n")
     with pytest.raises(RequestError, match="built from a git repository"):
-        image_source.find(tmp_path)
+        find(tmp_path)
 
 
 def test_a_dry_run_asks_nothing_and_prints_the_command(

@@ -10,8 +10,10 @@ from loopback.cloud import Cloud
 from rich.console import Console
 
 from vgp.settings import load
-from vgp.vertex.images import files as image_source
 from vgp.vertex.images.image import Options, plan
+from vgp.vertex.images.source import find
+
+ROOT = Path(__file__).parents[4]
 
 pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
 
@@ -24,10 +26,10 @@ def test_gcloud_takes_the_configuration_and_builds_the_same_source(
     cloud.on("cloudbuild.*", lambda call: call.repeated.setdefault("projectId", [cloud.project]), before=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIPELINES_IMAGE", "us-central1-docker.pkg.dev/test-project/images/training:not-built")
-    wanted = plan(load(), Options(allow_dirty=True), console=Console(quiet=True))
+    wanted = plan(load(), Options(allow_dirty=True), root=ROOT, console=Console(quiet=True))
     gcloud([*wanted["command"], "--async"], cloud, tmp_path)
     (made,) = cloud.builds.builds.values()
-    assert sorted(made.files) == sorted(image_source.find().files)
+    assert sorted(made.files) == sorted(find(ROOT).files)
     assert made.message["images"] == wanted["configuration"]["images"]
     assert made.message["logsBucket"] == "gs://test-bucket/builds/logs"
     assert made.message["steps"][0]["args"] == wanted["configuration"]["steps"][0]["args"]

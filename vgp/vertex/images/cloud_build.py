@@ -45,7 +45,7 @@ def configuration(
     """
     arguments = ["build", "--file", dockerfile]
     arguments += ["--build-arg", f"BASE={base}"] * bool(base)
-    arguments += [word for each in references for word in ("--tag", each)]
+    arguments += [word for reference in references for word in ("--tag", reference)]
     build: Build = {
         "steps": [{"id": "image", "name": BUILDER, "args": [*arguments, "."]}],
         "images": list(references),
@@ -67,16 +67,16 @@ def start(settings: Settings, build: Build) -> Build:
         WorkFailed: Cloud Build refuses, or cannot be reached.
     """
     with explained("build the image", settings):
-        if found := _running(settings, build["tags"][0]):
-            return found
+        if running := _running(settings, build["tags"][0]):
+            return running
         try:
             operation = rest.call(
                 settings, _API, _parent(settings), query=_project(settings), body=build, **clients.once()
             )
         except Exception as error:
             # Cloud Build gives the ids, so a repeated request would build twice: look whether it began instead.
-            if passing(error) and (found := _running(settings, build["tags"][0])):
-                return found
+            if passing(error) and (running := _running(settings, build["tags"][0])):
+                return running
             raise
     started: Build = operation["metadata"]["build"]
     return started
@@ -122,9 +122,9 @@ def pushed(build: Build, reference: str) -> str:
     Raises:
         WorkFailed: the build does not say.
     """
-    for each in build.get("results", {}).get("images", ()):
-        if each.get("name") == reference and each.get("digest"):
-            return str(each["digest"])
+    for image in build.get("results", {}).get("images", ()):
+        if image.get("name") == reference and image.get("digest"):
+            return str(image["digest"])
     raise WorkFailed(f"The build succeeded and names no digest of {reference}: {build.get('logUrl', '')}")
 
 
@@ -136,8 +136,8 @@ def _why(build: Build) -> str:
 
 def _running(settings: Settings, key: str) -> Build | None:
     query = {**_project(settings), "filter": f'tags="{key}"', "pageSize": 20}
-    found = rest.call(settings, _API, _parent(settings), query=query, **clients.reading())
-    return next((each for each in found.get("builds", ()) if each.get("status") in _RUNNING), None)
+    listed = rest.call(settings, _API, _parent(settings), query=query, **clients.reading())
+    return next((build for build in listed.get("builds", ()) if build.get("status") in _RUNNING), None)
 
 
 def _parent(settings: Settings) -> str:

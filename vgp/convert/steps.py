@@ -5,13 +5,14 @@ The container runs `python -m training STEP` with the arguments, as the settings
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from vgp.convert import job_body, vm_command
 from vgp.convert.conversion import Conversion, Note
 from vgp.errors import RequestError
 from vgp.placement.placement import Placement, place
-from vgp.settings import Settings
+from vgp.settings import Settings, load
 from vgp.text.nearest import did_you_mean
 
 
@@ -22,8 +23,9 @@ def placement(settings: Settings, step: str) -> Placement:
     return place(settings.steps[step], region=settings.region, name=step)
 
 
-def job(settings: Settings, step: str, arguments: Sequence[str] = ()) -> Conversion:
-    """The step as a custom job."""
+def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversion:
+    """The step of a settings file as a custom job."""
+    settings = load(file)
     where = placement(settings, step)
     config = job_config(where, settings.image, command(step, arguments))
     config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
@@ -34,8 +36,9 @@ def job(settings: Settings, step: str, arguments: Sequence[str] = ()) -> Convers
     )  # fmt: skip
 
 
-def vm(settings: Settings, step: str, arguments: Sequence[str] = ()) -> tuple[str, list[Note]]:
-    """The step as a `gcloud compute instances create` command, and what a machine alone does not have."""
+def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str, list[Note]]:
+    """The step of a settings file as a Compute Engine command, and what a machine alone does not have."""
+    settings = load(file)
     where = placement(settings, step)
     labels = ",".join(f"{key}={value}" for key, value in settings.labels.items())
     flags = {

@@ -1,0 +1,41 @@
+"""Docker's patterns, as its documentation tells them."""
+
+import pytest
+
+from vgp.vertex.images.dockerignore import Ignored, matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "match"),
+    [
+        ("training", "training/a/b.py", True),
+        ("training", "training2/a.py", False),
+        ("training", "old/training/a.py", False),  # from the top, unlike git's
+        ("/training/", "training/a.py", True),
+        ("./training", "training/a.py", True),
+        ("*.py", "a.py", True),
+        ("*.py", "a/b.py", False),
+        ("*/temp*", "a/temporary.txt", True),
+        ("*/*/temp*", "a/b/temp", True),
+        ("temp?", "tempa", True),
+        ("temp?", "temp", False),
+        ("**/*.go", "a/b/c.go", True),
+        ("**/*.go", "c.go", True),
+        ("a/**", "a/b/c", True),
+        ("[ab].txt", "b.txt", True),
+        ("[^ab].txt", "b.txt", False),
+        ("a.b", "aXb", False),
+        (".", "anything/at/all", True),
+        ("\\*.py", "a.py", False),
+    ],
+)
+def test_a_pattern_is_of_a_file_or_of_its_folder(pattern: str, name: str, match: bool) -> None:
+    assert matches(pattern, name) is match
+
+
+def test_the_last_line_that_matches_decides() -> None:
+    ignored = Ignored.read("# comment\n*.md\n!README*.md\nREADME-secret.md\n")
+    assert ignored.leaves_out("a.md") and ignored.leaves_out("README-secret.md")
+    assert not ignored.leaves_out("README.md") and not ignored.leaves_out("a.py")
+    assert not ignored.lists_what_goes
+    assert Ignored.read("*\n!training\n").lists_what_goes

@@ -1,0 +1,187 @@
+"""The wheel, installed where nothing of this repository can be found: what the light base does, and what all does."""
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from linked import REPOSITORY, clean, link_locked, packages_of
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+SOURCES = ("vgp", "training", "components", "pipelines", "scripts", "docs/examples")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt")
+GOLDEN = REPOSITORY / "tests" / "golden" / "training.json"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, in which an earlier build left something behind."""
+    copy = tmp_path_factory.mktemp("sources")
+    for name in SOURCES:
+        shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(REPOSITORY / name, copy)
+    (copy / "build/lib/training").mkdir(parents=True)
+    (copy / "build/lib/training/__init__.py").touch()
+    pip("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(copy / "dist"), str(copy))
+    (built,) = (copy / "dist").glob("*.whl")
+    return built
+
+
+def pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def environment(folder: Path, wheel: Path) -> Path:
+    """A new environment with the wheel and nothing else; returns its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
+    return python
+
+
+def command(python: Path) -> Run:
+    """The command of that environment, in a folder."""
+
+    def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        words = [str(python.with_name("pipelines")), *arguments]
+        done = subprocess.run(words, cwd=cwd, env=clean(), capture_output=True, text=True, timeout=300)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel with what its base asks for."""
+    python = environment(tmp_path_factory.mktemp("light") / "python", wheel)
+    link_locked(packages_of(python))
+    return python
+
+
+@pytest.fixture(scope="module")
+def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel with all that is installed here, but for this repository itself."""
+    python = environment(tmp_path_factory.mktemp("full") / "python", wheel)
+    installed = Path(str(distribution("kfp").locate_file("")))
+    (packages_of(python) / "all.pth").write_text(str(installed))  # whose own .pth files, and so our code, do not count
+    return python
+
+
+@pytest.fixture(scope="module")
+def project(light: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `new project` writes, by the light base."""
+    folder = tmp_path_factory.mktemp("projects")
+    command(light)("new", "project", "churn", cwd=folder)
+    return folder / "churn"
+
+
+def test_the_wheel_holds_one_package_and_no_trace_of_an_earlier_build(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {"vgp", "vertex_gpu_pipelines-0.1.0.dist-info"}
+    assert "vgp/catalog/data/machines.json" in names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+@pytest.mark.parametrize("package", ["kfp", "torch", "numpy", "google", "training", "components", "pipelines"])
+def test_the_base_is_light(light: Path, package: str) -> None:
+    code = f"import importlib.util as u; print(u.find_spec({package!r}))"
+    done = subprocess.run([str(light), "-P", "-c", code], env=clean(), capture_output=True, text=True)
+    assert done.stdout == "None\n"
+
+
+def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -> None:
+    run = command(light)
+    assert "4 machine requests, 0 errors" in run("check", str(GOLDEN), cwd=tmp_path).stdout
+    wrong = {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n1-standard-4", "region": "us-central1"}}
+    wrong["trainingInput"]["masterConfig"] = {"acceleratorConfig": {"count": 8, "type": "NVIDIA_H100"}}  # type: ignore[assignment]
+    (tmp_path / "job.json").write_text(json.dumps(wrong))
+    assert "H100" in run("check", "job.json", cwd=tmp_path, code=1).stdout
+    rows = json.loads(run("machines", "--accelerator", "L4", "--json", cwd=tmp_path).stdout)
+    assert {row["accelerator_type"] for row in rows} == {"NVIDIA_L4"}
+    line = (
+        "gcloud ai custom-jobs create --region us-central1 --display-name x "
+        "--worker-pool-spec machine-type=g2-standard-8,accelerator-type=NVIDIA_L4,container-image-uri=a/b:1"
+    )
+    (tmp_path / "line.sh").write_text(line)
+    assert "g2-standard-8" in run("convert", "line.sh", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("words", [["compile"], ["run", "training"], ["submit", "training"], ["runs"]], ids=" ".join)
+def test_a_verb_that_needs_more_says_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
+    said = command(light)(*words, cwd=project, code=2).stderr
+    assert "is not installed. Install the extra vertex:" in said
+    assert f"{light} -m pip install 'vertex-gpu-pipelines[vertex] @ file://" in said
+
+
+def test_a_repository_with_packages_of_our_names_keeps_its_own(full: Path, tmp_path: Path) -> None:
+    """Also from a subfolder, with a workflow called training beside a package of that name."""
+    files = {
+        "pipelines.toml": 'region = "europe-west4"\n[steps.fit]\nmachine = "g2-standard-24"\n',
+        "pipelines/__init__.py": "OWN = 1\n",
+        "pipelines/training.py": WORKFLOW,
+        "components/__init__.py": "from kfp import dsl\n\n\n@dsl.component(install_kfp_package=False)\n"
+        "def fit(rows: int) -> int:\n    from training import doubled\n\n    return doubled(rows)\n",
+        "training/__init__.py": "def doubled(rows: int) -> int:\n    return 2 * rows\n",
+        "src/deep/x.py": "",
+        "src/deep/vgp.py": "raise SystemExit('not this one')\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    run = command(full)
+    for folder in (tmp_path, tmp_path / "src/deep", tmp_path / "pipelines"):
+        assert [row["name"] for row in json.loads(run("list", "--json", cwd=folder).stdout)] == ["training"]
+        (compiled,) = json.loads(run("compile", "--json", "--out", str(tmp_path / "out"), cwd=folder).stdout)
+        assert {step["machine_type"] for step in compiled["steps"]} == {"g2-standard-24"}
+    result = json.loads(run("run", "training", "--set", "rows=21", "--json", cwd=tmp_path / "src/deep").stdout)
+    assert result["steps"][0]["parameters"] == {"Output": 42}
+
+
+WORKFLOW = """
+from components import fit
+from kfp import dsl
+from pipelines import OWN
+from training import doubled
+
+
+def build(target):
+    step = target.job(fit)
+
+    @dsl.pipeline(name="mine")
+    def mine(rows: int = doubled(OWN)):
+        step(rows=rows)
+
+    return mine
+"""
+
+
+def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_told_so(full: Path, tmp_path: Path) -> None:
+    run = command(full)
+    said = run("compile", cwd=tmp_path, code=2).stderr
+    assert "no pipelines.toml" in said and "fault" not in said
+    (tmp_path / "pipelines.toml").write_text('region = "us-central1"\n')
+    assert "holds no workflow" in run("list", cwd=tmp_path).stdout
+    assert (
+        "fault"
+        not in subprocess.run(
+            [str(full.with_name("pipelines")), "compile"], cwd=tmp_path, env=clean(), capture_output=True, text=True
+        ).stderr
+    )
+
+
+def test_a_new_project_compiles_checks_trains_and_passes_its_own_test(full: Path, project: Path) -> None:
+    words = [str(full), "-m", "unittest", "discover", "tests"]
+    done = subprocess.run(words, cwd=project, env=clean(), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "Ran 2 tests" in done.stderr
+    assert "Nothing to do" in command(full)("update", cwd=project / "tasks").stdout

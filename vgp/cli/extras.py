@@ -1,0 +1,75 @@
+"""What a verb needs beyond the light base: when it is not installed, the command that installs it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import vgp
+from vgp.errors import RequestError
+
+NAME = "vertex-gpu-pipelines"
+#: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.
+PACKAGES = {
+    "vertex": ("kfp", "google", "google_cloud_pipeline_components", "cronsim", "requests"),
+    "training": ("torch", "numpy", "scipy", "sklearn", "pyarrow", "safetensors", "matplotlib", "jinja2", "tokenizers"),
+}
+
+
+@contextmanager
+def named() -> Iterator[None]:
+    """Turns the lack of such a package into a request that says how to install it.
+
+    Raises:
+        RequestError: a package of an extra is not installed.
+    """
+    try:
+        yield
+    except Exception as error:
+        package = _missing(error)
+        extra = next((extra for extra, packages in PACKAGES.items() if package in packages), None)
+        if extra is None:
+            raise
+        message = f"this needs {package}, which is not installed. Install the extra {extra}:\n  {command(extra)}"
+        raise RequestError(message) from error
+
+
+def _missing(error: BaseException | None) -> str:
+    """The package whose lack led to the error, also where it was explained as something else on the way."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return (error.name or "").partition(".")[0]
+        error = error.__cause__
+    return ""
+
+
+def command(extra: str) -> str:
+    """Installs the extra where this command runs: in its repository, or beside the wheel that it came as."""
+    setup = Path(vgp.__file__).parents[1] / "scripts/setup.sh"
+    if setup.is_file():
+        return f"{setup} {extra}"
+    return f"{sys.executable} -m pip install '{requirement(extra)}'"
+
+
+def requirement(*extras: str) -> str:
+    """This very distribution with extras, for pip: from where it came (PEP 610), else in its version."""
+    name = f"{NAME}[{','.join(extras)}]" if extras else NAME
+    origin = _origin()
+    return f"{name} @ {origin}" if origin else f"{name}=={vgp.__version__}"
+
+
+def portable_requirement() -> str:
+    """The same for other machines: a file of this one is named by its version."""
+    return requirement() if _origin().startswith("https:") else f"{NAME}=={vgp.__version__}"
+
+
+def _origin() -> str:
+    """The address of the wheel that was installed; empty if it came from an index, or is no wheel."""
+    import json
+    from importlib import metadata  # 20 ms, which --help need not pay
+
+    try:
+        record = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        return ""
+    return str(record.get("url", "")) if "archive_info" in record else ""
