@@ -6,7 +6,8 @@ from typing import Any
 
 from vgp.compiling.entrypoint import passing_signals
 from vgp.inside.image import IMAGE
-from vgp.placement.placement import Placement, place
+from vgp.placement.place import place
+from vgp.placement.placement import Placement
 from vgp.settings import Settings
 
 #: What Vertex AI fills in from the PipelineJob, or leaves empty: google_cloud_pipeline_components/_placeholders.py.
@@ -61,13 +62,12 @@ def _limited(component: Any, placement: Placement) -> Any:
     from kfp.dsl.structures import ResourceSpec
 
     limits = placement.resources()
-    count = placement.accelerator_count
     container = component.component_spec.implementation.container
     container.resources = ResourceSpec(
         cpu_limit=limits["cpu_limit"],
         memory_limit=limits["memory_limit"],
-        accelerator_type=placement.accelerator_type,
-        accelerator_count=str(count) if placement.accelerator_type else None,
+        accelerator_type=limits["accelerator_type"],
+        accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
     container.env = {**(container.env or {}), **placement.env} or None
     return component
