@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import os
 import sys
 from pathlib import Path
 
@@ -18,8 +17,9 @@ __all__ = ["cloud"]
 SLOW = (
     "wheel/test_wheel.py", "training/test_image.py", "training/test_fit.py", "training/processes/test_launch.py",
     "training/test_outage.py", "vgp/local/test_run.py", "training/checkpoint/test_bucket.py",
-    "vgp/cli/test_templates.py", "training/test_scale.py", "training/test_fit_bucket.py", "vgp/vertex/test_secrets.py",
-    "vgp/vertex/runs/test_job.py", "docs/test_your_own_task.py", "training/test_lost.py",
+    "vgp/cli/test_templates.py", "training/test_scale.py", "training/test_fit_bucket.py",
+    "vgp/vertex/test_secrets.py", "vgp/vertex/runs/test_job.py", "docs/test_your_own_task.py",
+    "training/test_lost.py",
 )  # fmt: skip
 
 
@@ -30,11 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(file: str) -> int:
     return SLOW.index(file) if file in SLOW else len(SLOW)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["PIPELINES_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session", autouse=True)

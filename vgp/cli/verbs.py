@@ -92,4 +92,12 @@ def of_file(file: str) -> Mapping[str, Any]:
     alone = typer.Typer(rich_markup_mode=None)
     alone.add_typer(import_module(f"vgp.cli.{file}").app)
     commands: Mapping[str, Any] = typer.main.get_group(alone).commands
+    for command in commands.values():
+        for part in getattr(command, "commands", {}).values():
+            part.short_help = _first_sentence(part.help or "")
     return commands
+
+
+def _first_sentence(text: str) -> str:
+    """Whole, where Click would cut it at the end of the line."""
+    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."
