@@ -35,7 +35,7 @@ def elsewhere(tmp_path, monkeypatch):
 )
 def test_deep_nesting_is_the_users_mistake(capsys, tmp_path, kind, verb):
     (tmp_path / "pipelines.toml").write_text(DEEP[kind])
-    code, _, err = run(capsys, *verb.split())
+    code, _, err = run(capsys, *verb)
     assert code == 2 and "pipelines.toml: nested more than 50 levels deep" in err and "fault of ours" not in err
 
 
