@@ -1,4 +1,4 @@
-"""kfp without its client, which nothing here calls: kubernetes and Google's clients are half of what `import kfp` costs."""
+"""kfp without its client, which nothing here calls: kubernetes and Google's auth are half of the cost of its import."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ def load() -> None:
         before = os.environ.get(_SWITCH)
         os.environ[_SWITCH] = "true"
         try:
-            import kfp  # noqa: F401
+            import kfp
         finally:
             del os.environ[_SWITCH]
             if before is not None:

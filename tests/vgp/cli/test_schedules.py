@@ -46,9 +46,7 @@ class Line:
 
 
 @pytest.fixture
-def line(
-    cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Line:
+def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Line:
     monkeypatch.chdir(repository)
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN_CANARY", SECRET)
     clients.credentials.cache_clear()
