@@ -149,8 +149,8 @@ def _flags(overrides: Mapping[str, Any]) -> Layer:
         if value is not None:
             *tables, last = keys = tuple(key.split("."))
             table = values
-            for each in tables:
-                table = table.setdefault(each, {})
+            for name in tables:
+                table = table.setdefault(name, {})
             table[last] = value
             names[keys] = f"--{key.replace('_', '-')}"
     return Layer("flag", values, names=names)

@@ -48,9 +48,9 @@ def _keys(name: str, fields: set[str], declared: Mapping[str, Any]) -> Keys | No
     return _as_declared(keys, declared)
 
 
-def _refuse_near(name: str, given: str, fields: set[str]) -> None:
+def _refuse_near(name: str, key: str, fields: set[str]) -> None:
     """Others use the prefix too (Bitbucket sets PIPELINES_JWT_TOKEN): only what looks like a slip is refused."""
-    near = ENVIRONMENT if given == "environment" else nearest(given, fields, cutoff=0.75)
+    near = ENVIRONMENT if key == "environment" else nearest(key, fields, cutoff=0.75)
     if near:
         meant = near if near == ENVIRONMENT else PREFIX + near.upper()
         raise RequestError(f"{name}: there is no such setting. Did you mean {meant}?")
@@ -61,7 +61,7 @@ def _as_declared(keys: Keys, declared: Mapping[str, Any]) -> Keys:
     table = declared.get(keys[0])
     if len(keys) < 2 or keys[0] not in ("steps", "schedules") or not isinstance(table, Mapping) or keys[1] in table:
         return keys
-    same = [each for each in table if each.replace("-", "_") == keys[1]]
+    same = [name for name in table if name.replace("-", "_") == keys[1]]
     return (keys[0], same[0], *keys[2:]) if same else keys
 
 
