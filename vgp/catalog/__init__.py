@@ -1,1 +1,10 @@
-"""Facts: machines, GPUs, prices and regions of Vertex AI."""
+"""Facts: machines, accelerators, prices, regions and quotas of Vertex AI custom training, each with its source.
+
+accelerator.py  one accelerator: memory, regions, end of support, quota
+machine.py      one machine type: size, the accelerators that it takes, how it is offered
+catalog.py      all of them, from the data files; short names; regions
+prices.py       $/hour of a machine with its GPUs, by region and provisioning
+billing.py      prices from Google's Cloud Billing catalog
+changes.py      what fresh figures change in the data files
+data/           the facts as JSON and CSV
+"""

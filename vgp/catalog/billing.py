@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.catalog import catalog
-from vgp.catalog.catalog import Machine
+from vgp.catalog.machine import Machine
 
 COMPUTE_ENGINE = "6F81-5844-456A"
 
@@ -53,7 +53,7 @@ class MachinePrice:
 
 def rates(skus: Iterable[dict[str, Any]]) -> Rates:
     """(part, region, usage) -> $/hour, for the parts of our machines; usage is OnDemand or Preemptible."""
-    found: Rates = {}
+    prices: Rates = {}
     parts = {part for row in _PARTS.values() for part in row if part} | set(_ATTACHED.values())
     for sku in skus:
         description = str(sku.get("description", ""))
@@ -66,8 +66,8 @@ def rates(skus: Iterable[dict[str, Any]]) -> Rates:
         if part is None or price is None:
             continue
         for region in sku.get("serviceRegions", ()):
-            found[part, region, usage] = price
-    return found
+            prices[part, region, usage] = price
+    return prices
 
 
 def unit_price(sku: dict[str, Any]) -> float | None:
@@ -82,37 +82,37 @@ def unit_price(sku: dict[str, Any]) -> float | None:
     return None
 
 
-def machine_prices(found: Rates) -> dict[tuple[str, str], MachinePrice]:
+def machine_prices(rates: Rates) -> dict[tuple[str, str], MachinePrice]:
     """(machine type, region) -> price, where every part of the machine is sold there."""
-    regions = {region for _, region, _ in found}
+    regions = {region for _, region, _ in rates}
     prices = {}
     for machine in catalog.machines().values():
         for region in sorted(regions):
-            on_demand = _sum(machine, region, "OnDemand", found)
+            on_demand = _sum(machine, region, "OnDemand", rates)
             if on_demand is not None:
-                spot = _sum(machine, region, "Preemptible", found)
+                spot = _sum(machine, region, "Preemptible", rates)
                 prices[machine.name, region] = MachinePrice(round(on_demand, 6), spot and round(spot, 6))
     return prices
 
 
-def attached_prices(found: Rates) -> dict[tuple[str, str], list[float | None]]:
+def attached_prices(rates: Rates) -> dict[tuple[str, str], list[float | None]]:
     """(accelerator, region) -> [on demand, Spot] $/hour of one GPU that attaches to N1."""
     return {
-        (name, region): [price, found.get((part, region, "Preemptible"))]
+        (name, region): [price, rates.get((part, region, "Preemptible"))]
         for name, part in _ATTACHED.items()
-        for (sold, region, usage), price in sorted(found.items())
+        for (sold, region, usage), price in sorted(rates.items())
         if sold == part and usage == "OnDemand"
     }
 
 
-def _sum(machine: Machine, region: str, usage: str, found: Rates) -> float | None:
+def _sum(machine: Machine, region: str, usage: str, rates: Rates) -> float | None:
     core, ram, gpu = _PARTS.get(machine.family, (None, None, None))
     if core is None or ram is None:
         return None
     amounts = [(core, machine.vcpu), (ram, machine.memory_gb)] + ([(gpu, machine.gpus)] if gpu else [])
     total = 0.0
     for part, quantity in amounts:
-        rate = found.get((part, region, usage))
+        rate = rates.get((part, region, usage))
         if rate is None:
             return None
         total += rate * quantity

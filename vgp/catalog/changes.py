@@ -12,6 +12,7 @@ from typing import Any
 
 from vgp.catalog import catalog
 from vgp.catalog.billing import MachinePrice
+from vgp.text import files
 
 DATA = Path(__file__).parent / "data"
 _COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h")
@@ -62,11 +63,9 @@ def shapes(fresh: Iterable[dict[str, Any]]) -> list[Change]:
 
     These are only shown: which types training takes is in the documentation alone, in no API.
     """
-    regions: dict[str, set[str]] = {}
-    changes = {}
-    for row in fresh:
+    rows, changes = list(fresh), {}
+    for row in rows:
         name = str(row.get("name", ""))
-        regions.setdefault(name, set()).add(re.sub(r"-[a-z]$", "", str(row.get("zone", "")).rsplit("/", 1)[-1]))
         known = catalog.machines().get(name)
         if known is None:
             if row.get("accelerators") and not catalog.not_for_training(name):
@@ -76,7 +75,16 @@ def shapes(fresh: Iterable[dict[str, Any]]) -> list[Change]:
         before = f"{known.vcpu} vCPU, {known.memory_gb:g} GB"
         if now != before:
             changes[name] = Change(f"shape of {name}", before, now)
-    return [*changes.values(), *_moved(regions)]
+    return [*changes.values(), *_moved(_regions(rows))]
+
+
+def _regions(fresh: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
+    """Machine type -> the regions of the zones that have it."""
+    regions: dict[str, set[str]] = {}
+    for row in fresh:
+        zone = str(row.get("zone", "")).rsplit("/", 1)[-1]
+        regions.setdefault(str(row.get("name", "")), set()).add(re.sub(r"-[a-z]$", "", zone))
+    return regions
 
 
 def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
@@ -91,14 +99,11 @@ def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
 
 def new_regions(machines: dict[str, Any], fresh: Iterable[dict[str, Any]]) -> None:
     """Puts the regions of Compute Engine into the groups of machines.json, where all types of a group agree."""
-    places: dict[str, set[str]] = {}
-    for row in fresh:
-        zone = str(row.get("zone", "")).rsplit("/", 1)[-1]
-        places.setdefault(str(row.get("name", "")), set()).add(re.sub(r"-[a-z]$", "", zone))
+    places = _regions(fresh)
     for group in machines["groups"]:
-        found = [places[values[0]] for values in group["types"] if values[0] in places]
-        if found and "compute_regions" in group:
-            group["compute_regions"] = sorted(set.intersection(*found))
+        regions = [places[values[0]] for values in group["types"] if values[0] in places]
+        if regions and "compute_regions" in group:
+            group["compute_regions"] = sorted(set.intersection(*regions))
 
 
 def new_attached(prices: dict[str, Any], fresh: Mapping[tuple[str, str], list[float | None]]) -> list[Change]:
@@ -113,7 +118,7 @@ def new_attached(prices: dict[str, Any], fresh: Mapping[tuple[str, str], list[fl
 
 
 def write(folder: Path, rows: Rows, prices: dict[str, Any], machines: dict[str, Any], day: date) -> None:
-    """Writes the three data files; each through a neighbour that replaces it."""
+    """Writes the three data files, each whole or not at all."""
     prices["date"] = day.isoformat()
     prices["source"] = "Cloud Billing catalog, services/6F81-5844-456A, by `pipelines machines --refresh`"
     prices["parts"]["date"] = day.isoformat()
@@ -122,9 +127,9 @@ def write(folder: Path, rows: Rows, prices: dict[str, Any], machines: dict[str, 
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows.values())
-    _replace(folder / "prices.csv", text.getvalue())
-    _replace(folder / "prices.json", as_text(prices))
-    _replace(folder / "machines.json", as_text(machines))
+    files.write(folder / "prices.csv", text.getvalue())
+    files.write(folder / "prices.json", as_text(prices))
+    files.write(folder / "machines.json", as_text(machines))
 
 
 def as_text(data: Any) -> str:
@@ -135,12 +140,6 @@ def as_text(data: Any) -> str:
 def _on_one_line(match: re.Match[str]) -> str:
     items = " ".join(match.group(1).split())
     return f"[{items}]"
-
-
-def _replace(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.partial")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
 
 
 def _number(value: float) -> str:

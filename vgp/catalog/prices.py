@@ -8,9 +8,10 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
-from vgp.catalog.catalog import Machine, document, machine, regions
+from vgp.catalog.catalog import document
+from vgp.catalog.machine import Machine
+from vgp.text.figures import dollars
 
 PROVISIONING = ("standard", "spot", "flex_start", "reservation")
 
@@ -27,7 +28,7 @@ class Price:
 
     def __str__(self) -> str:
         bound = "at most " if self.at_most else ""
-        return f"{bound}${self.usd_per_hour:,.2f}/h"
+        return f"{bound}${dollars(self.usd_per_hour)}/h"
 
 
 @dataclass(frozen=True)
@@ -38,51 +39,45 @@ class _Compute:
     date: str
 
 
-def price(name: str, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
+def price(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
     """Price of one machine with its GPUs, or None where the data has none. N1's GPUs are added to its price."""
-    compute = _compute(machine(name), accelerator, count, region)
+    compute = _compute(machine, accelerator, count, region)
     if compute is None:
         return None
     data = document("prices.json")
     base = compute.on_demand - compute.local_ssd
     fee = base * data["vertex"]["fee"]
     if provisioning == "spot":
-        spot = compute.spot
-        return None if spot is None else Price(spot + fee, region, provisioning, compute.date)
+        return None if compute.spot is None else Price(compute.spot + fee, region, provisioning, compute.date)
     if provisioning == "flex_start":
-        known = data["flex_start"]["usd_h"].get(name, {}).get(region)
-        if known is not None:
-            return Price(known, region, provisioning, data["flex_start"]["date"])
+        usd = data["flex_start"]["usd_h"].get(machine.name, {}).get(region)
+        if usd is not None:
+            return Price(usd, region, provisioning, data["flex_start"]["date"])
         return Price(base + fee, region, provisioning, compute.date, at_most=True)
     return Price(base + fee, region, provisioning, compute.date)
 
 
-def priced_regions(name: str, accelerator: str | None, count: int, provisioning: str) -> list[Price]:
-    """The price in every region that has one, cheapest first."""
-    found = (price(name, accelerator, count, region, provisioning) for region in sorted(regions()))
-    return sorted((each for each in found if each), key=lambda each: (each.usd_per_hour, each.region))
-
-
-def _compute(row: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
+def _compute(machine: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
     """Compute Engine's price of the machine, with attached GPUs where it is an N1."""
-    host = _table().get((row.name, region)) or _from_parts(row, region)
-    if host is None or not count or row.accelerator:
+    host = _table().get((machine.name, region)) or _from_parts(machine, region)
+    if host is None or not count or machine.accelerator:
         return host
     parts = document("prices.json")["parts"]
-    each = parts["gpu"].get(accelerator, {}).get(region)
-    if each is None:
+    rate = parts["gpu"].get(accelerator, {}).get(region)
+    if rate is None:
         return None
-    each_on_demand, each_spot = each if isinstance(each, list) else (each, None)
-    spot = None if host.spot is None or each_spot is None else host.spot + count * each_spot
-    return _Compute(host.on_demand + count * each_on_demand, spot, host.local_ssd, parts["date"])
+    gpu_on_demand, gpu_spot = rate if isinstance(rate, list) else (rate, None)
+    spot = None if host.spot is None or gpu_spot is None else host.spot + count * gpu_spot
+    return _Compute(host.on_demand + count * gpu_on_demand, spot, host.local_ssd, parts["date"])
 
 
-def _from_parts(row: Machine, region: str) -> _Compute | None:
+def _from_parts(machine: Machine, region: str) -> _Compute | None:
     parts = document("prices.json")["parts"]
-    rates: Any = parts["vcpu_and_gb"].get(row.family, {}).get(region)
+    rates = parts["vcpu_and_gb"].get(machine.family, {}).get(region)
     if rates is None:
         return None
-    return _Compute(row.vcpu * rates[0] + row.memory_gb * rates[1], None, 0.0, parts["date"])
+    usd_per_hour = machine.vcpu * rates[0] + machine.memory_gb * rates[1]
+    return _Compute(usd_per_hour, None, 0.0, parts["date"])
 
 
 @cache

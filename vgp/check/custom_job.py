@@ -1,14 +1,14 @@
 """Judges a CustomJobSpec: the shape of its pools, each of them, and what they ask for together."""
 
-from vgp.catalog import catalog
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, terms
 from vgp.check.judgement import Judgement
-from vgp.check.machine_spec import MachineSpec, price_of
+from vgp.check.machine_spec import MachineSpec
+from vgp.check.offer import price_of
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.documents.node import Node
-from vgp.placement import provisioning
+from vgp.placement import quota
 from vgp.placement.provisioning import STRATEGIES
 
 MAX_POOLS = 4
@@ -82,27 +82,26 @@ def _flex_start(reader: Reader, pools: list[Pool]) -> None:
     """Flex-start gets all machines of a job at once, and they must be the same."""
     for pool in pools[1:]:
         first, spec = pools[0].spec, pool.spec
-        if first.complete and spec.complete and first.combination != spec.combination:
+        if first.complete and spec.complete and first.names != spec.names:
             text = f"Flex-start needs the same machine in every pool: {first} and {spec} differ."
             reader.judgement.add(reader.step, pool.at, "GPU008", text, "Use one machine everywhere, or Spot.")
 
 
 def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int) -> None:
     """Quota is counted over all pools, and over the trials that run at a time."""
-    needs: dict[str, int] = {}
+    gpus: dict[str | None, int] = {}
     for pool in pools:
-        if pool.spec.sound and (name := pool.spec.accelerator):
-            needs[name] = needs.get(name, 0) + pool.spec.count * (pool.replicas or 1) * trials
+        combination = pool.spec.combination
+        if combination and (name := combination.accelerator_type):
+            gpus[name] = gpus.get(name, 0) + combination.count * (pool.replicas or 1) * trials
     for pool in pools:
-        spec = pool.spec
-        if spec.sound and spec.accelerator and spec.accelerator in needs and not pool.is_reserved:
-            row = catalog.accelerator(spec.accelerator)
-            count = needs.pop(spec.accelerator)
-            problems = provisioning.quota(row, count, job_terms.regions, job_terms.strategy)
-            reader.judgement.report(reader.step, pool.at, *problems)
-        elif spec.sound and spec.machine and not spec.accelerator:
-            problems = provisioning.cpu_quota(spec.machine, (pool.replicas or 1) * trials, job_terms.regions)
-            reader.judgement.report(reader.step, pool.at, *problems)
+        combination = pool.spec.combination
+        if combination is None or (combination.accelerator and pool.is_reserved):
+            continue
+        vcpu = combination.vcpu * (pool.replicas or 1) * trials
+        amount = gpus.pop(combination.accelerator_type, 0) if combination.accelerator else vcpu
+        problems = quota.problems(combination, amount, job_terms.regions, job_terms.strategy)
+        reader.judgement.report(reader.step, pool.at, *problems)
 
 
 def _rows(
@@ -111,9 +110,9 @@ def _rows(
     """A row for each kind of machine: pools of equal machines are added up."""
     kinds: dict[object, tuple[MachineSpec, int | None, bool | None]] = {}
     for pool in pools:
-        before = kinds.get(pool.spec.combination, (pool.spec, 0, None))[1]
+        before = kinds.get(pool.spec.names, (pool.spec, 0, None))[1]
         total = None if before is None or pool.replicas is None else before + pool.replicas * trials
-        kinds[pool.spec.combination] = (pool.spec, total, pool.is_reserved)
+        kinds[pool.spec.names] = (pool.spec, total, pool.is_reserved)
     rows = []
     for spec, total, is_reserved in kinds.values():
         way = "reservation" if is_reserved else STRATEGIES.get(job_terms.strategy, "standard")

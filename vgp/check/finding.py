@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vgp.documents.document import Document
 from vgp.documents.field_path import FieldPath
+from vgp.placement.combination import Combination, known
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class StepRow:
     tries: int | None = 1
     #: How often the loops around the step turn. None: only the run knows.
     turns: int | None = 1
+
+    @property
+    def combination(self) -> Combination | None:
+        """The machine with its GPUs, where the catalog has both."""
+        return known(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
     def max_usd(self) -> float | None:

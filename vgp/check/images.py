@@ -2,7 +2,7 @@
 
 import re
 
-from vgp.catalog.catalog import Machine
+from vgp.catalog.machine import Machine
 from vgp.placement.rules import Problem
 
 _OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")

@@ -1,16 +1,17 @@
-"""Judges one machine of a step: type, accelerator, count, region, price. Shared by jobs and predictions."""
+"""Judges one machine of a step: type, accelerator and count together. Shared by jobs and predictions."""
 
 from dataclasses import dataclass
 from datetime import date
 
-from vgp.catalog import catalog, prices
-from vgp.catalog.catalog import Machine
+from vgp.catalog import catalog
+from vgp.catalog.machine import Machine
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
-from vgp.placement import combination, provisioning
-from vgp.placement.rules import Problem
+from vgp.placement import compatibility
+from vgp.placement.combination import Combination, known
+from vgp.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
 _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
@@ -20,16 +21,19 @@ _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
 class MachineSpec:
     """What a machineSpec asks for. None: missing or not known; `complete` False: parts are not known."""
 
-    machine: Machine | None
     machine_type: str | None
     accelerator: str | None
     count: int
     complete: bool
-    #: The three go together, so more can be judged.
-    sound: bool
+    #: The machine with its GPUs, where the three go together, so that more can be judged.
+    combination: Combination | None
 
     @property
-    def combination(self) -> tuple[str | None, str | None, int]:
+    def machine(self) -> Machine | None:
+        return catalog.machines().get(self.machine_type or "")
+
+    @property
+    def names(self) -> tuple[str | None, str | None, int]:
         return self.machine_type, self.accelerator, self.count
 
     def __str__(self) -> str:
@@ -41,43 +45,43 @@ class MachineSpec:
         timeout_s: float | None = None, tries: int | None = 1,
     ) -> StepRow:  # fmt: skip
         """So many machines of this kind as a row of the report."""
-        return StepRow(step, *self.combination, replicas, strategy, usd, region, timeout_s, tries)
+        return StepRow(step, *self.names, replicas, strategy, usd, region, timeout_s, tries)
 
 
-UNKNOWN = MachineSpec(None, None, None, 0, False, False)
+UNKNOWN = MachineSpec(None, None, 0, False, None)
 
 
 class _Fields:
     """The three fields of a machineSpec: where they stand, and what could be read of them."""
 
     def __init__(self, reader: Reader, spec: Node) -> None:
-        self.nodes = {name: spec.get(name) for name in (combination.MACHINE, combination.TYPE, combination.COUNT)}
-        self.machine_type = reader.text(self.nodes[combination.MACHINE], combination.MACHINE)
-        self.accelerator = reader.accelerator(self.nodes[combination.TYPE])
-        if self.accelerator in combination.NO_ACCELERATOR:
+        self.nodes = {name: spec.get(name) for name in (compatibility.MACHINE, compatibility.TYPE, compatibility.COUNT)}
+        self.machine_type = reader.text(self.nodes[compatibility.MACHINE], compatibility.MACHINE)
+        self.accelerator = reader.accelerator(self.nodes[compatibility.TYPE])
+        if self.accelerator in compatibility.NO_ACCELERATOR:
             self.accelerator = None
-        count = self.nodes[combination.COUNT]
-        self.count = reader.number(count, combination.COUNT)
+        count = self.nodes[compatibility.COUNT]
+        self.count = reader.number(count, compatibility.COUNT)
         self.unread = {name for name, node in self.nodes.items() if not node.known}
         if self.count is None and count.value not in (None, ""):
-            self.unread.add(combination.COUNT)
+            self.unread.add(compatibility.COUNT)
         self.complete = not self.unread
         self._judge_machine_type(reader)
 
     def _judge_machine_type(self, reader: Reader) -> None:
-        node = self.nodes[combination.MACHINE]
+        node = self.nodes[compatibility.MACHINE]
         if self.machine_type is None and node.missing:
-            reader.judgement.malformed(reader.step, node, combination.MACHINE, "given")
+            reader.judgement.malformed(reader.step, node, compatibility.MACHINE, "given")
             self.complete = False
         if self.machine_type == "" and node.assumed:
             text = f"machineType is not checkable: the default of '{node.assumed}' is empty."
             reader.judgement.add(reader.step, node, "GPU024", text, "Give the parameter a default.")
             self.machine_type, self.complete = None, False
-            self.unread.add(combination.MACHINE)
+            self.unread.add(compatibility.MACHINE)
 
     def of(self, problem: Problem) -> Node:
         """The field that the problem names, or the machine type where that field is not in the file."""
-        machine_type = self.nodes[combination.MACHINE]
+        machine_type = self.nodes[compatibility.MACHINE]
         node = self.nodes.get(problem.field, machine_type)
         return node if node.value is not None or machine_type.value is None else machine_type
 
@@ -85,49 +89,46 @@ class _Fields:
 def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False) -> MachineSpec:
     """Reports what is wrong with a machineSpec, and returns what it asks for."""
     fields = _Fields(Reader(judgement, step), spec)
-    machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count
-    problems = _problems(judgement, machine_type, accelerator, count, fields.unread, serving)
+    problems = _problems(judgement, fields, serving)
     for problem in problems:
         judgement.report(step, fields.of(problem), problem)
-    sound = fields.complete and not any(problem.level == "error" for problem in problems)
-    machine = catalog.machines().get(machine_type or "")
-    return MachineSpec(machine, machine_type, accelerator, count or 0, fields.complete, sound)
+    sound = fields.complete and first_error(problems) is None
+    names = fields.machine_type, fields.accelerator, fields.count or 0
+    return MachineSpec(*names, fields.complete, known(*names) if sound else None)
 
 
-def _problems(
-    judgement: Judgement, machine_type: str | None, accelerator: str | None, count: int | None,
-    unknown: set[str], serving: bool,
-) -> list[Problem]:  # fmt: skip
+def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:
     """As much as can be judged: parts that are not known are left out of the question."""
+    machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count or 0
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator, judgement.as_of)
-    if not unknown:
-        return combination.problems(machine_type, accelerator, count or 0, as_of=judgement.as_of, region=region)
+    if not fields.unread:
+        return compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
     problems: list[Problem] = []
     if machine_type and machine_type not in catalog.machines() and not catalog.is_tpu(machine_type):
-        problems.append(combination.unknown_machine(machine_type, bool(accelerator)))
-    if accelerator and combination.COUNT in unknown:
+        problems.append(compatibility.unknown_machine(machine_type, bool(accelerator)))
+    if accelerator and compatibility.COUNT in fields.unread:
         problems += _without_count(machine_type, accelerator, judgement)
-    elif accelerator and combination.MACHINE in unknown:
-        problems += combination.problems(None, accelerator, count or 0, as_of=judgement.as_of, region=region)
+    elif accelerator and compatibility.MACHINE in fields.unread:
+        problems += compatibility.problems(None, accelerator, count, as_of=judgement.as_of, region=region)
     return problems
 
 
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:
     """With a count known only to the run: right for no count at all, or the name itself is wrong."""
     if accelerator not in catalog.accelerators():
-        return [combination.unknown_accelerator(accelerator, judgement.as_of)]
+        return [compatibility.unknown_accelerator(accelerator, judgement.as_of)]
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
     count = counts[0] if counts else 1
-    return combination.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
+    return compatibility.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
 
 
 def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) -> list[Problem]:
     """Predictions take machine types that training does not (n1-standard-2, c3): not in this catalog."""
     unknown = accelerator is not None and accelerator not in catalog.accelerators()
-    problems = [combination.unknown_accelerator(accelerator, as_of)] if accelerator and unknown else []
+    problems = [compatibility.unknown_accelerator(accelerator, as_of)] if accelerator and unknown else []
     prefix = machine_type.rsplit("-", 1)[0]
     is_real = (
         catalog.not_for_training(machine_type)
@@ -135,30 +136,6 @@ def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) ->
         or machine_type.split("-")[0] in _SERVING_SERIES
     )
     if not is_real:
-        return [*problems, combination.unknown_machine(machine_type, bool(accelerator))]
+        return [*problems, compatibility.unknown_machine(machine_type, bool(accelerator))]
     text = f"{machine_type} is no training machine; the catalog does not say whether predictions take it."
-    return [*problems, Problem("GPU024", combination.MACHINE, text)]
-
-
-def judge_region(
-    judgement: Judgement, step: str, at: Node, spec: MachineSpec, regions: list[str], serving: bool
-) -> None:
-    """Region rules for every region in question; without any, the accelerator must exist somewhere."""
-    row = catalog.accelerators().get(spec.accelerator or "")
-    for region in regions:
-        problems = provisioning.region_known(region)
-        if row is not None and spec.sound and not problems:
-            problems = provisioning.region(spec.machine, row, region, serving=serving)
-        judgement.report(step, at, *problems)
-
-
-def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:
-    """$/hour of one machine in the first region in question, else in us-central1 or where it is cheapest."""
-    if spec.machine is None or not spec.sound:
-        return None, regions[0] if regions else None
-    machine = (spec.machine.name, spec.accelerator, spec.count)
-    if regions:
-        price = prices.price(*machine, regions[0], way)
-        return (price.usd_per_hour if price else None), regions[0]
-    price = prices.price(*machine, "us-central1", way) or next(iter(prices.priced_regions(*machine, way)), None)
-    return (price.usd_per_hour, price.region) if price else (None, None)
+    return [*problems, Problem("GPU024", compatibility.MACHINE, text)]

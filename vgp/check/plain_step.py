@@ -1,13 +1,14 @@
 """Judges a plain step of a compiled pipeline: the resources of its container, and its image."""
 
-from vgp.catalog import prices
-from vgp.catalog.catalog import Machine, accelerators
+from vgp.catalog import catalog
 from vgp.check import images
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
-from vgp.placement import combination, job_fields, plain, provisioning
+from vgp.placement import compatibility, job_fields, plain, provisioning, quantities, quota
+from vgp.placement.combination import Combination
+from vgp.placement.rules import first_error
 
 
 def judge(judgement: Judgement, step: str, container: Node) -> None:
@@ -17,22 +18,22 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     asked = reader.object(resources.get("accelerator"), "accelerator") or Node(None, (*resources.path, "accelerator"))
     kind, number = _newer(asked, "resourceType", "type"), _newer(asked, "resourceCount", "count")
     accelerator, count = reader.accelerator(kind), reader.number(number, "accelerator count")
-    accelerator = None if accelerator in combination.NO_ACCELERATOR else accelerator
+    accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
     vcpu = _amount(reader, resources, "resourceCpuLimit", "cpuLimit")
     memory_gb = _amount(reader, resources, "resourceMemoryLimit", "memoryLimit")
     known = kind.known and number.known and (count is not None or number.value in (None, ""))
     problems = []
     if known:
         problems = plain.problems(vcpu, memory_gb, accelerator, count or 0, as_of=judgement.as_of)
-    elif accelerator and accelerator not in accelerators():
-        problems = [combination.unknown_accelerator(accelerator, judgement.as_of)]
+    elif accelerator and accelerator not in catalog.accelerators():
+        problems = [compatibility.unknown_accelerator(accelerator, judgement.as_of)]
     for problem in problems:
         judgement.report(step, _place(problem.field, kind, number, resources), problem)
-    sound = known and not any(problem.level == "error" for problem in problems)
-    machine = plain.machine_for(vcpu, memory_gb, accelerator, count or 0) if sound else None
-    _region(judgement, step, kind, machine, accelerator if sound else None, count or 0)
+    sound = known and first_error(problems) is None
+    combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound else None
+    _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
-    _row(judgement, step, machine, accelerator, count or 0)
+    _row(judgement, step, combination, accelerator, count or 0)
 
 
 def _newer(node: Node, new: str, old: str) -> Node:
@@ -48,7 +49,7 @@ def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None
         return None
     if node.value in (None, "", 0):
         return None
-    amount = (plain.vcpu_of if old == "cpuLimit" else plain.memory_gb_of)(node.value)
+    amount = (quantities.vcpu_of if old == "cpuLimit" else quantities.memory_gb_of)(node.value)
     if amount is None:
         rule = "a number of vCPU like '4' or '500m'" if old == "cpuLimit" else "an amount like '16G' or '512Mi'"
         reader.judgement.malformed(reader.step, node, old, rule)
@@ -58,21 +59,21 @@ def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None
 def _place(field: str, kind: Node, number: Node, resources: Node) -> Node:
     if field in ("cpuLimit", "memoryLimit"):
         return _newer(resources, f"resource{field[0].upper()}{field[1:]}", field)
-    node = number if field == combination.COUNT else kind
+    node = number if field == compatibility.COUNT else kind
     return node if node.value is not None else resources
 
 
 def _region(
-    judgement: Judgement, step: str, at: Node, machine: Machine | None, accelerator: str | None, count: int
+    judgement: Judgement, step: str, at: Node, combination: Combination | None, accelerator: str | None
 ) -> None:
+    gpu = catalog.accelerators().get(accelerator or "")
     for region in judgement.regions:
         problems = provisioning.region_known(region)
-        if accelerator and not problems:
-            problems = provisioning.region(machine, accelerators()[accelerator], region)
+        if gpu and not problems:
+            problems = provisioning.region(combination.machine if combination else None, gpu, region)
         judgement.report(step, at, *problems)
-    if accelerator:
-        problems = provisioning.quota(accelerators()[accelerator], count, judgement.regions, "STANDARD")
-        judgement.report(step, at, *problems)
+    if combination and gpu:
+        judgement.report(step, at, *quota.problems(combination, combination.count, judgement.regions, "STANDARD"))
 
 
 def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
@@ -81,12 +82,12 @@ def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     reader.judgement.report(reader.step, node, *images.problems(image, command, accelerator, None))
 
 
-def _row(judgement: Judgement, step: str, machine: Machine | None, accelerator: str | None, count: int) -> None:
-    region = judgement.regions[0] if judgement.regions else "us-central1"
-    price = prices.price(machine.name, accelerator, count, region, "standard") if machine else None
+def _row(judgement: Judgement, step: str, combination: Combination | None, accelerator: str | None, count: int) -> None:
+    region = judgement.regions[0] if judgement.regions else catalog.DEFAULT_REGION
+    price = combination.price("standard", region) if combination else None
     # A pipeline task ends after seven days at the latest; a plain step has no timeout of its own.
     row = StepRow(
-        step, machine.name if machine else None, accelerator, count, 1, "STANDARD",
+        step, combination.machine_type if combination else None, accelerator, count, 1, "STANDARD",
         price.usd_per_hour if price else None, region, job_fields.MAX_TIMEOUT_S,
     )  # fmt: skip
     judgement.steps.append(row)

@@ -28,9 +28,9 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     node = body.get("imageUri" if container is not None else "executorImageUri")
     image = reader.text(node, "imageUri")
     command = reader.words(body, "command", "args")
-    problems = images.problems(image or "", command, spec.accelerator if spec.sound else None, spec.machine)
+    problems = images.problems(image or "", command, spec.accelerator if spec.combination else None, spec.machine)
     reader.judgement.report(reader.step, node, *problems)
-    if is_chief and spec.sound and spec.count > 1:
+    if is_chief and spec.combination and spec.count > 1:
         _several_gpus(reader, body, command, spec)
 
 

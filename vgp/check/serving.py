@@ -2,7 +2,8 @@
 
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
-from vgp.check.machine_spec import judge, judge_region, price_of
+from vgp.check.machine_spec import judge
+from vgp.check.offer import judge_region, price_of
 from vgp.documents.node import Node
 
 
@@ -20,7 +21,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     place = location if location is not None and region else spec.get("machineType")
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
     machine = machine_spec.machine
-    if machine_spec.sound and machine is not None and "standard" not in machine.provisioning:
+    if machine_spec.combination and machine and "standard" not in machine.provisioning:
         text = f"{machine.name} is not offered on demand."
         judgement.add(step, spec.get("machineType"), "GPU009", text, "Choose another size.", "warning")
     usd, where = price_of(machine_spec, regions, "standard")

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from vgp.check.fields import Reader
 from vgp.check.job_terms import Terms
-from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge, judge_region
+from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge
+from vgp.check.offer import judge_region
 from vgp.check.pool_body import judge_body
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
@@ -62,9 +63,9 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = pool.spec
-    if spec.machine is not None and spec.sound and terms.strategy_known:
+    if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
-        problems = provisioning.strategy(spec.machine, spec.accelerator, terms.strategy, pool.is_reserved)
+        problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)
         reader.judgement.report(reader.step, strategy if strategy.value is not None else pool.at, *problems)
     judge_region(reader.judgement, reader.step, terms.location or pool.at, spec, terms.regions, serving=False)
 

@@ -1,94 +1,185 @@
-"""One machine as a person reads it: what it is, what it costs where, and which quota to ask for."""
+"""One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vgp.text.figures import listed
+from vgp.catalog import catalog
+from vgp.catalog.accelerator import Accelerator, Quota
+from vgp.catalog.machine import Machine
+from vgp.catalog.prices import Price
+from vgp.placement import compatibility
+from vgp.placement.combination import Combination, of_machine
+from vgp.placement.rules import PlacementError
+from vgp.text.figures import dollars, listed
+from vgp.text.table import facts, table
 
 _WORDS = {"standard": "standard", "spot": "Spot", "flex_start": "Flex-start", "reservation": "reservation"}
 
 
-def card(row: dict[str, Any]) -> RenderableType:
-    """The output of `machine_list.detail` as a table of facts, a table of prices, and the quotas."""
-    parts: list[RenderableType] = [f"[bold]{row['machine_type']}[/]", _facts(row)]
-    if row["prices"]:
-        parts += ["", "[bold]$/hour on Vertex AI[/]", _prices(row["prices"])]
-    for quota in row["quotas"]:
-        parts += ["", f"[bold]quota to ask for: {quota['for']}[/]", _quota(quota)]
-    sources = [f"{source['what']}: {source['page']} ({source['date']})" for source in row["sources"]]
-    parts += ["", "[bold]sources[/]", *sources]
-    return Group(*parts)
+def machine(name: str) -> Machine:
+    """The machine of that name.
+
+    Raises:
+        RequestError: there is none; names the nearest.
+    """
+    if name not in catalog.machines():
+        raise PlacementError(compatibility.unknown_machine(name))
+    return catalog.machines()[name]
 
 
-def _facts(row: dict[str, Any]) -> Table:
-    table = Table.grid(padding=(0, 3, 0, 0))
-    for name, value in _lines(row):
-        table.add_row(name, value)
-    return table
+def card(machine: Machine, as_of: date) -> RenderableType:
+    """A table of facts, a table of prices, and the quotas."""
+    parts: list[RenderableType] = [f"[bold]{machine.name}[/]", facts(_facts(machine, as_of))]
+    prices = list(_prices(machine, as_of))
+    if prices:
+        parts += ["", "[bold]$/hour on Vertex AI[/]", _price_table(prices)]
+    for quota in _quotas(machine, as_of):
+        parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
+    sources = [f"{source['what']}: {source['page']} ({source['date']})" for source in _sources(machine)]
+    return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
-def _lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "vCPU", f"{row['vcpu']} ({', '.join(filter(None, [row['cpu_platform'], row['architecture']]))})"
-    yield "memory", f"{row['memory_gb']:g} GB"
-    for gpu in row["accelerators"]:
-        yield "GPUs", f"{listed(gpu['counts'])} x {gpu['name']}, {gpu['memory_gb']} GB each"
-        if gpu["retired"]:
-            since = f" since {gpu['end_of_support']}" if gpu["end_of_support"] else ""
-            yield "", f"retired{since}: compile refuses it. Instead: {listed(gpu['successors'])}"
-            continue
-        if gpu["end_of_support"]:
-            yield "", f"end of support {gpu['end_of_support']}. Then: {listed(gpu['successors'])}"
-        yield "regions", ", ".join(gpu["regions"]) or "none listed by both pages"
-        if gpu["regions_listed_by_one_page"]:
-            yield "", f"by one page only: {', '.join(gpu['regions_listed_by_one_page'])}"
-    network = row["network"]
-    if network["gbps"]:
-        yield "network", f"{network['gbps']} Gbps, {network['nics']} NIC, {network['gpudirect'] or 'no GPUDirect'}"
-    if row["nccl"]:
-        yield "NCCL", f"set {row['nccl']}"
-    if row["local_ssd"]["gib"]:
-        yield "local SSD", f"{row['local_ssd']['gib']} GiB, {row['local_ssd']['how']}"
-    yield "provisioning", ", ".join(_WORDS[way] for way in row["provisioning"])
-    disks = row["boot_disks"]
-    more = f" (not confirmed: {', '.join(disks['not_confirmed'])})" if disks["not_confirmed"] else ""
-    yield "boot disk", ", ".join(disks["allowed"]) + more
-    if row["note"]:
-        yield "note", row["note"]
+def as_json(machine: Machine, as_of: date) -> dict[str, Any]:
+    """Everything that the catalog knows about the machine; prices and quotas of what is not retired."""
+    return {
+        "machine_type": machine.name,
+        "family": machine.family,
+        "vcpu": machine.vcpu,
+        "memory_gb": machine.memory_gb,
+        "cpu_platform": machine.cpu_platform,
+        "architecture": machine.architecture,
+        "accelerators": [_accelerator_json(gpu, machine, as_of) for gpu in _accelerators(machine)],
+        "local_ssd": {"gib": machine.local_ssd_gib, "how": machine.local_ssd},
+        "network": {"gbps": machine.network_gbps, "nics": machine.nics, "gpudirect": machine.gpudirect},
+        "nccl": machine.nccl,
+        "provisioning": list(machine.provisioning),
+        "boot_disks": {"allowed": list(machine.boot_disks), "not_confirmed": list(machine.unconfirmed_boot_disks)},
+        "prices": [_price_json(combination, price) for combination, price in _prices(machine, as_of)],
+        "quotas": [_quota_json(quota) for quota in _quotas(machine, as_of)],
+        "note": machine.note,
+        "confidence": machine.confidence,
+        "sources": _sources(machine),
+    }
 
 
-def _prices(rows: list[dict[str, Any]]) -> Table:
+def _accelerators(machine: Machine) -> list[Accelerator]:
+    return [catalog.accelerators()[name] for name in machine.choices]
+
+
+def _prices(machine: Machine, as_of: date) -> Iterator[tuple[Combination, Price]]:
+    """What is not retired, in every region that has it; an N1 is sold without GPUs too."""
+    bare = () if machine.accelerator else (Combination(machine),)
+    for combination in (*bare, *of_machine(machine)):
+        if combination.accelerator is None or not combination.accelerator.is_retired(as_of):
+            for way in machine.provisioning:
+                yield from (
+                    (combination, price) for price in combination.prices(way) if combination.is_in(price.region)
+                )
+
+
+def _quotas(machine: Machine, as_of: date) -> list[Quota]:
+    living = [gpu.quota for gpu in _accelerators(machine) if not gpu.is_retired(as_of)]
+    vcpu = None if machine.accelerator else catalog.cpu_quota(machine.family)
+    return [quota for quota in (*living, vcpu) if quota]
+
+
+def _sources(machine: Machine) -> list[dict[str, str]]:
+    return [dict(catalog.source(key)) for key in machine.sources]
+
+
+def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
+    yield "vCPU", f"{machine.vcpu} ({', '.join(filter(None, [machine.cpu_platform, machine.architecture]))})"
+    yield "memory", f"{machine.memory_gb:g} GB"
+    for gpu in _accelerators(machine):
+        yield from _gpu_facts(gpu, machine.choices[gpu.name], as_of)
+    if machine.network_gbps:
+        yield "network", f"{machine.network_gbps} Gbps, {machine.nics} NIC, {machine.gpudirect or 'no GPUDirect'}"
+    if machine.nccl:
+        yield "NCCL", f"set {machine.nccl}"
+    if machine.local_ssd_gib:
+        yield "local SSD", f"{machine.local_ssd_gib} GiB, {machine.local_ssd}"
+    yield "provisioning", ", ".join(_WORDS[way] for way in machine.provisioning)
+    unconfirmed = ", ".join(machine.unconfirmed_boot_disks)
+    yield "boot disk", ", ".join(machine.boot_disks) + (f" (not confirmed: {unconfirmed})" if unconfirmed else "")
+    if machine.note:
+        yield "note", machine.note
+
+
+def _gpu_facts(gpu: Accelerator, counts: tuple[int, ...], as_of: date) -> Iterator[tuple[str, str]]:
+    yield "GPUs", f"{listed(counts)} x {gpu.name}, {gpu.memory_gb} GB each"
+    if gpu.is_retired(as_of):
+        since = f" since {gpu.end_of_support}" if gpu.end_of_support else ""
+        yield "", f"retired{since}: compile refuses it. Instead: {listed(gpu.successors)}"
+        return
+    if gpu.end_of_support:
+        yield "", f"end of support {gpu.end_of_support}. Then: {listed(gpu.successors)}"
+    yield "regions", ", ".join(gpu.regions_of_both_pages) or "none listed by both pages"
+    if gpu.regions_of_one_page:
+        yield "", f"by one page only: {', '.join(gpu.regions_of_one_page)}"
+
+
+def _price_table(prices: list[tuple[Combination, Price]]) -> Table:
     """A row for each region and GPU count, a column for each provisioning."""
-    ways = [way for way in _WORDS if any(row["provisioning"] == way for row in rows)]
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for title in ("region", "GPUs", *(_WORDS[way] for way in ways), "price of"):
-        table.add_column(title)
-    cells: dict[tuple[Any, ...], dict[str, str]] = {}
-    for row in rows:
-        gpus = f"{row['accelerator_count']} x {row['accelerator_type']}" if row["accelerator_type"] else "-"
-        text = f"{'<= ' if row['at_most'] else ''}{row['usd_per_hour']:,.2f}"
-        cells.setdefault((row["region"], gpus, row["date"]), {})[row["provisioning"]] = text
-    for (region, gpus, date), found in cells.items():
-        table.add_row(region, gpus, *(found.get(way, "") for way in ways), date)
-    return table
+    ways = [way for way in _WORDS if any(price.provisioning == way for _, price in prices)]
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for combination, price in prices:
+        gpus = f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else "-"
+        usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}"
+        rows.setdefault((price.region, gpus, price.date), {})[price.provisioning] = usd
+    cells = ((region, gpus, *(usd.get(way, "") for way in ways), day) for (region, gpus, day), usd in rows.items())
+    titles = [_WORDS[way] for way in ways]
+    return table(("region", "GPUs", *titles, "price of"), cells, right=titles, whole=("region", *titles))
 
 
-def _quota(quota: dict[str, Any]) -> Table:
-    table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_row("standard", f"{quota['metric']}{_id(quota['quota_id'])}")
-    if quota["spot_and_flex_start_metric"]:
-        name = f"{quota['spot_and_flex_start_metric']}{_id(quota['spot_and_flex_start_quota_id'])}"
-        table.add_row("Spot, Flex-start", name)
-    by_limit: dict[int, list[str]] = {}
-    for region, limit in quota["defaults"].items():
-        by_limit.setdefault(limit, []).append(region)
-    for limit, places in sorted(by_limit.items()):
-        table.add_row(f"default {limit}", ", ".join(places))
-    table.add_row("confidence", f"{quota['confidence']} (of the names)")
-    return table
+def _quota_facts(quota: Quota) -> Iterator[tuple[str, str]]:
+    def named(metric: str, quota_id: str | None) -> str:
+        return f"{metric} ({quota_id})" if quota_id else metric
+
+    yield "standard", named(quota.metric, quota.id)
+    if quota.preemptible_metric:
+        yield "Spot, Flex-start", named(quota.preemptible_metric, quota.preemptible_id)
+    for limit in sorted(set(quota.defaults.values())):
+        yield f"default {limit}", ", ".join(region for region in quota.defaults if quota.defaults[region] == limit)
+    yield "confidence", f"{quota.confidence} (of the names)"
 
 
-def _id(quota_id: str | None) -> str:
-    return f" ({quota_id})" if quota_id else ""
+def _accelerator_json(gpu: Accelerator, machine: Machine, as_of: date) -> dict[str, Any]:
+    return {
+        "name": gpu.name,
+        "counts": list(machine.choices[gpu.name]),
+        "memory_gb": gpu.memory_gb,
+        "end_of_support": gpu.end_of_support.isoformat() if gpu.end_of_support else None,
+        "retired": gpu.is_retired(as_of),
+        "successors": list(gpu.successors),
+        "regions": list(gpu.regions_of_both_pages),
+        "regions_listed_by_one_page": list(gpu.regions_of_one_page),
+        "note": gpu.note,
+    }
+
+
+def _price_json(combination: Combination, price: Price) -> dict[str, Any]:
+    return {
+        "accelerator_type": combination.accelerator_type,
+        "accelerator_count": combination.count,
+        "region": price.region,
+        "provisioning": price.provisioning,
+        "usd_per_hour": round(price.usd_per_hour, 4),
+        "at_most": price.at_most,
+        "date": price.date,
+    }
+
+
+def _quota_json(quota: Quota) -> dict[str, Any]:
+    return {
+        "for": quota.what,
+        "metric": quota.metric,
+        "spot_and_flex_start_metric": quota.preemptible_metric,
+        "quota_id": quota.id,
+        "spot_and_flex_start_quota_id": quota.preemptible_id,
+        "confidence": quota.confidence,
+        "defaults": dict(sorted(quota.defaults.items())),
+    }

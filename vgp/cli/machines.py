@@ -1,11 +1,15 @@
 """The verb over the catalog: machines."""
 
-from typing import Annotated, Any
+from datetime import date
+from typing import Annotated
 
 import typer
 
+from vgp.cli import machine_card, machine_list
 from vgp.cli.options import Json, console, print_json, show
 from vgp.errors import WorkFailed
+from vgp.placement.search import search
+from vgp.text.times import day
 
 app = typer.Typer()
 
@@ -42,32 +46,29 @@ def machines(
 
     Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
     """
-    from vgp.placement import offers as machine_list
-    from vgp.text.times import day
-
     if refresh:
-        from vgp.settings import load
-        from vgp.vertex.refresh import refresh as verb
-
-        loaded = load(overrides={"project": project})
-        raise typer.Exit(verb(loaded, write=write, console=console(as_json)))
+        return _refresh(project, write, as_json)
+    today = day(as_of) or date.today()
     if name:
-        from vgp.cli.machine_card import card
-
-        detail = machine_list.detail(name, as_of=day(as_of))
-        show(detail, as_json, card)
+        machine = machine_card.machine(name)
+        value = machine_card.as_json(machine, today)
+        show(value, as_json, lambda _: machine_card.card(machine, today))
         return
-    filters: dict[str, Any] = dict(
-        accelerator=accelerator, count=count, min_memory_gb=min_memory_gb, min_gpu_memory_gb=min_gpu_memory_gb,
-        min_vcpu=min_vcpu, region=region, max_usd_per_hour=max_usd_per_hour, provisioning=provisioning,
-        as_of=day(as_of),
+    need = machine_list.need(
+        accelerator, region, provisioning, today, count=count, min_memory_gb=min_memory_gb,
+        min_gpu_memory_gb=min_gpu_memory_gb, min_vcpu=min_vcpu, max_usd_per_hour=max_usd_per_hour,
     )  # fmt: skip
-    rows = machine_list.offers(**filters)
-    if not rows:
-        from vgp.placement.no_offer import explained
-
-        reason = explained(filters)
+    offers = search(need)
+    if not offers:
+        reason = machine_list.why_none(need)
         if as_json:
-            print_json(rows)
+            print_json([])
         raise WorkFailed(reason)
-    show(rows, as_json, machine_list.table)
+    show([machine_list.as_json(offer) for offer in offers], as_json, lambda _: machine_list.as_table(offers))
+
+
+def _refresh(project: str | None, write: bool, as_json: bool) -> None:
+    from vgp.settings import load
+    from vgp.vertex.refresh import refresh
+
+    refresh(load(overrides={"project": project}), write=write, console=console(as_json))

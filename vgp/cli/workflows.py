@@ -55,6 +55,7 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
 def _table(rows: list[dict[str, Any]]) -> "Table":
     from rich.text import Text
 
+    from vgp.text.figures import number
     from vgp.text.table import table
 
     cells: list[tuple[str | Text, ...]] = []
@@ -62,7 +63,7 @@ def _table(rows: list[dict[str, Any]]) -> "Table":
         cells.append((Text(row["name"], "bold"), "", "", row["description"]))
         for parameter in row["parameters"]:
             default = parameter["default"]
-            shown = '""' if default == "" else str(default)
+            shown = '""' if default == "" else number(default) if isinstance(default, float) else str(default)
             cells.append(("", parameter["name"], shown, parameter["description"]))
     return table(("pipeline", "parameter", "default", "what it is"), cells)
 
@@ -95,8 +96,8 @@ def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]
 
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
-    terminal.print(cost.table(report.steps, width=terminal.width))
-    say(*(text.headline(finding) for finding in report.findings if finding.severity == "warning"), stderr=as_json)
+    terminal.print(cost.steps_table(report.steps, width=terminal.width))
+    say(*map(text.headline, report.of_severity("warning")), stderr=as_json)
     most = cost.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 

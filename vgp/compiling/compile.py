@@ -7,11 +7,12 @@ from pathlib import Path
 from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report
+from vgp.check.text import headline
 from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError
-from vgp.placement.placement import PlacementError
+from vgp.placement.rules import PlacementError
 from vgp.settings import Settings
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -90,7 +91,7 @@ def checked(
 
 
 def _refuse(name: str, report: Report) -> None:
-    errors = [finding for finding in report.findings if finding.severity == "error"]
+    errors = report.of_severity("error")
     if errors:
-        lines = [f"{error.step}: {error.message}  [{error.rule}]\n  {error.suggestion}".rstrip() for error in errors]
+        lines = [f"{headline(finding)}\n  {finding.suggestion}".rstrip() for finding in errors]
         raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))

@@ -11,7 +11,8 @@ from typing import Any
 from vgp.convert import job_body, vm_command
 from vgp.convert.conversion import Conversion, Note
 from vgp.errors import RequestError
-from vgp.placement.placement import Placement, place
+from vgp.placement.place import place
+from vgp.placement.placement import Placement
 from vgp.settings import Settings, load
 from vgp.text.nearest import did_you_mean
 

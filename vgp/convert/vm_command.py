@@ -7,7 +7,6 @@ https://docs.cloud.google.com/sdk/gcloud/reference/compute/instances/create
 import shlex
 from collections.abc import Sequence
 
-from vgp.catalog import catalog
 from vgp.placement.placement import Placement
 
 #: Google's VM images with driver, CUDA and Docker. https://docs.cloud.google.com/deep-learning-vm/docs/images
@@ -27,18 +26,17 @@ def command(
         run: Command of the container; its own entry point if empty.
         zone: A zone that has the GPU; ZONE is left to fill in where none is given.
     """
-    machine = catalog.machine(placement.machine_type)
+    combination = placement.combination
     argv = ["gcloud", "compute", "instances", "create", name]
-    argv += [f"--zone={zone or placement.region + '-ZONE'}", f"--machine-type={placement.machine_type}"]
-    if placement.accelerator_type and machine.accelerator is None:
-        kind = catalog.accelerator(placement.accelerator_type).compute_name
-        argv.append(f"--accelerator=type={kind},count={placement.accelerator_count}")
-    if placement.accelerator_type:
+    argv += [f"--zone={zone or placement.region + '-ZONE'}", f"--machine-type={combination.machine_type}"]
+    if combination.accelerator and combination.machine.accelerator is None:
+        argv.append(f"--accelerator=type={combination.accelerator.compute_name},count={combination.count}")
+    if combination.accelerator:
         # A VM with GPUs cannot move to another host.
         argv.append("--maintenance-policy=TERMINATE")
     argv += _provisioning(placement)
     argv += [f"--boot-disk-type={placement.boot_disk_type}", f"--boot-disk-size={placement.boot_disk_gb}GB"]
-    family, project = _IMAGE if placement.accelerator_type else _CPU_IMAGE
+    family, project = _IMAGE if combination.accelerator else _CPU_IMAGE
     argv += [f"--image-family={family}", f"--image-project={project}", "--scopes=cloud-platform"]
     # ^|^ makes | the separator of entries: commands have commas. `gcloud topic escaping`
     argv.append(f"--metadata=^|^startup-script={_script(placement, image, run)}")
@@ -62,6 +60,6 @@ def _provisioning(placement: Placement) -> list[str]:
 def _script(placement: Placement, image: str, run: Sequence[str]) -> str:
     """Starts the container with all GPUs; /dev/shm as large as the host allows, which Vertex AI does not offer."""
     words = ["docker", "run", "--rm", "--ipc=host", "--network=host"]
-    words += ["--gpus=all"] if placement.accelerator_type else []
+    words += ["--gpus=all"] if placement.combination.accelerator else []
     words += [word for key, value in placement.env.items() for word in ("--env", f"{key}={value}")]
     return "#!/bin/bash\n" + shlex.join([*words, image, *run])

@@ -1,1 +1,19 @@
-"""A need -> the machine that meets it, and the rules that say why another cannot."""
+"""A need -> one Combination of machine and GPUs, and the rules that say why another cannot be.
+
+combination.py    a machine with its GPUs: sizes, price, quota
+search.py         the one search: what meets a need, cheapest first
+refusal.py        why nothing meets a need
+nearest.py        the nearest that works, for a wrong name or combination
+alternatives.py   where else, or with which GPUs, there may be capacity
+rules.py          the rules with their ids; a problem, and the error that carries it
+compatibility.py  whether machine, accelerator and count go together
+provisioning.py   whether a machine is offered with a strategy, and in a region
+quota.py          whether default quotas suffice
+job_fields.py     boot disk, reservation, timeout, waiting
+plain.py          what a plain pipeline step gets for its limits
+quantities.py     4, 500m, 16Gi: limits of plain steps as numbers
+request.py        what a step may ask for in pipelines.toml
+choice.py         which combination a request gets, and why
+place.py          request -> placement
+placement.py      the placement: worker pools, scheduling, resources, the most that it can cost
+"""

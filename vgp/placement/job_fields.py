@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from vgp.catalog.catalog import Machine
-from vgp.catalog.names import closest, listed
+from vgp.catalog.machine import Machine
 from vgp.placement.rules import Problem
+from vgp.text.figures import listed
+from vgp.text.nearest import did_you_mean, nearest
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 MIN_DISK_GB, MAX_DISK_GB, DEFAULT_DISK_GB = 100, 64_000, 100
@@ -22,7 +23,7 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
         text = f"A boot disk of {size_gb} GB is not possible: {MIN_DISK_GB} to {MAX_DISK_GB} GB."
         found.append(Problem("GPU012", "bootDiskSizeGb", text, f"The default is {DEFAULT_DISK_GB} GB."))
     if disk_type and disk_type not in DISK_TYPES:
-        near = closest(disk_type.lower(), DISK_TYPES) if machine is None else machine.default_boot_disk
+        near = nearest(disk_type, DISK_TYPES, 0.7) if machine is None else machine.default_boot_disk
         text = f"No boot disk type of training is called '{disk_type}'."
         return [*found, Problem("GPU012", "bootDiskType", text, f"Nearest: {near or 'pd-ssd'}.")]
     if machine is None or not disk_type or disk_type in machine.boot_disks:
@@ -41,9 +42,8 @@ def reservation(
     """Whether a reservationAffinity can be met. `key`, `values` None: not given; an empty `regions`: any."""
     name = "reservationAffinity"
     if affinity not in AFFINITIES:
-        near = closest(affinity.upper(), AFFINITIES, cutoff=0.4) or AFFINITIES[3]
         text = f"No reservation affinity is called '{affinity}'."
-        return [Problem("GPU013", f"{name}.reservationAffinityType", text, f"Did you mean {near}?")]
+        return [Problem("GPU013", f"{name}.reservationAffinityType", text, did_you_mean(affinity, AFFINITIES))]
     found = []
     if strategy == "FLEX_START" and affinity in AFFINITIES[2:]:
         text = "FLEX_START takes no reservation."

@@ -69,11 +69,15 @@ class Request(_Strict):
     def _texts(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        plain_types = (str, int, float)
-        return {key: str(each) if isinstance(each, plain_types) else each for key, each in value.items()}
+        return {key: str(text) if isinstance(text, str | int | float) else text for key, text in value.items()}
 
     @model_validator(mode="after")
     def _whole(self) -> "Request":
         if self.max_wait is not None and self.strategy != "flex_start":
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         return self
+
+    @property
+    def provisioning(self) -> str:
+        """One of prices.PROVISIONING."""
+        return "reservation" if self.reservation else self.strategy

@@ -1,6 +1,9 @@
 """The rules of the checker: stable ids, names and severities. docs/rules has a page for each id."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from vgp.errors import RequestError
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
@@ -30,6 +33,26 @@ class Problem:
     @property
     def level(self) -> str:
         return self.severity or RULES[self.rule].severity
+
+
+class PlacementError(RequestError):
+    """No machine can be had as asked: by which step, where there are several, and the problem."""
+
+    def __init__(self, problem: Problem, asked: str = "") -> None:
+        self.problem = problem
+        reason = f"{problem.message}\n  {problem.suggestion}".rstrip()
+        super().__init__(f"{asked}.  [{problem.rule}]\n  {reason}" if asked else reason)
+
+
+def first_error(problems: Iterable[Problem]) -> Problem | None:
+    return next((problem for problem in problems if problem.level == "error"), None)
+
+
+def refuse(problems: Iterable[Problem], asked: str = "") -> None:
+    """Raises PlacementError for the first error among the problems."""
+    problem = first_error(problems)
+    if problem is not None:
+        raise PlacementError(problem, asked)
 
 
 _ROWS = (

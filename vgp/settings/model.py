@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
+from vgp.catalog.catalog import DEFAULT_REGION
 from vgp.errors import RequestError
 from vgp.placement.request import Request
 from vgp.settings import rules
@@ -25,7 +26,7 @@ class Settings(BaseModel):
     #: Id of the Google Cloud project.
     project: rules.Project = None
     #: Region of the jobs; GPUs differ from region to region.
-    region: rules.Region = "us-central1"
+    region: rules.Region = DEFAULT_REGION
     #: gs://BUCKET or gs://BUCKET/FOLDER; runs write below it, into runs/.
     bucket: rules.Bucket = None
     #: The image of every step: by digest, or by a version tag.

@@ -106,7 +106,9 @@ def advice(
 
 def _stockout(settings: Settings, machines: StepRow | None) -> str:
     region = (machines and machines.region) or settings.region
-    known = alternatives(machines, date.today()) if machines else []
+    combination = machines.combination if machines else None
+    strategy = machines.strategy if machines else ""
+    known = alternatives(combination, region, strategy, date.today()) if combination else []
     if not known:
         look = "`pipelines machines --accelerator ...` lists where a GPU is offered"
         known = [f'Take another region or machine, or wait: strategy = "flex_start". {look}.']

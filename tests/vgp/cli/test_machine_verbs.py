@@ -1,18 +1,23 @@
 """`pipelines check`, `machines` and `convert` as a user meets them."""
 
+import io
 import json
 import subprocess
 import sys
 from datetime import date
 
 import pytest
+from rich.console import Console
 
 from vgp.__main__ import main
-from vgp.catalog import catalog
+from vgp.cli import machine_card, machine_list
 from vgp.errors import RequestError
-from vgp.placement import offers as machine_list
-from vgp.placement.placement import Request, place
+from vgp.placement.combination import combinations, without_gpus
+from vgp.placement.place import place
+from vgp.placement.request import Request
+from vgp.placement.search import Offer, search
 
+TODAY = date(2026, 11, 20)
 JOB = """\
 workerPoolSpecs:
 - machineSpec: {machineType: n1-standard-8, acceleratorType: NVIDIA_TESLA_T4, acceleratorCount: %d}
@@ -68,8 +73,6 @@ def test_a_wrong_option_names_the_choices(capsys, options, message):
 
 
 def test_standard_input_is_read(capsys, monkeypatch):
-    import io
-
     monkeypatch.setattr(sys, "stdin", io.StringIO(JOB % 8))
     code, out, _ = run(capsys, "check", "-")
     assert code == 1 and "<stdin>:2" in out
@@ -84,19 +87,23 @@ def test_checking_imports_neither_kfp_nor_torch_nor_google():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def offers(accelerator=None, region=None, provisioning=None, as_of=TODAY, **sizes) -> list[Offer]:
+    return search(machine_list.need(accelerator, region, provisioning, as_of, **sizes))
+
+
 def test_machines_are_sorted_by_price_and_filtered():
-    rows = machine_list.offers(accelerator="L4", region="europe-west4", provisioning="spot", max_usd_per_hour=3)
-    prices = [row["usd_per_hour"] for row in rows]
+    rows = offers("L4", "europe-west4", "spot", max_usd_per_hour=3)
+    prices = [row.price.usd_per_hour for row in rows]
     assert prices == sorted(prices) and max(prices) <= 3 and rows
-    assert {row["accelerator_type"] for row in rows} == {"NVIDIA_L4"}
-    assert {row["accelerator_count"] for row in machine_list.offers(count=8)} == {8}
-    assert all(row["memory_gb"] >= 500 for row in machine_list.offers(min_memory_gb=500))
-    assert machine_list.offers(accelerator="L4", region="europe-west1") == []
-    assert not any(row["accelerator_type"] for row in machine_list.offers(accelerator="none"))
+    assert {row.combination.accelerator_type for row in rows} == {"NVIDIA_L4"}
+    assert {row.combination.count for row in offers(count=8)} == {8}
+    assert all(row.combination.memory_gb >= 500 for row in offers(min_memory_gb=500))
+    assert offers("L4", "europe-west1") == []
+    assert not any(row.combination.accelerator for row in offers("none"))
 
 
 def test_the_list_has_every_living_machine_once_for_each_count():
-    rows = machine_list.offers()
+    rows = [machine_list.as_json(offer) for offer in offers()]
     names = {row["machine_type"] for row in rows}
     assert {"a4-highgpu-8g", "a4x-highgpu-4g", "a3-highgpu-1g", "n1-standard-4"} <= names
     assert next(row for row in rows if row["machine_type"] == "a4x-highgpu-4g")["provisioning"] == "reservation"
@@ -107,22 +114,16 @@ def test_the_list_has_every_living_machine_once_for_each_count():
 @pytest.mark.parametrize("way", ["standard", "spot", "flex_start", "reservation"])
 @pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-northeast1"])
 def test_the_list_has_what_compile_accepts_and_nothing_else(day, way, region):
-    listed = machine_list.offers(region=region, provisioning=way, as_of=day)
-    listed += machine_list.offers(accelerator="none", region=region, provisioning=way, as_of=day)
-    listed = {(row["machine_type"], row["accelerator_type"], row["accelerator_count"]) for row in listed}
-    wanted = [*catalog.combinations(), *((name, None, 0) for name, row in catalog.machines().items() if row.choices)]
-    for machine, gpu, count in wanted:
-        if gpu is None and catalog.machine(machine).accelerator:
-            continue
-        documented = way in catalog.machine(machine).provisioning
+    listed = {offer.combination for gpus in (None, "none") for offer in offers(gpus, region, way, day)}
+    for combination in (*combinations(), *without_gpus()):
+        names = {"machine": combination.machine_type, "accelerator": combination.accelerator_type}
         got_by = {"reservation": "any"} if way == "reservation" else {"strategy": way}
-        request = Request(machine=machine, accelerator=gpu, count=count or None, **got_by)
         try:
-            place(request, region=region, as_of=day)
+            place(Request(**names, count=combination.count or None, **got_by), region=region, as_of=day)
         except RequestError:
-            assert (machine, gpu, count) not in listed
+            assert combination not in listed
         else:
-            assert ((machine, gpu, count) in listed) == documented
+            assert (combination in listed) == (way in combination.machine.provisioning)
 
 
 NOTHING = [
@@ -135,6 +136,7 @@ NOTHING = [
     (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "pipelines machines"),
     (["--accelerator", "L4", "--region", "europe-west1"], 2, "europe-west1 has no NVIDIA_L4", "us-central1"),
     (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
+    (["--accelerator", "none", "--provisioning", "flex_start"], 2, "FLEX_START is for", "standard"),
     (["--accelerator", "H100", "--max-usd-per-hour", "2"], 1, "Without --max-usd-per-hour 2.0 there are", "a3-highgpu"),
     (["--min-gpu-memory-gb", "9999"], 1, "no machine meets all of that", "Without --min-gpu-memory-gb"),
 ]
@@ -148,6 +150,23 @@ def test_nothing_to_list_says_why_and_what_works(capsys, filters, code, why, ins
     assert out == ("[]\n" if form and code == 1 else "")
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "region"),
+    [(None, None), ("H100", None), ("T4", "northamerica-northeast1"), ("none", "northamerica-northeast1")],
+)
+def test_a_terminal_of_80_columns_cuts_nothing_but_the_gpus(accelerator, region):
+    rows = offers(accelerator, region)
+    terminal = Console(width=80, file=io.StringIO())
+    terminal.print(machine_list.as_table(rows))
+    lines = terminal.file.getvalue().splitlines()
+    assert rows and max(map(len, lines)) <= 80
+    shown = [line.split() for line in lines]
+    for row in rows:
+        machine, usd = row.combination.machine_type, f"{row.price.usd_per_hour:,.2f}" if row.price else "price"
+        cells = {machine, row.region or "-", row.provisioning, usd}
+        assert any(words[:1] == [machine] and cells <= {*words} for words in shown), cells
+
+
 def test_what_is_about_to_retire_is_listed_with_its_day(capsys):
     before = _shown(capsys, "machines", "--accelerator", "P100", "--as-of", "2026-08-01")
     assert "NVIDIA_TESLA_P100 reaches its end of support on 2026-09-15" in before
@@ -159,17 +178,25 @@ def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
     card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
     assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_V100 or NVIDIA_TESLA_T4" in card
     assert "quota to ask for: NVIDIA_TESLA_P100" not in card
-    detail = machine_list.detail("n1-standard-8", as_of=date(2026, 11, 20))
+    detail = machine_card.as_json(machine_card.machine("n1-standard-8"), TODAY)
     assert {row["name"] for row in detail["accelerators"] if row["retired"]} == {"NVIDIA_TESLA_P100"}
     assert "NVIDIA_TESLA_P100" not in {row["accelerator_type"] for row in detail["prices"]}
-    living = machine_list.detail("n1-standard-8", as_of=date(2026, 8, 1))
+    living = machine_card.as_json(machine_card.machine("n1-standard-8"), date(2026, 8, 1))
     assert "NVIDIA_TESLA_P100" in {row["accelerator_type"] for row in living["prices"]}
 
 
-@pytest.mark.parametrize("wrong", [{"accelerator": "L9"}, {"region": "us-east"}, {"provisioning": "cheap"}])
-def test_a_wrong_filter_is_refused(wrong):
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accelerator": "L9"},
+        {"region": "us-east"},
+        {"accelerator": "none", "region": "us-east"},
+        {"provisioning": "cheap"},
+    ],
+)
+def test_a_wrong_filter_is_refused_before_anything_is_listed(wrong):
     with pytest.raises(RequestError):
-        machine_list.offers(**wrong)
+        offers(**wrong)
 
 
 def test_one_machine_shows_everything_and_the_quota_to_ask_for(capsys):

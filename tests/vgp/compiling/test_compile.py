@@ -13,7 +13,7 @@ from vgp import settings
 from vgp.compiling import compile, workflows
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
-from vgp.placement.placement import Request
+from vgp.placement.request import Request
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
 

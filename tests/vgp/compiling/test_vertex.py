@@ -11,7 +11,8 @@ from components.image import step
 from vgp.check.check import check
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
-from vgp.placement.placement import Request, place
+from vgp.placement.place import place
+from vgp.placement.request import Request
 from vgp.settings import Settings
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
@@ -95,11 +96,11 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
 def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     asked = STEPS[name]
     container = compiled(asked, "step", tmp_path)["deploymentSpec"]["executors"]["exec-work"]["container"]
-    expected = place(Request(**asked), kind="step")
+    expected = place(Request(**asked), kind="step").combination
     resources = container["resources"]
     assert resources["resourceCpuLimit"] == str(expected.vcpu)
     assert resources["resourceMemoryLimit"] == f"{min(expected.memory_gb, 624):g}G"
-    wanted = (expected.accelerator_type, str(expected.accelerator_count)) if expected.accelerator_type else (None, None)
+    wanted = (expected.accelerator_type, str(expected.count)) if expected.accelerator_type else (None, None)
     accelerator = resources.get("accelerator", {})
     assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
     assert {pair["name"]: pair["value"] for pair in container.get("env", [])} == asked.get("env", {})
@@ -114,9 +115,7 @@ def test_the_checker_sees_the_placement_in_the_compiled_spec(kind, name, tmp_pat
     report = check([Document("p.json", spec, json.dumps(spec))], regions=[placed.region])
     assert [finding for finding in report.findings if finding.severity == "error"] == []
     row = report.steps[0]
-    assert (row.machine_type, row.accelerator_type, row.accelerator_count, row.replicas) == (
-        placed.machine_type, placed.accelerator_type, placed.accelerator_count, placed.nodes,
-    )  # fmt: skip
+    assert (row.combination, row.replicas) == (placed.combination, placed.nodes)
     assert row.usd_per_hour == pytest.approx(placed.usd_per_hour) if placed.usd_per_hour else row.usd_per_hour is None
 
 

@@ -17,7 +17,8 @@ from vgp.convert import convert as conversions
 from vgp.convert import gcloud_line, job_body, steps
 from vgp.convert.conversion import as_yaml
 from vgp.documents.document import parse
-from vgp.placement.placement import Request, place
+from vgp.placement.place import place
+from vgp.placement.request import Request
 
 # The two examples of Google's legacy page on GPUs.
 FIRST = {

@@ -7,11 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vgp.catalog import catalog, prices
+from vgp.catalog import catalog
 from vgp.check.check import check
 from vgp.documents.document import Document
 from vgp.placement import plain
-from vgp.placement.placement import PlacementError, Request, place
+from vgp.placement.combination import combinations
+from vgp.placement.place import place
+from vgp.placement.quantities import memory_gb_of, vcpu_of
+from vgp.placement.request import Request
+from vgp.placement.rules import PlacementError
 
 DAY = date(2026, 8, 20)
 
@@ -22,33 +26,30 @@ def strategy_for(machine):
 
 def test_by_name_the_accelerator_follows():
     placement = place(Request(machine="g2-standard-24"))
-    assert (placement.accelerator_type, placement.accelerator_count) == ("NVIDIA_L4", 2)
-    assert (placement.vcpu, placement.memory_gb, placement.boot_disk_type) == (24, 96, "pd-ssd")
+    assert str(placement.combination) == "2 x NVIDIA_L4 on g2-standard-24"
+    assert (placement.combination.vcpu, placement.combination.memory_gb, placement.boot_disk_type) == (24, 96, "pd-ssd")
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 @pytest.mark.parametrize("accelerator", ["L4", "A100", "A100-80GB", "V100"])
 def test_by_need_the_cheapest_is_chosen(accelerator, count):
     placement = place(Request(accelerator=accelerator, count=count), as_of=DAY)
-    name = catalog.accelerator(accelerator).name
-    costs = [
-        prices.price(machine, gpu, gpus, "us-central1", "standard").usd_per_hour
-        for machine, gpu, gpus in catalog.combinations()
-        if (gpu, gpus) == (name, count)
-    ]
+    gpu = catalog.accelerator(accelerator)
+    fitting = [row for row in combinations() if (row.accelerator, row.count) == (gpu, count)]
+    costs = [row.price("standard", "us-central1").usd_per_hour for row in fitting]
     assert placement.usd_per_hour == min(costs)
-    assert placement.machine_type in placement.reason and "$" in placement.reason
+    assert placement.combination.machine_type in placement.reason and "$" in placement.reason
 
 
 def test_needs_add_up():
     placement = place(Request(accelerator="T4", count=2, min_memory_gb=50, min_vcpu=6))
-    assert placement.machine_type == "n1-highmem-8"
-    assert place(Request(min_memory_gb=100)).memory_gb >= 100
-    assert place(Request(min_gpu_memory_gb=100)).accelerator_count * 24 >= 100
+    assert placement.combination.machine_type == "n1-highmem-8"
+    assert place(Request(min_memory_gb=100)).combination.memory_gb >= 100
+    assert place(Request(min_gpu_memory_gb=100)).combination.gpu_memory_gb >= 100
 
 
 def test_without_any_need_a_step_gets_vertex_ais_default():
-    assert place(Request(), kind="step").machine_type == "e2-standard-4"
+    assert place(Request(), kind="step").combination.machine_type == "e2-standard-4"
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,21 @@ def test_without_any_need_a_step_gets_vertex_ais_default():
         ({"accelerator": "L4", "nodes": 2}, "step", "GPU014", "custom job"),
         ({"accelerator": "L4", "reduction_server": {"count": 1}}, "custom_job", "GPU007", "nodes"),
         ({"machine": "g2-standard-4", "min_memory_gb": 100}, "custom_job", "GPU001", "cheapest"),
+        ({"machine": "g2-standard-4", "min_gpu_memory_gb": 100}, "custom_job", "GPU001", "cheapest"),
+        ({"machine": "accelerator-optimized-8"}, "custom_job", "GPU001", "pipelines machines"),
+        ({"accelerator": "machine-1"}, "custom_job", "GPU002", "NVIDIA_L4"),
+        ({"machine": "n1-standard-8", "accelerator": "machine-1"}, "custom_job", "GPU002", "NVIDIA_L4"),
+        ({"accelerator": "H100", "reservation": "any"}, "custom_job", "GPU009", "Spot"),
+        ({"accelerator": "TPU_V3"}, "custom_job", "GPU001", "pipelines machines"),
+        ({"accelerator": "L4", "count": 8, "min_memory_gb": 5000}, "custom_job", "GPU001", "The largest"),
+        ({"min_vcpu": 200}, "step", "GPU014", "custom job"),
+        ({"strategy": "flex_start"}, "custom_job", "GPU009", "standard"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_rule_and_fix(asked, kind, rule, fix):
     with pytest.raises(PlacementError) as error:
         place(Request(**asked), kind=kind, name="training.train")
-    assert f"[{rule}]" in str(error.value)
+    assert error.value.problem.rule == rule and f"[{rule}]" in str(error.value)
     assert fix in str(error.value)
     assert "training.train" in str(error.value).splitlines()[0] or "cannot be had" in str(error.value)
 
@@ -93,11 +103,10 @@ def test_a_request_with_a_wrong_value_is_refused(wrong):
         Request(**wrong)
 
 
-@pytest.mark.parametrize("combination", catalog.combinations(), ids=str)
+@pytest.mark.parametrize("combination", combinations(), ids=str)
 def test_every_combination_can_be_placed_and_passes_the_checker(combination):
-    machine, accelerator, count = combination
-    row = catalog.machine(machine)
-    way = strategy_for(row)
+    machine, accelerator, count = combination.machine_type, combination.accelerator_type, combination.count
+    way = strategy_for(combination.machine)
     placement = place(
         Request(
             machine=machine, accelerator=accelerator, count=count, nodes=3, strategy=way or "standard",
@@ -112,20 +121,19 @@ def test_every_combination_can_be_placed_and_passes_the_checker(combination):
     assert report.steps[0].max_usd == placement.max_usd
 
 
-@pytest.mark.parametrize("combination", catalog.combinations(), ids=str)
+@pytest.mark.parametrize("combination", combinations(), ids=str)
 def test_limits_of_a_plain_step_leave_exactly_the_machine(combination):
-    machine, accelerator, count = combination
-    row = catalog.machine(machine)
-    reachable = row.vcpu <= 96 and "standard" in row.provisioning
-    request = Request(machine=machine, accelerator=accelerator, count=count)
+    reachable = combination.vcpu <= 96 and "standard" in combination.machine.provisioning
+    names = {"machine": combination.machine_type, "accelerator": combination.accelerator_type}
+    request = Request(**names, count=combination.count)
     if not reachable:
         with pytest.raises(PlacementError):
             place(request, kind="step", as_of=DAY)
         return
     limits = place(request, kind="step", as_of=DAY).resources()
-    vcpu, memory_gb = plain.vcpu_of(limits["cpu_limit"]), plain.memory_gb_of(limits["memory_limit"])
+    vcpu, memory_gb = vcpu_of(limits["cpu_limit"]), memory_gb_of(limits["memory_limit"])
     assert vcpu <= 96 and memory_gb <= 624
-    assert plain.machine_for(vcpu, memory_gb, accelerator, count) == row
+    assert plain.closest(vcpu, memory_gb, combination.accelerator_type, combination.count) == combination
 
 
 def test_pools_are_chief_workers_and_reduction_servers():
@@ -166,7 +174,7 @@ def test_any_request_is_placed_as_asked_or_refused(accelerator, count, memory, s
         placement = place(request, kind=kind, as_of=DAY)
     except PlacementError:
         return
-    row = catalog.machine(placement.machine_type)
-    assert row.memory_gb >= (memory or 0) and placement.region == region
-    assert placement.accelerator_count == (0 if accelerator is None else count or 1)
-    assert strategy in row.provisioning
+    combination = placement.combination
+    assert combination.memory_gb >= (memory or 0) and placement.region == region
+    assert combination.count == (0 if accelerator is None else count or 1)
+    assert strategy in combination.machine.provisioning

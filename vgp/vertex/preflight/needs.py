@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgp.catalog import catalog
 from vgp.check.finding import StepRow
-from vgp.placement.provisioning import STRATEGIES
+from vgp.placement.provisioning import is_preemptible
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight.order import Order, order
 
@@ -43,18 +42,10 @@ def needs(steps: Sequence[StepRow], spec: PipelineSpec) -> list[Need]:
 
 
 def _draws(row: StepRow) -> Iterator[tuple[str, str | None, int]]:
-    machines = row.replicas or 1
-    if row.accelerator_type:
-        quota = catalog.accelerator(row.accelerator_type).quota
-        if quota and STRATEGIES.get(row.strategy) in ("spot", "flex_start"):
-            yield quota.preemptible_metric, quota.preemptible_id, row.accelerator_count * machines
-        elif quota:
-            yield quota.metric, quota.id, row.accelerator_count * machines
-        return
-    machine = catalog.machines().get(row.machine_type or "")
-    rule = catalog.cpu_quota(machine.family) if machine else None
-    if machine and rule:
-        yield rule["metric"], None, machine.vcpu * machines
+    combination = row.combination
+    draw = combination.quota(preemptible=is_preemptible(row.strategy)) if combination else None
+    if draw:
+        yield draw.metric, draw.quota_id, draw.amount * (row.replicas or 1)
 
 
 def _need(key: tuple[str, str | None, str], amounts: Mapping[str, int], overlap: Order) -> Need:

@@ -48,7 +48,7 @@ def _listed(wanted: Sequence[_Wanted]) -> Iterator[Finding]:
     for each in wanted:
         problems = provisioning.region_known(each.region)
         if each.accelerator and not problems:
-            gpu = catalog.accelerator(each.accelerator)
+            gpu = catalog.accelerators()[each.accelerator]
             problems = provisioning.region(catalog.machines().get(each.machine), gpu, each.region)
         for problem in problems:
             level: Level = "error" if problem.level == "error" else "warning"
@@ -59,7 +59,7 @@ def _listed(wanted: Sequence[_Wanted]) -> Iterator[Finding]:
 
 def _now(settings: Settings, project: Project, wanted: Sequence[_Wanted]) -> Iterator[Finding]:
     """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
-    gpus = {each.accelerator: catalog.accelerator(each.accelerator).compute_name for each in wanted if each.accelerator}
+    gpus = {name: catalog.accelerators()[name].compute_name for name in (each.accelerator for each in wanted) if name}
     with_machine = _zones(settings, project, "machineTypes", {each.machine for each in wanted})
     with_gpu = _zones(settings, project, "acceleratorTypes", set(gpus.values())) if gpus else {}
     for each in wanted:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
-from vgp.catalog.prices import price
 from vgp.check.finding import StepRow
 from vgp.vertex.runs import cost
 from vgp.vertex.runs.state import Run
@@ -94,7 +93,7 @@ def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
     run = look(run.name)
     machines = cost.machines(run)
     (train,) = cost.of(run.steps[1], machines)
-    hourly = price(train.machine_type, train.accelerator_type, train.accelerator_count, "us-central1", "standard")
+    hourly = train.combination.price("standard", "us-central1")
     assert hourly and train.strategy == "STANDARD"
     assert cost.spent(run.steps[1], machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
     assert cost.machine(run.steps[1], machines).startswith(f"{train.machine_type} (")

@@ -1,0 +1,69 @@
+"""Machine x accelerator x count: accepted exactly where the catalog has the combination."""
+
+from datetime import date
+
+import pytest
+
+from vgp.catalog import catalog
+from vgp.placement.combination import combinations, known
+from vgp.placement.compatibility import problems
+
+BEFORE_P100_ENDED = date(2026, 8, 20)
+AFTER = date(2026, 11, 20)
+
+
+def errors(machine, accelerator, count, as_of=BEFORE_P100_ENDED):
+    return [each for each in problems(machine, accelerator, count, as_of=as_of) if each.level == "error"]
+
+
+@pytest.mark.parametrize("machine", catalog.machines())
+def test_only_published_combinations_are_accepted(machine):
+    for accelerator in catalog.accelerators():
+        for count in range(18):
+            accepted = not errors(machine, accelerator, count)
+            assert accepted == (known(machine, accelerator, count) in combinations()), (accelerator, count)
+
+
+@pytest.mark.parametrize("machine", catalog.machines())
+def test_a_machine_without_a_gpu_request_is_right_only_where_none_is_built_in(machine):
+    assert bool(errors(machine, None, 0)) == (catalog.machines()[machine].accelerator is not None)
+    assert errors(machine, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "rule", "suggestion"),
+    [
+        (
+            ("n1-standard-8", "NVIDIA_TESLA_T4", 3),
+            "GPU003",
+            "4 x NVIDIA_TESLA_T4 on n1-standard-8 (us-central1, $2.05/h",
+        ),
+        (("n1-standard-4", "NVIDIA_H100_80GB", 8), "GPU004", "8 x NVIDIA_H100_80GB on a3-highgpu-8g"),
+        (("n1-standard-32", "NVIDIA_TESLA_V100", 2), "GPU003", "2 x NVIDIA_TESLA_V100 on n1-standard-16"),
+        (("a2-highgpu-2g", None, 0), "GPU006", "2 x NVIDIA_TESLA_A100 on a2-highgpu-2g"),
+        (("n1-standard-16", "NVIDIA_TESLA_K80", 4), "GPU011", "4 x NVIDIA_TESLA_T4 on n1-standard-16"),
+        (("n1-standard-32", "NVIDIA_TESLA_K80", 8), "GPU011", "8 x NVIDIA_TESLA_V100 on n1-standard-32"),
+        (("g2-standard-4", "NVIDIA_L4", 2), "GPU003", "2 x NVIDIA_L4 on g2-standard-24"),
+        (("n1-standard-2", None, 0), "GPU001", "n1-standard-4"),
+        (("h1000x8", None, 0), "GPU001", "a3-highgpu-8g"),
+        (("g4-standard-6", "NVIDIA_RTX_PRO_6000", 1), "GPU001", "g4-standard-"),
+        (("a3-highgpu-8g", "NVIDIA_H100", 8), "GPU002", "NVIDIA_H100_80GB"),
+        (("n1-standard-8", "nvidia.com/gpu", 1), "GPU002", "NVIDIA_L4"),
+    ],
+)
+def test_an_error_proposes_what_works(request_, rule, suggestion):
+    found = errors(*request_, as_of=AFTER)
+    assert [each.rule for each in found] == [rule]
+    assert suggestion in found[0].suggestion
+
+
+def test_p100_is_right_then_near_its_end_then_retired():
+    request = ("n1-standard-8", "NVIDIA_TESLA_P100", 1)
+    assert problems(*request, as_of=date(2026, 1, 1)) == []
+    assert [each.level for each in problems(*request, as_of=date(2026, 8, 20))] == ["warning"]
+    assert [each.level for each in problems(*request, as_of=date(2026, 9, 15))] == ["error"]
+
+
+def test_without_a_machine_only_what_holds_for_all_is_judged():
+    assert errors(None, "NVIDIA_L4", 3)[0].rule == "GPU003"
+    assert not errors(None, "NVIDIA_L4", 4)

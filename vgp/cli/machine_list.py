@@ -1,0 +1,102 @@
+"""The machines that meet a need, as a table and as JSON; or why there are none."""
+
+from datetime import date
+from typing import Any
+
+from rich.table import Table
+
+from vgp.catalog import catalog
+from vgp.catalog.prices import PROVISIONING
+from vgp.errors import RequestError
+from vgp.placement import compatibility, provisioning, refusal
+from vgp.placement.rules import PlacementError, refuse
+from vgp.placement.search import Need, Offer
+from vgp.text.figures import dollars, listed
+from vgp.text.table import table
+
+#: Options of the verb that are not called as in the need.
+_OPTIONS = {"regions": "region"}
+
+
+def need(accelerator: str | None, region: str | None, way: str | None, as_of: date, **sizes: Any) -> Need:
+    """The options of `pipelines machines` as a need.
+
+    Raises:
+        RequestError: an unknown accelerator, region or provisioning.
+    """
+    gpus = accelerator is None or accelerator.lower() not in ("none", "cpu")
+    gpu = catalog.accelerator(accelerator) if accelerator and gpus else None
+    if accelerator and gpus and gpu is None:
+        raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
+    if region:
+        refuse(provisioning.region_known(region))
+    if way and (way := way.lower().replace("-", "_")) not in PROVISIONING:
+        raise RequestError(f"no provisioning is called '{way}'. Choices: {listed(PROVISIONING)}.")
+    regions = (region,) if region else ()
+    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=way, **sizes)
+
+
+def why_none(need: Need) -> str:
+    """Which parts of the need, none of which is wrong by itself, leave nothing together.
+
+    Raises:
+        RequestError: no machine of custom training can be had like that, whatever sizes and price are asked for.
+    """
+    problem = refusal.impossible(need)
+    if problem:
+        raise PlacementError(problem)
+    lines = ["no machine meets all of that."]
+    for name, offers in refusal.too_strict(need):
+        value = getattr(need, name)
+        option = f"--{_OPTIONS.get(name, name).replace('_', '-')} {listed(value) if name == 'regions' else value}"
+        lines.append(f"Without {option} there are {len(offers)}; the first: {_words(offers[0])}.")
+    return "\n  ".join(lines)
+
+
+def as_json(offer: Offer) -> dict[str, Any]:
+    combination, price, accelerator = offer.combination, offer.price, offer.combination.accelerator
+    end = accelerator.end_of_support if accelerator else None
+    return {
+        "machine_type": combination.machine_type,
+        "accelerator_type": combination.accelerator_type,
+        "accelerator_count": combination.count,
+        "gpu_memory_gb": combination.gpu_memory_gb,
+        "vcpu": combination.vcpu,
+        "memory_gb": combination.memory_gb,
+        "region": offer.region,
+        "provisioning": offer.provisioning,
+        "usd_per_hour": round(price.usd_per_hour, 4) if price else None,
+        "at_most": price.at_most if price else False,
+        "price_date": price.date if price else None,
+        "end_of_support": end.isoformat() if end else None,
+    }
+
+
+def as_table(offers: list[Offer]) -> Table:
+    titles = ("machine", "GPUs", "GPU GB", "vCPU", "GB", "region", "provisioning", "$/hour")
+    numbers, whole = ("GPU GB", "vCPU", "GB", "$/hour"), set(titles) - {"GPUs", "GPU GB"}
+    drawn = table(titles, map(_cells, offers), right=numbers, whole=whole, gap=1)
+    accelerators = dict.fromkeys(offer.combination.accelerator for offer in offers)
+    ending = [gpu for gpu in accelerators if gpu and gpu.end_of_support]
+    if ending:
+        lines = (
+            f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
+        )
+        drawn.caption, drawn.caption_justify = "\n".join(lines), "left"
+    return drawn
+
+
+def _cells(offer: Offer) -> tuple[str, ...]:
+    combination, price = offer.combination, offer.price
+    gpus = f"{combination.count} x {combination.accelerator.short_name}" if combination.accelerator else "-"
+    usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}" if price else "no price"
+    return (
+        combination.machine_type, gpus, str(combination.gpu_memory_gb or "-"), str(combination.vcpu),
+        f"{combination.memory_gb:g}", offer.region or "-", offer.provisioning, usd,
+    )  # fmt: skip
+
+
+def _words(offer: Offer) -> str:
+    size = f"{offer.combination.vcpu} vCPU and {offer.combination.memory_gb:g} GB"
+    usd = f"${dollars(offer.price.usd_per_hour)}/h" if offer.price else "no price"
+    return f"{offer.combination} with {size} ({', '.join(filter(None, (offer.region, offer.provisioning, usd)))})"

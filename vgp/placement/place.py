@@ -1,0 +1,112 @@
+"""What pipelines.toml asks for, as the machine that a step gets.
+
+place(Request(accelerator="L4", count=4)).combination    # 4 x NVIDIA_L4 on g2-standard-48, the cheapest
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Literal
+
+from vgp.catalog import catalog
+from vgp.placement import compatibility, job_fields
+from vgp.placement.choice import choose
+from vgp.placement.placement import Placement
+from vgp.placement.request import ReductionServer, Request
+from vgp.placement.rules import Problem, refuse
+
+DEFAULT_TIMEOUT_S = 86_400
+#: What a plain step of a pipeline cannot have.
+_OF_JOBS = (
+    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server", "timeout",
+)  # fmt: skip
+
+
+def place(
+    request: Request,
+    *,
+    region: str | None = None,
+    kind: Literal["custom_job", "step"] = "custom_job",
+    as_of: date | None = None,
+    name: str = "the step",
+) -> Placement:
+    """The cheapest machine that meets the request, checked as `pipelines check` checks it.
+
+    Args:
+        request: What the step asks for.
+        region: Region of the run; the request's own comes first.
+        kind: A custom job takes everything; a plain step neither nodes, strategy, disk, reservation nor timeout.
+        as_of: Day on which retirements are judged; today by default.
+        name: Of the step, for messages.
+
+    Raises:
+        PlacementError: nothing meets the request; says what was asked, the rule, and the nearest that works.
+    """
+    day = as_of or date.today()
+    where = request.region or region or catalog.DEFAULT_REGION
+    if kind == "step":
+        refuse(_not_for_a_step(request, region), f"{name} is a plain pipeline step")
+    choice = choose(request, where, plain_step=kind == "step", as_of=day, name=name)
+    placement = Placement(
+        combination=choice.combination,
+        nodes=request.nodes,
+        region=where,
+        strategy=request.strategy,
+        max_wait_s=_seconds(request.max_wait),
+        reservation=request.reservation,
+        boot_disk_type=request.boot_disk_type or choice.combination.machine.default_boot_disk,
+        boot_disk_gb=request.boot_disk_gb or job_fields.DEFAULT_DISK_GB,
+        # A plain step has no timeout of its own: a pipeline task ends after seven days.
+        timeout_s=job_fields.MAX_TIMEOUT_S if kind == "step" else _seconds(request.timeout) or DEFAULT_TIMEOUT_S,
+        env=dict(request.env),
+        reduction_server=request.reduction_server,
+        price=choice.price,
+        reason=choice.reason,
+    )
+    refuse(_problems(placement, day), f"{name} asks for {placement.combination.machine_type}")
+    if kind == "step":
+        placement.resources()
+    return placement
+
+
+def _seconds(value: str | int | None) -> int | None:
+    seconds = job_fields.duration_s(value, units="smhd")
+    return None if seconds is None else int(seconds)
+
+
+def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
+    if request.region and region and request.region != region:
+        text = f"It asks for {request.region}, the pipeline runs in {region}."
+        fix = "A plain step runs where the pipeline does; only custom jobs (the training step) have a region."
+        yield Problem("GPU014", "region", text, fix)
+    defaults = Request()
+    for name in _OF_JOBS:
+        if getattr(request, name) != getattr(defaults, name):
+            fix = f"Only custom jobs (the training step) take {', '.join(_OF_JOBS)}."
+            yield Problem("GPU014", name, f"{name} is not possible there.", fix)
+
+
+def _problems(placement: Placement, as_of: date) -> list[Problem]:
+    """What speaks against the fields around the machine."""
+    strategy = placement.strategy.upper()
+    problems = job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
+    problems += job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
+    if placement.reservation:
+        affinity = placement.reservation_affinity()
+        problems += job_fields.reservation(
+            affinity["reservation_affinity_type"],
+            affinity.get("key"), affinity.get("values"), strategy, [placement.region],
+        )  # fmt: skip
+    if placement.reduction_server:
+        problems += _reduction_problems(placement, placement.reduction_server, as_of)
+    return problems
+
+
+def _reduction_problems(placement: Placement, server: ReductionServer, as_of: date) -> list[Problem]:
+    problems = compatibility.problems(server.machine, None, 0, as_of=as_of)
+    if placement.strategy == "flex_start":
+        text = "Flex-start needs the same machine in every pool: it cannot have reduction servers."
+        problems.append(Problem("GPU008", "reduction_server", text, "Drop reduction_server, or use Spot."))
+    if placement.combination.accelerator is None or placement.nodes < 2:
+        text = "Reduction servers sum gradients of several GPU nodes; this step has one node or no GPU."
+        problems.append(Problem("GPU007", "reduction_server", text, "Drop reduction_server, or set nodes."))
+    return problems
