@@ -1,1 +1,8 @@
-"""The steps: typed signatures over `training`, one per file, no logic."""
+"""The steps: typed signatures over `training`, one per file, no logic.
+
+decide.py     evaluation -> promote or keep, with the reason and the report
+evaluate.py   model, champion and baseline -> predictions and metrics
+image.py      the one image, and what a step is
+prepare.py    raw data -> Parquet shards
+train.py      shards -> a model
+"""

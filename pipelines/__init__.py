@@ -1,1 +1,4 @@
-"""What runs: one workflow per file."""
+"""What runs: one workflow per file.
+
+training.py   prepare -> train -> evaluate -> decide
+"""

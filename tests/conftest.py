@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import sys
 from pathlib import Path
 
@@ -30,6 +31,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(file: str) -> int:
     return SLOW.index(file) if file in SLOW else len(SLOW)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["PIPELINES_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,37 +1,75 @@
 """The verbs over workflows: list, compile, run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
-from vgp.errors import WorkFailed
+from vgp.cli.options import (
+    Environment,
+    Json,
+    Parameters,
+    SettingsFile,
+    Workflow,
+    console,
+    load_settings,
+    print_json,
+    say,
+)
+from vgp.errors import RequestError, WorkFailed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vgp.compiling.compile import Compiled
 
 app = typer.Typer()
-
+_PANEL = "On this machine"
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
 
 
-@app.command("list", rich_help_panel="On this machine", epilog="Example: pipelines list --json")
+@app.command("list", rich_help_panel=_PANEL, epilog="Example: pipelines list --json")
 def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
-    from vgp.compiling import listing
+    from vgp.compiling.spec_cache import specs
     from vgp.settings import repository_of
 
     repository = repository_of(settings)
-    rows = listing.listing(repository)
+    rows = [
+        {
+            "name": name,
+            "description": spec.description,
+            "parameters": [parameter.as_json() for _, parameter in sorted(spec.parameters.items())],
+        }
+        for name, spec in sorted(specs(repository).items())
+    ]
     if as_json:
         print_json(rows)
     elif rows:
-        console().print(listing.workflows_table(rows))
+        console().print(_table(rows))
     else:
-        print(f"{repository.folder} holds no workflow yet: write a file with build(target) there.")
+        say(f"{repository.folder} holds no workflow yet: write a file with build(target) there.")
 
 
-@app.command(rich_help_panel="On this machine", epilog="Example: pipelines compile training --out build")
-def compile(
+def _table(rows: list[dict[str, Any]]) -> "Table":
+    from rich.text import Text
+
+    from vgp.text.figures import number
+    from vgp.text.table import table
+
+    cells: list[tuple[str | Text, ...]] = []
+    for row in rows:
+        cells.append((Text(row["name"], "bold"), "", "", row["description"]))
+        for parameter in row["parameters"]:
+            default = parameter["default"]
+            shown = '""' if default == "" else number(default) if isinstance(default, float) else str(default)
+            cells.append(("", parameter["name"], shown, parameter["description"]))
+    return table(("pipeline", "parameter", "default", "what it is"), cells)
+
+
+@app.command("compile", rich_help_panel=_PANEL, epilog="Example: pipelines compile training --out build")
+def compile_(
     names: Names = None,
     out: Annotated[Path, typer.Option(help="Folder for the specs.")] = Path("build"),
     settings: SettingsFile = None,
@@ -41,27 +79,37 @@ def compile(
 ) -> None:
     """Compile pipelines to the JSON that Vertex Pipelines runs, and check every machine in it.
 
-    A spec with an error is not written, and the one from before stays.
+    If one has an error, none is written, and those from before stay.
     """
-    from vgp.compiling.compile import compile_all
+    from vgp.compiling.compile import compile_all, unknown_steps
 
-    result = compile_all(
-        names or (), out=out, settings=settings, environment=environment, max_usd=max_usd, console=console(as_json)
-    )
+    loaded = load_settings(settings, environment)
+    compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
+    results = [_compiled(path, made, as_json) for path, made in compiled.items()]
+    say(*unknown_steps(loaded, compiled.values()), stderr=as_json)
     if as_json:
-        print_json(result)
+        print_json(results)
+
+
+def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]:
+    from vgp.check import cost, text
+
+    terminal, report = console(as_json), compiled.report
+    say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
+    terminal.print(cost.steps_table(report.steps, width=terminal.width))
+    say(*map(text.headline, report.of_severity("warning")), stderr=as_json)
+    most = cost.as_json(report.steps)
+    return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 
 
 @app.command(
-    rich_help_panel="On this machine",
+    "run",
+    rich_help_panel=_PANEL,
     epilog="Example: pipelines run training --set epochs=3 --set train_months=1-3 --set test_month=4 --nproc 2",
 )
-def run(
-    name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the pipeline; repeatable."),
-    ] = None,
+def run_(
+    name: Workflow,
+    set_: Parameters = None,
     nproc: Annotated[
         int | None, typer.Option(help="Training processes; default: one per GPU, or 1.", show_default=False)
     ] = None,
@@ -77,17 +125,21 @@ def run(
 
     Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
     """
-    from vgp.local import run as verb
+    from vgp.local import display, portable, run
     from vgp.settings import repository_of
 
-    repository = repository_of(settings)
-    try:
-        result = verb.run(
-            name, set_ or (), repository=repository, out=out, nproc=nproc, resume=resume, console=console(as_json)
-        )
-    except WorkFailed as failure:
-        if as_json and failure.result:
-            print_json(failure.result)
-        raise
+    if resume and set_:
+        raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
+    repository, terminal = repository_of(settings), console(as_json)
+    if resume:
+        request = run.resumed(name, resume, repository, nproc)
+    else:
+        request = run.started(name, set_ or (), repository, out, nproc)
+    say(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
+    with display.Progress(terminal, [step.name for step in request.spec.steps]) as progress:
+        result = run.finished(request, progress)
+    display.show(result, terminal)
     if as_json:
-        print_json(result)
+        print_json(result.as_json())
+    if not result.succeeded:
+        raise WorkFailed(result.failure())

@@ -1,1 +1,12 @@
-"""A workflow -> the spec that Vertex AI runs."""
+"""A workflow -> the spec that Vertex AI runs.
+
+commit.py       the commit of the repository's code, if the code is what was committed
+compile.py      workflows compiled for Vertex AI, checked and written
+described.py    the process that compiles for spec_cache.py
+difference.py   two specs compared, with their machines
+entrypoint.py   the command of a step, which passes SIGTERM on
+spec_cache.py   specs of the sources as they are, without kfp
+target.py       where a workflow is compiled for: the interface, and this machine
+vertex.py       Vertex AI as the target: every step gets its machine
+workflows.py    the workflows of a repository: found, imported, compiled, asked to check a request
+"""

@@ -1,7 +1,9 @@
 """Where a pipeline is compiled for. `Local` is this machine; `vgp.compiling.vertex.Vertex` is Vertex AI."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
 
 
 class Target(Protocol):
@@ -10,10 +12,10 @@ class Target(Protocol):
     #: Whether steps may take results of earlier runs: vgp/spec/caching.py.
     caching: bool
 
-    def step(self, component: Any) -> Callable[..., Any]:
+    def step(self, component: "BaseComponent") -> "BaseComponent":
         """A plain step."""
 
-    def job(self, component: Any) -> Callable[..., Any]:
+    def job(self, component: "BaseComponent") -> "BaseComponent":
         """A training step: may have several GPUs and several machines."""
 
 
@@ -22,8 +24,8 @@ class Local:
 
     caching = True
 
-    def step(self, component: Any) -> Callable[..., Any]:
+    def step(self, component: "BaseComponent") -> "BaseComponent":
         return component
 
-    def job(self, component: Any) -> Callable[..., Any]:
+    def job(self, component: "BaseComponent") -> "BaseComponent":
         return component

@@ -1,14 +1,16 @@
 """Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vgp.compiling.entrypoint import passing_signals
 from vgp.inside.image import IMAGE
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
 from vgp.settings import Settings
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
 
 #: What Vertex AI fills in from the PipelineJob, or leaves empty: google_cloud_pipeline_components/_placeholders.py.
 _OF_THE_RUN = {
@@ -30,11 +32,11 @@ class Vertex:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
 
-    def step(self, component: Any) -> Callable[..., Any]:
+    def step(self, component: "BaseComponent") -> "BaseComponent":
         placement = self._place(component.name, kind="step")
         return _limited(self._ready(component), placement)
 
-    def job(self, component: Any) -> Callable[..., Any]:
+    def job(self, component: "BaseComponent") -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
         return _custom_job(self._ready(component), placement, self.settings.region)
 

@@ -1,9 +1,7 @@
 """What a person sees of a local run: a live table on a terminal, plain lines elsewhere, and the result."""
 
-import os
 import time
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -14,9 +12,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from vgp.local.execution import Event, Run
-from vgp.local.proof import Step
-from vgp.text.table import table
+from vgp.local.output import Event
+from vgp.local.run import Result
+from vgp.spec import placeholders
+from vgp.text.table import Cell, table
 
 _MARKS = {
     "waiting": "[dim]·[/]",
@@ -38,7 +37,7 @@ class Progress:
         self.seconds: dict[str, float] = {}
         self.lines: dict[str, str] = {}
         self.is_live = console.is_terminal and not console.is_dumb_terminal
-        self.live = Live(get_renderable=self.table, console=console, refresh_per_second=8, transient=True)
+        self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> "Progress":
         if self.is_live:
@@ -73,46 +72,36 @@ class Progress:
             text = f"{event.step}: {event.kind}{took}"
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
+    def drawn(self) -> Table:
+        grid = Table.grid(padding=(0, 2))
         for step, state in self.states.items():
             running = state == "running"
             seconds = time.monotonic() - self.since[step] if running else self.seconds.get(step)
-            table.add_row(
+            grid.add_row(
                 Spinner("dots") if running else _MARKS.get(state, state),
                 escape(step),
                 f"{seconds:.0f} s" if seconds is not None else "",
                 f"[dim]{escape(self.lines.get(step, ''))}[/]" if running else "",
             )
-        return table
+        return grid
 
 
-def result_table(run: Run, steps: Iterable[Step]) -> Table:
-    """Every step with its state, seconds and outputs."""
-    lines: list[tuple[str | Text, ...]] = []
-    for step in steps:
-        row = as_json(run, step)
-        outputs = [f"{name} = {value}" for name, value in row["parameters"].items()]
-        outputs += [f"{step.name}/{name}" for name in row["artifacts"]]
-        seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
-        lines.append((step.name, state, seconds, "\n".join(outputs)))
-    return table(("step", "state", "seconds", "outputs"), lines, right=("seconds",))
+def show(result: Result, console: Console) -> None:
+    """Every step with its state, seconds and outputs; what to mind; the pages to look at."""
+    console.print(
+        table(("step", "state", "seconds", "outputs"), map(_row, result.as_json()["steps"]), right=("seconds",))
+    )
+    for step in result.steps:
+        if placeholders.within(step.parameters):
+            console.print(f"warning: an output of {step.name} {placeholders.RULE}", markup=False, soft_wrap=True)
+    if result.succeeded:
+        for page in sorted(result.run.folder.glob("*.html")):
+            console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
 
 
-def as_json(run: Run, step: Step) -> dict[str, Any]:
-    """A step's row of `run.json`."""
-    failed = step.state == "missing" and step.name.rsplit("/", 1)[-1] == run.failed
-    waiting = step.state == "missing" and bool(run.failed) and not failed
-    seconds = run.seconds.get(step.name.rsplit("/", 1)[-1]) if step.state == "succeeded" or failed else None
-    return {
-        "step": step.name,
-        "state": "failed" if failed else "waiting" if waiting else step.state,
-        "seconds": None if seconds is None else round(seconds, 3),
-        "parameters": dict(step.parameters),
-        "artifacts": {name: _shorter(uri, run.folder) for name, uri in step.artifacts.items()},
-    }
-
-
-def _shorter(uri: str, folder: Path) -> str:
-    return os.path.relpath(uri, folder) if uri.startswith(str(folder)) else uri
+def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+    outputs = [f"{name} = {value}" for name, value in row["parameters"].items()]
+    outputs += [f"{row['step']}/{name}" for name in row["artifacts"]]
+    seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
+    state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
+    return row["step"], state, seconds, "\n".join(outputs)

@@ -1,115 +1,118 @@
-"""`pipelines run`: a pipeline on this machine, from request to result."""
+"""A run on this machine, from request to result."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
 
 from vgp.compiling import workflows
 from vgp.compiling.target import Local
 from vgp.errors import RequestError, WorkFailed
-from vgp.local import display, portable, process, proof
-from vgp.local import execution as local
+from vgp.local import execution, folder, portable, process
+from vgp.local.folder import Run
+from vgp.local.output import Event
+from vgp.local.proof import Step
 from vgp.settings import Repository
-from vgp.spec import arguments, placeholders
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.printable import printable
+from vgp.spec import arguments
 
 
-def run(
-    name: str,
-    settings: Sequence[str],
-    *,
-    repository: Repository,
-    out: Path,
-    nproc: int | None,
-    resume: Path | None,
-    console: Console,
-) -> dict[str, Any]:
-    """Runs the pipeline `name` locally and returns its result, which also stands in run.json.
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    run: Run
+    steps: Sequence[Step]
+
+    @property
+    def missing(self) -> list[Step]:
+        return [step for step in self.steps if step.state == "missing"]
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.run.failed and not self.missing
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands in run.json."""
+        return {
+            "pipeline": self.run.workflow,
+            "state": "succeeded" if self.succeeded else "failed",
+            "folder": str(self.run.folder),
+            "arguments": dict(self.run.arguments),
+            "steps": [step_as_json(self.run, step) for step in self.steps],
+        }
+
+    def failure(self) -> str:
+        """What went wrong, for a person."""
+        if self.run.failed:
+            lines = "\n".join(f"  {line}" for line in self.run.last_lines)
+            way_on = f"log: {self.run.log}\nresume: {self.run.resume_command()}"
+            return f"{self.run.failed} failed. The last lines of its output:\n{lines}\n{way_on}"
+        listed = "\n".join(f"  {step.name}: {step.why}" for step in self.missing)
+        return f"kfp.local reported success, but these steps should have run and did not:\n{listed}"
+
+
+def step_as_json(run: Run, step: Step) -> dict[str, Any]:
+    """A step's row of run.json."""
+    task = step.name.rsplit("/", 1)[-1]
+    failed = step.state == "missing" and task == run.failed
+    waiting = step.state == "missing" and bool(run.failed) and not failed
+    seconds = run.seconds.get(task) if step.state == "succeeded" or failed else None
+    return {
+        "step": step.name,
+        "state": "failed" if failed else "waiting" if waiting else step.state,
+        "seconds": None if seconds is None else round(seconds, 3),
+        "parameters": dict(step.parameters),
+        "artifacts": {name: uri.removeprefix(f"{run.folder}/") for name, uri in step.artifacts.items()},
+    }
+
+
+def started(name: str, texts: Sequence[str], repository: Repository, out: Path, nproc: int | None) -> Run:
+    """A new run of the workflow `name` with the parameters `texts`, checked.
 
     Raises:
-        RequestError: the pipeline, a parameter or the folder is wrong; nothing was started.
-        WorkFailed: a step failed, or one that should have run did not, or it was told to stop.
+        RequestError: the workflow, a parameter or the folder is wrong; nothing was written.
     """
+    _refuse(nproc)
+    spec = workflows.compiled(name, Local(), repository)
+    values = arguments.parsed(spec.parameters, texts)
+    workflows.check(name, spec, values, repository)
+    portable.refuse(spec, out.absolute())
+    run = folder.new(out.absolute(), name, spec, values, repository)
+    run.nproc = nproc
+    return run
+
+
+def resumed(name: str, path: Path, repository: Repository, nproc: int | None) -> Run:
+    """The run in a folder of an earlier start, which goes on with its own parameters.
+
+    Raises:
+        RequestError: the folder holds no run of this workflow.
+    """
+    _refuse(nproc)
+    run = folder.existing(path, name, repository)
+    portable.refuse(run.spec, run.folder)
+    run.nproc = nproc
+    return run
+
+
+def _refuse(nproc: int | None) -> None:
     if nproc is not None and nproc < 1:
         raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
-    this = (
-        _resumed(name, settings, repository, resume, nproc)
-        if resume
-        else _started(name, settings, repository, out, nproc)
-    )
-    spec = PipelineSpec.read(this.spec)
-    console.print(f"[bold]{name}[/] -> {escape(printable(this.folder))}", highlight=False, soft_wrap=True)
-    for line in portable.notes(spec):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def finished(run: Run, tell: Callable[[Event], None]) -> Result:
+    """Runs every step, and keeps the result in run.json.
+
+    Raises:
+        WorkFailed: it was told to stop; every process was ended.
+    """
     try:
-        with display.Progress(console, [step.name for step in spec.steps]) as progress:
-            steps = local.execute(this, progress)
+        result = Result(run, execution.execute(run, tell))
     except process.Interrupted as stop:
-        message = f"stopped by {stop}; every process was ended.\nresume: {this.resume_command()}"
-        with (this.folder / "log.txt").open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
+        message = f"stopped by {stop}; every process was ended.\nresume: {run.resume_command()}"
+        with run.log.open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
             log.write(f"{message}\n")
         raise WorkFailed(message, exit_code=128 + stop.signal_number) from None
-    return _finish(this, steps, console)
-
-
-def _started(name: str, settings: Sequence[str], repository: Repository, out: Path, nproc: int | None) -> local.Run:
-    scratch = out.absolute()
-    spec = workflows.compiled(name, Local(), repository)
-    values = arguments.parsed(spec.parameters, settings)
-    workflows.check(name, spec, values, repository)
-    portable.refuse(spec, scratch)
-    folder = local.new_folder(scratch, name)
-    this = local.Run(folder, name, values, repository, nproc)
-    this.spec.write_text(spec.text, encoding="utf-8")
-    return this
-
-
-def _resumed(name: str, settings: Sequence[str], repository: Repository, folder: Path, nproc: int | None) -> local.Run:
-    if settings:
-        raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
-    try:
-        values = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
-        spec = PipelineSpec.read(folder / "pipeline.json")
-    except (OSError, ValueError):
-        raise RequestError(f"--resume {folder} is not the folder of a run.") from None
-    if spec.name != name:
-        raise RequestError(f"--resume {folder} is a run of {spec.name}, not of {name}.")
-    portable.refuse(spec, folder.resolve())
-    return local.Run(folder.resolve(), name, values, repository, nproc)
-
-
-def _finish(this: local.Run, steps: list[proof.Step], console: Console) -> dict[str, Any]:
-    rows = [display.as_json(this, step) for step in steps]
-    missing = [step for step in steps if step.state == "missing"]
-    result = {
-        "pipeline": this.pipeline,
-        "state": "failed" if this.failed or missing else "succeeded",
-        "folder": str(this.folder),
-        "arguments": dict(this.arguments),
-        "steps": rows,
-    }
-    (this.folder / "run.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    console.print(display.result_table(this, steps))
-    for step in steps:
-        if placeholders.within(step.parameters):
-            console.print(f"warning: an output of {step.name} {placeholders.RULE}", markup=False, soft_wrap=True)
-    if this.failed:
-        raise WorkFailed(_failure(this), result=result)
-    if missing:
-        listed = "\n".join(f"  {step.name}: {step.why}" for step in missing)
-        message = f"kfp.local reported success, but these steps should have run and did not:\n{listed}"
-        raise WorkFailed(message, result=result)
-    for page in sorted(this.folder.glob("*.html")):
-        console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
+    (run.folder / "run.json").write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")
     return result
-
-
-def _failure(this: local.Run) -> str:
-    words = "\n".join(f"  {line}" for line in this.last_words)
-    log = this.folder / "log.txt"
-    return f"{this.failed} failed. Its last words:\n{words}\nlog: {log}\nresume: {this.resume_command()}"

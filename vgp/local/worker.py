@@ -1,6 +1,6 @@
 """The child process of a local run: kfp.local over a compiled spec, in a process group of its own.
 
-    python -m vgp.local.worker SPEC.json ARGUMENTS.json STEPS_FOLDER CACHE_FOLDER < PIPE
+    python -m vgp.local.worker FOLDER < PIPE
 
 Ends itself and every process it started when the pipe is closed: the command that started it is gone.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from vgp.spec import conditions, kfp_package
 
 
-def main(spec: str, arguments: str, steps: str, cache: str) -> int:
+def main(folder: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # kfp says for every step that machine settings have no effect here, and that its own modules are deprecated.
     warnings.simplefilter("ignore")
@@ -26,16 +26,19 @@ def main(spec: str, arguments: str, steps: str, cache: str) -> int:
     from kfp import components, local
     from kfp.local.orchestrator import enhanced_dag_orchestrator as dags
 
-    with open(arguments, encoding="utf-8") as file:
-        values = json.load(file)
+    with open(f"{folder}/request.json", encoding="utf-8") as file:
+        values = json.load(file)["arguments"]
+    steps = f"{folder}/steps"
     # kfp.local writes this name, unquoted, over `python3` in shell scripts and in parameters: `python3` itself changes
     # nothing, and the path leads to the right one (vgp.local.execution).
     sys.executable = "python3"
     # It reads what a step prints as text, and would fail the run at a byte that is none.
     subprocess.Popen = partial(subprocess.Popen, errors="backslashreplace")  # type: ignore[assignment, misc]
     dags.ConditionEvaluator.evaluate_condition = staticmethod(_holds)
-    local.init(local.SubprocessRunner(use_venv=False), pipeline_root=steps, enable_caching=True, cache_root=cache)
-    pipeline = components.load_component_from_file(spec)
+    local.init(
+        local.SubprocessRunner(use_venv=False), pipeline_root=steps, enable_caching=True, cache_root=f"{steps}/reuse"
+    )
+    pipeline = components.load_component_from_file(f"{folder}/pipeline.json")
     try:
         pipeline(**values)
     except Exception as error:

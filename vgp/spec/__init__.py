@@ -1,1 +1,15 @@
-"""Compiled pipelines: their parameters, conditions, caching and differences."""
+"""Compiled pipelines: what a spec says, and what it takes.
+
+arguments.py            the arguments of a run, checked against the parameters
+caching.py              whether steps take results of earlier runs
+conditions.py           trigger conditions, evaluated without `eval`
+dag.py                  tasks, and the components that they run
+difference.py           two specs compared, as a person would tell it
+kfp_package.py          kfp imported without its client
+parameters.py           a parameter: type, default, the values that it takes
+pipeline_spec.py        PipelineSpec: a spec, read once
+placeholders.py         texts that Kubeflow Pipelines would replace
+strict.py               the strictest reading: unknown fields and dangling names are errors
+template_reference.py   training:latest, training@sha256:..., an address
+text.py                 the one textual form
+"""

@@ -87,6 +87,6 @@ def _equal(left: Any, right: Any) -> bool:
     if isinstance(number, bool):
         return str(text).lower() == str(number).lower()
     try:
-        return float(text) == number
+        return bool(float(text) == number)
     except (TypeError, ValueError):
         return False

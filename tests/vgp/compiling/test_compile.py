@@ -1,6 +1,5 @@
 """The compiled specs: the same bytes always, strictly valid, and visible in tests/golden when they change."""
 
-import io
 import json
 import os
 import subprocess
@@ -9,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from vgp import settings
-from vgp.compiling import compile as verb
-from vgp.compiling import workflows
+from vgp.compiling import compile, workflows
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.request import Request
@@ -135,7 +132,7 @@ def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Pat
     out.mkdir()
     (out / "training.json").write_text("old")
     with pytest.raises(RequestError, match="training: "):
-        verb.compile_all([], out=out, settings=file, max_usd=None, console=Console(quiet=True))
+        compile.compile_all([], settings.load(file), out=out)
     assert (out / "training.json").read_text() == "old"
     assert [path.name for path in out.iterdir()] == ["training.json"]
 
@@ -152,6 +149,6 @@ def test_the_form_starts_from_the_trainers_own_defaults(compiled: PipelineSpec) 
 def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(repository: Path) -> None:
     file = repository / "pipelines.toml"
     file.write_text('[steps.trian]\nmachine = "a3-highgpu-8g"\n')
-    said = Console(file=io.StringIO(), width=200)
-    verb.compile_all((), out=repository, settings=file, max_usd=None, console=said)
-    assert "[steps.trian] of the settings: no pipeline has this step. Did you mean train?" in said.file.getvalue()
+    compiled = compile.compile_all((), settings.load(file), out=repository)
+    (warning,) = compile.unknown_steps(settings.load(file), compiled.values())
+    assert "[steps.trian] of the settings: no pipeline has this step. Did you mean" in warning and "train" in warning

@@ -14,20 +14,30 @@ from typing import Any
 import pytest
 
 from vgp.errors import RequestError
-from vgp.local import execution as local
+from vgp.local import execution
+from vgp.local import folder as folders
+from vgp.local.folder import Run
+from vgp.local.output import Event
 from vgp.settings import repository_of
+from vgp.spec.pipeline_spec import PipelineSpec
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 REPOSITORY = repository_of(SMALL)
 
 
-def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[local.Run, list[Any], list[local.Event]]:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pipeline.json").write_text(json.dumps(spec))
-    run = local.Run(folder, spec["pipelineInfo"]["name"], arguments, REPOSITORY)
-    events: list[local.Event] = []
-    steps = local.execute(run, events.append)
+def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[Run, list[Any], list[Event]]:
+    if not folder.exists():
+        write_run(folder, spec, arguments)
+    run = Run(folder, spec["pipelineInfo"]["name"], arguments, REPOSITORY)
+    events: list[Event] = []
+    steps = execution.execute(run, events.append)
     return run, steps, events
+
+
+def write_run(folder: Path, spec: dict[str, Any], arguments: dict[str, Any]) -> None:
+    folder.mkdir(parents=True)
+    (folder / "pipeline.json").write_text(json.dumps(spec))
+    (folder / "request.json").write_text(json.dumps({"workflow": "one", "arguments": arguments}))
 
 
 def states(steps: list[Any]) -> dict[str, str]:
@@ -81,7 +91,7 @@ def test_a_task_that_kfp_silently_skips_is_missing(tmp_path: Path, skipping: dic
 def test_a_failing_step_is_named_with_its_last_words(tmp_path: Path, failing: dict[str, Any]) -> None:
     run, steps, events = execute(tmp_path / "run", failing)
     assert run.failed == "broken"
-    assert run.last_words[-1] == "error: the disk is full"
+    assert run.last_lines[-1] == "error: the disk is full"
     assert [event.kind for event in events if event.kind != "line"] == ["started", "failed"]
     assert states(steps)["after"] == "missing"
 
@@ -97,11 +107,12 @@ COMMAND = """
 import json, sys
 from pathlib import Path
 from vgp.local import execution, process
+from vgp.local.folder import Run
 from vgp.settings import repository_of
 folder, pids = Path(sys.argv[1]), sys.argv[2]
 repository = repository_of(Path(sys.argv[3]))
 try:
-    execution.execute(execution.Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
+    execution.execute(Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
 except process.Interrupted as stop:
     raise SystemExit(128 + stop.signal_number)
 """
@@ -115,8 +126,7 @@ def test_no_process_outlives_a_run_that_is_stopped(
     tmp_path: Path, sleeping: dict[str, Any], number: signal.Signals, code: int
 ) -> None:
     folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "pipeline.json").write_text(json.dumps(sleeping))
+    write_run(folder, sleeping, {"pids": str(tmp_path / "pids")})
     command = subprocess.Popen([sys.executable, "-c", COMMAND, str(folder), str(tmp_path / "pids"), str(SMALL)])
     pids = [int(pid) for pid in wait_for(tmp_path / "pids").split()]
     assert all(alive(pid) for pid in pids)
@@ -147,8 +157,9 @@ HERE = """
 import json, sys
 from pathlib import Path
 from vgp.local import execution
+from vgp.local.folder import Run
 from vgp.settings import repository_of
-run = execution.Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
+run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
 steps = execution.execute(run, lambda event: None)
 print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
 """
@@ -168,11 +179,10 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_folders_of_environment_run_and_data_may_have_any_name(odd: Path, small: dict[str, Any]) -> None:
     run, text = odd / "runs" / "python3", str(odd / "python3.csv")
-    run.mkdir(parents=True)
-    (run / "pipeline.json").write_text(json.dumps(small))
     command = [str(odd / ".venv" / "bin" / "python"), "-c", HERE, str(run)]
-    arguments = json.dumps({"text": text, "things": {"python3": [text]}})
-    done = subprocess.run([*command, arguments, str(SMALL)], capture_output=True, text=True, cwd=odd)
+    arguments = {"text": text, "things": {"python3": [text]}}
+    write_run(run, small, arguments)
+    done = subprocess.run([*command, json.dumps(arguments), str(SMALL)], capture_output=True, text=True, cwd=odd)
     assert done.returncode == 0, done.stderr
     prefix, *steps = done.stdout.splitlines()
     assert prefix == str(odd / ".venv")
@@ -202,14 +212,18 @@ def test_an_argument_that_would_be_replaced_is_refused(tmp_path: Path, small: di
         execute(tmp_path / "run", small, text=value)
 
 
+def new(out: Path) -> Run:
+    return folders.new(out, "training", PipelineSpec({}), {}, REPOSITORY)
+
+
 def test_runs_of_the_same_second_get_folders_of_their_own(tmp_path: Path) -> None:
-    folders = {local.new_folder(tmp_path, "training") for _ in range(5)}
-    assert len(folders) == 5
+    made = {new(tmp_path).folder for _ in range(5)}
+    assert len(made) == 5
 
 
 def test_an_output_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError, match="is a file|cannot be written"):
-        local.new_folder(tmp_path / "file", "training")
+        new(tmp_path / "file")
     with pytest.raises(RequestError, match="cannot be written"):
-        local.new_folder(Path("/proc/nowhere"), "training")
+        new(Path("/proc/nowhere"))

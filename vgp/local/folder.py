@@ -1,0 +1,130 @@
+"""The folder of a run on this machine.
+
+<out>/<workflow>-<date>-<time>/
+    pipeline.json  request.json       what was run
+    run.json                          how it ended: every step with state, seconds and outputs
+    log.txt                           everything that the steps printed, as they printed it
+    checkpoints/                      survive a second start
+    prepare/ train/ ...               what each step wrote
+    report.html                       the page to look at
+"""
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vgp.errors import RequestError
+from vgp.local.proof import Step
+from vgp.settings import Repository
+from vgp.spec.pipeline_spec import PipelineSpec
+
+
+@dataclass
+class Run:
+    """A run's folder and what is known of its steps."""
+
+    folder: Path
+    workflow: str
+    arguments: Mapping[str, Any]
+    repository: Repository
+    nproc: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    #: The step that failed, or "the run".
+    failed: str = ""
+    #: What the failed step printed last.
+    last_lines: list[str] = field(default_factory=list)
+
+    @cached_property
+    def spec(self) -> PipelineSpec:
+        return PipelineSpec.read(self.folder / "pipeline.json")
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+    def starts(self) -> list[Path]:
+        """What kfp.local wrote for each start of this run, newest first: its names carry the time."""
+        return sorted((path for path in (self.folder / "steps").glob("*-*-*-*") if path.is_dir()), reverse=True)
+
+    def resume_command(self) -> str:
+        words = ["pipelines", "run", self.workflow]
+        words += ["--nproc", str(self.nproc)] if self.nproc else []
+        if not self.repository.is_nearest():
+            words += ["--settings", os.path.relpath(self.repository.file)]
+        return shlex.join([*words, "--resume", os.path.relpath(self.folder)])
+
+
+def new(out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository) -> Run:
+    """A run in an empty folder of its own under `out`.
+
+    Raises:
+        RequestError: `out` cannot be written.
+    """
+    run = Run(_new(out, workflow), workflow, arguments, repository)
+    (run.folder / "pipeline.json").write_text(spec.text, encoding="utf-8")
+    request = {"workflow": workflow, "arguments": dict(arguments)}
+    (run.folder / "request.json").write_text(json.dumps(request, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return run
+
+
+def _new(out: Path, workflow: str) -> Path:
+    name = f"{workflow}-{datetime.now():%Y%m%d-%H%M%S}"
+    for number in range(1000):
+        folder = out / (name if not number else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True, exist_ok=False)
+            return folder.resolve()
+        except FileExistsError:
+            if not out.is_dir():
+                raise RequestError(f"--out {out} is a file; give a folder.") from None
+        except OSError as error:
+            raise RequestError(f"--out {out} cannot be written: {error.strerror}.") from None
+    raise RequestError(f"--out {out} holds a thousand runs of this second.")
+
+
+def existing(folder: Path, workflow: str, repository: Repository) -> Run:
+    """The run of an earlier start.
+
+    Raises:
+        RequestError: the folder holds none, or one of another workflow.
+    """
+    try:
+        request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+        run = Run(folder.resolve(), str(request["workflow"]), dict(request["arguments"]), repository)
+        assert run.spec
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RequestError(f"--resume {folder} is not the folder of a run.") from None
+    if run.workflow != workflow:
+        raise RequestError(f"--resume {folder} is a run of {run.workflow}, not of {workflow}.")
+    return run
+
+
+def link(folder: Path, steps: Iterable[Step]) -> None:
+    """Short ways to what the steps wrote: `prepare/`, and `report.html` for an HTML artifact `report`."""
+    for step in steps:
+        if not step.folder or "/" in step.name:
+            continue
+        _point(folder / step.name, step.folder)
+        for name in step.artifacts:
+            if _is_page(step.folder / name):  # not a link: a browser would see the nameless file behind it as text
+                shutil.copyfile(step.folder / name, folder / f"{name}.html")
+
+
+def _is_page(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(15).lower() == b"<!doctype html>"
+    return False
+
+
+def _point(link: Path, target: Path) -> None:
+    with suppress(OSError):  # a convenience; a file system without links is no reason to fail
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.path.relpath(target, link.parent), target_is_directory=target.is_dir())
