@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from vgp.catalog import catalog
+from vgp.catalog.accelerator import short_name
 from vgp.catalog.prices import PROVISIONING
 from vgp.errors import RequestError
 from vgp.placement import compatibility, provisioning, refusal
@@ -88,7 +89,7 @@ def as_table(offers: list[Offer]) -> Table:
 
 def _cells(offer: Offer) -> tuple[str, ...]:
     combination, price = offer.combination, offer.price
-    gpus = f"{combination.count} x {combination.accelerator.short_name}" if combination.accelerator else "-"
+    gpus = f"{combination.count} x {short_name(combination.accelerator.name)}" if combination.accelerator else "-"
     usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}" if price else "no price"
     return (
         combination.machine_type, gpus, str(combination.gpu_memory_gb or "-"), str(combination.vcpu),
