@@ -1,7 +1,5 @@
 """The two expected ways in which a command ends badly."""
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 
@@ -18,10 +16,3 @@ class WorkFailed(Exception):
         super().__init__(message)
         self.result = result
         self.exit_code = exit_code
-
-
-def nearest(given: str, choices: Iterable[str]) -> str:
-    """`Did you mean X?` when something close exists, else the choices."""
-    choices = sorted(choices)
-    near = difflib.get_close_matches(given, choices, n=1)
-    return f"Did you mean {near[0]}?" if near else f"Choices: {', '.join(choices)}."

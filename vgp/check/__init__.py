@@ -14,7 +14,8 @@ judgement.py      the collector that the judges write to
 kinds.py          which kind a document is, and its judge
 launcher_job.py   the job in a launcher's arguments
 legacy.py         trainingInput of AI Platform
-machine_spec.py   machine, accelerator, count, region and price
+machine_spec.py   machine, accelerator and count
+offer.py          region rules and the price
 pipeline.py       a compiled pipeline: every task
 plain_step.py     the resources of a plain step
 pool_body.py      what a worker pool runs

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
 
 from vgp.check.finding import StepRow
 from vgp.errors import RequestError
 from vgp.text.figures import dollars, usd
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from vgp.text.table import table
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
 _NUMBERS = ("nodes", "$/hour", "at most")
@@ -87,22 +88,18 @@ def _dearest(rows: Sequence[StepRow]) -> str:
     )
 
 
-def table(rows: Sequence[StepRow], *, width: int = _WIDE) -> "Table":
+def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
     """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
     """
-    from rich.text import Text
-
-    from vgp.text.table import table as drawn_table
-
     lines = [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in rows]
     shared = _shared(lines) if width < _WIDE else {}
     titles = [title for title in _COLUMNS if title not in shared]
     cells: list[list[str | Text]] = [[line[title] for title in titles] for line in lines]
     if len(rows) > 1:
         cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
-    drawn = drawn_table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
+    drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
     drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"

@@ -4,7 +4,8 @@ from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, terms
 from vgp.check.judgement import Judgement
-from vgp.check.machine_spec import MachineSpec, price_of
+from vgp.check.machine_spec import MachineSpec
+from vgp.check.offer import price_of
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.documents.node import Node
 from vgp.placement import quota

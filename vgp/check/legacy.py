@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.catalog import catalog
-from vgp.check import machine_spec
+from vgp.check import machine_spec, offer
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
 from vgp.documents.field_path import FieldPath
@@ -120,6 +120,6 @@ def _judge_role(judgement: Judgement, step: str, role: Role) -> None:
     }
     node, regions = Node(values, path), list(judgement.regions)
     spec = machine_spec.judge(judgement, step, node)
-    machine_spec.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
-    usd, region = machine_spec.price_of(spec, regions, "standard")
+    offer.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
+    usd, region = offer.price_of(spec, regions, "standard")
     judgement.steps.append(spec.row(f"{step}/{role.name}", role.replicas, "STANDARD", usd, region))

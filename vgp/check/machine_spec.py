@@ -9,7 +9,7 @@ from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
-from vgp.placement import compatibility, provisioning
+from vgp.placement import compatibility
 from vgp.placement.combination import Combination, known
 from vgp.placement.rules import Problem, first_error
 
@@ -142,22 +142,3 @@ def _serving_machine(machine_type: str, accelerator: str | None, as_of: date) ->
         return [*problems, compatibility.unknown_machine(machine_type, bool(accelerator))]
     text = f"{machine_type} is no training machine; the catalog does not say whether predictions take it."
     return [*problems, Problem("GPU024", compatibility.MACHINE, text)]
-
-
-def judge_region(
-    judgement: Judgement, step: str, at: Node, spec: MachineSpec, regions: list[str], serving: bool
-) -> None:
-    """Region rules for every region in question; without any, the accelerator must exist somewhere."""
-    row = catalog.accelerators().get(spec.accelerator or "")
-    for region in regions:
-        problems = provisioning.region_known(region)
-        if row is not None and spec.combination and not problems:
-            problems = provisioning.region(spec.machine, row, region, serving=serving)
-        judgement.report(step, at, *problems)
-
-
-def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:
-    """$/hour of one machine in the first region in question, else in the default region or where it is lowest."""
-    region = regions[0] if regions else None
-    price = spec.combination.price(way, region) if spec.combination else None
-    return (price.usd_per_hour, price.region) if price else (None, region)

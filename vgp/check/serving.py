@@ -2,7 +2,8 @@
 
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
-from vgp.check.machine_spec import judge, judge_region, price_of
+from vgp.check.machine_spec import judge
+from vgp.check.offer import judge_region, price_of
 from vgp.documents.node import Node
 
 

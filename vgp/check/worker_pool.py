@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from vgp.check.fields import Reader
 from vgp.check.job_terms import Terms
-from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge, judge_region
+from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge
+from vgp.check.offer import judge_region
 from vgp.check.pool_body import judge_body
 from vgp.documents.budget import spend
 from vgp.documents.node import Node

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from vgp.check import sarif, text
+from vgp.check.check import check, own_regions
 from vgp.errors import RequestError
 from vgp.text.times import day
 
@@ -39,9 +41,6 @@ def check_files(
 
     Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """
-    from vgp.check import sarif, text
-    from vgp.check.check import check, own_regions
-
     if form not in _FORMS:
         raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
     regions = region or own_regions()

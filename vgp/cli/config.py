@@ -38,13 +38,13 @@ def config(
         elif single:
             print(effective.shown(rows[0]["value"]))
         else:
-            console().print(effective.table(rows))
+            console().print(effective.settings_table(rows))
         return
     found = effective.overview(loaded)
     if as_json:
         print_json(found)
         return
-    console().print(effective.table(found["values"]))
+    console().print(effective.settings_table(found["values"]))
     declared = ", ".join(found["environments"]) or "none"
     console().print(f"\nenvironments: {declared}; file: {found['file'] or 'none'}", highlight=False, markup=False)
 

@@ -4,18 +4,18 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from vgp.check import text
 from vgp.cli.options import Json, SettingsFile, print_json
+from vgp.convert import convert, steps
+from vgp.convert.conversion import Note
+from vgp.convert.convert import Result
 from vgp.errors import RequestError
 from vgp.text.printable import one_line
 from vgp.text.times import day
-
-if TYPE_CHECKING:
-    from vgp.convert.conversion import Note
-    from vgp.convert.convert import Result
 
 app = typer.Typer()
 
@@ -46,8 +46,6 @@ def convert_request(
 
     The result goes to stdout, what became of each field, or that it is lost, to stderr. Exit code 1: it would not run.
     """
-    from vgp.convert import convert, steps
-
     if (source is None) == (step is None):
         raise RequestError("give a file or a gcloud line, or --step NAME.")
     forms = _FORMS if step is not None else _FORMS[:2]
@@ -72,10 +70,8 @@ def _words(args: str) -> list[str]:
         raise RequestError(f"--args cannot be split into words: {error}.") from None
 
 
-def _print(result: "Result", form: str) -> None:
+def _print(result: Result, form: str) -> None:
     """The form on stdout, if it would run; the account of it on stderr."""
-    from vgp.check import text
-
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
     text.show(result.report, sys.stderr)
@@ -87,7 +83,7 @@ def _print(result: "Result", form: str) -> None:
         print(f"Save it as config.yaml, then: {one_line(conversion.command())}", file=sys.stderr)
 
 
-def _print_json(result: "Result", _: str) -> None:
+def _print_json(result: Result, _: str) -> None:
     """Every form in one document."""
     conversion = result.conversion
     notes = [*conversion.notes, *result.sdk_notes]
@@ -103,7 +99,7 @@ def _print_json(result: "Result", _: str) -> None:
     print(json.dumps(document, indent=2, default=str))
 
 
-def _print_vm(line: str, lost: "Sequence[Note]", as_json: bool) -> None:
+def _print_vm(line: str, lost: Sequence[Note], as_json: bool) -> None:
     if as_json:
         print_json({"command": line, "lost": {note.field: note.became for note in lost}})
     else:
@@ -111,6 +107,6 @@ def _print_vm(line: str, lost: "Sequence[Note]", as_json: bool) -> None:
         print(line)
 
 
-def _print_notes(notes: "Sequence[Note]") -> None:
+def _print_notes(notes: Sequence[Note]) -> None:
     for note in notes:
         print(one_line(f"{note.field}: {'lost: ' if note.dropped else ''}{note.became}"), file=sys.stderr)

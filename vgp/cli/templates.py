@@ -7,8 +7,8 @@ import typer
 from typer.core import TyperGroup
 
 from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
-from vgp.errors import RequestError
 from vgp.spec.template_reference import parse
+from vgp.text import files
 
 if TYPE_CHECKING:
     from vgp.compiling.commit import Commit
@@ -143,10 +143,7 @@ def download(
     if out is None:
         typer.echo(content, nl=False)
         return
-    try:
-        out.write_bytes(content)
-    except OSError as error:
-        raise RequestError(f"{out} cannot be written: {error.strerror}.") from None
+    files.write(out, content)
 
 
 @templates.command(epilog="Example: pipelines templates tag training@sha256:4be6d0f1 stable")

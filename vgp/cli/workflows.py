@@ -25,7 +25,7 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        console().print(listing.table(rows))
+        console().print(listing.workflows_table(rows))
     else:
         print(f"{repository.folder} holds no workflow yet: write a file with build(target) there.")
 

@@ -1,6 +1,5 @@
 """`pipelines compile`: every pipeline to JSON for Vertex, checked before it is written."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from vgp import settings as settings_file
 from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report
+from vgp.check.text import headline
 from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
@@ -19,6 +19,7 @@ from vgp.errors import RequestError
 from vgp.placement.rules import PlacementError
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text import files
 from vgp.text.nearest import did_you_mean
 
 
@@ -104,29 +105,17 @@ def checked(
 
 
 def _written(made: Compiled, path: Path, console: Console) -> dict[str, Any]:
-    _write(path, made.spec.text)
+    files.write(path, made.spec.text)
     console.print(f"[bold]{path}[/]  sha256:{made.spec.digest[:12]}", highlight=False)
-    console.print(cost.table(made.report.steps, width=console.width))
-    for finding in made.report.findings:
-        if finding.severity == "warning":
-            console.print(f"warning: {finding.step}: {finding.message}  [{finding.rule}]", markup=False, soft_wrap=True)
+    console.print(cost.steps_table(made.report.steps, width=console.width))
+    for finding in made.report.of_severity("warning"):
+        console.print(headline(finding), markup=False, soft_wrap=True)
     most = cost.as_json(made.report.steps)
     return {"name": made.name, "path": str(path), "sha256": made.spec.digest, **most, **made.report.as_json()}
 
 
-def _refuse(name: str, found: Report) -> None:
-    errors = [finding for finding in found.findings if finding.severity == "error"]
+def _refuse(name: str, report: Report) -> None:
+    errors = report.of_severity("error")
     if errors:
-        lines = [f"{each.step}: {each.message}  [{each.rule}]\n  {each.suggestion}".rstrip() for each in errors]
+        lines = [f"{headline(finding)}\n  {finding.suggestion}".rstrip() for finding in errors]
         raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))
-
-
-def _write(path: Path, text: str) -> None:
-    """All or nothing: a reader sees the old spec or the new one."""
-    scratch = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_text(text, encoding="utf-8")
-        os.replace(scratch, path)
-    except OSError as error:
-        raise RequestError(f"{path} cannot be written: {error.strerror}.") from None

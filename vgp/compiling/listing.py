@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from vgp.compiling import workflows
 from vgp.compiling.target import Local
 from vgp.settings import Repository
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.figures import number
+from vgp.text.table import table
 
 
 def listing(repository: Repository) -> list[dict[str, Any]]:
@@ -21,14 +23,12 @@ def _row(name: str, spec: PipelineSpec) -> dict[str, Any]:
     return {"name": name, "description": spec.description, "parameters": parameters}
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("pipeline", "parameter", "default", "what it is"):
-        table.add_column(column, overflow="fold")
+def workflows_table(rows: list[dict[str, Any]]) -> Table:
+    lines: list[tuple[str | Text, ...]] = []
     for row in rows:
-        table.add_row(f"[bold]{row['name']}[/]", "", "", escape(row["description"]))
+        lines.append((Text(row["name"], "bold"), "", "", row["description"]))
         for parameter in row["parameters"]:
             default = parameter["default"]
-            shown = '""' if default == "" else str(default)
-            table.add_row("", parameter["name"], escape(shown), escape(parameter["description"]))
-    return table
+            shown = '""' if default == "" else number(default) if isinstance(default, float) else str(default)
+            lines.append(("", parameter["name"], shown, parameter["description"]))
+    return table(("pipeline", "parameter", "default", "what it is"), lines)

@@ -10,6 +10,7 @@ legacy_flags.py   the flags of `gcloud ai-platform jobs submit training`
 legacy_input.py   a legacy file while it is converted
 legacy_job.py     a trainingInput as a custom job or a tuning job
 legacy_pools.py   its machines as worker pools
+python_text.py    data as Python text
 sdk_program.py    a job as a program with Google's SDK
 source.py         a file, standard input or a gcloud line
 steps.py          a step of pipelines.toml as a job or a Compute Engine machine

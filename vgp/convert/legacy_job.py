@@ -10,7 +10,7 @@ from vgp.check.judgement import Judgement
 from vgp.convert.conversion import Conversion, text_of
 from vgp.convert.legacy_input import LegacyInput
 from vgp.convert.legacy_pools import worker_pools
-from vgp.convert.tuning import study
+from vgp.convert.tuning import tuning
 from vgp.documents.document import Document
 from vgp.documents.node import Node
 
@@ -95,14 +95,9 @@ def _scheduling(legacy: LegacyInput) -> None:
 def _tuning(legacy: LegacyInput) -> None:
     """hyperparameters make it a tuning job, whose trials run the custom job."""
     spec = legacy.reader.object(legacy.node.get("hyperparameters"), "hyperparameters")
-    if spec is None:
-        return
-    result = legacy.result
-    study_spec, trials, notes, taken = study(spec, legacy.reader)
-    legacy.taken |= taken
-    result.config = {"studySpec": study_spec, **trials, "trialJobSpec": result.config}
-    for name, text, is_dropped in notes:
-        (result.dropped if is_dropped else result.became)(f"hyperparameters.{name}", text)
+    if spec is not None:
+        job = legacy.result.config
+        legacy.result.config = {**tuning(legacy, spec), "trialJobSpec": job}
 
 
 def _job(legacy: LegacyInput) -> None:

@@ -4,13 +4,12 @@
 API's v1 does not know is in neither, and lost.
 """
 
-import json
-import math
 from dataclasses import replace
 from typing import Any
 
 from vgp.convert.conversion import Conversion, Note
 from vgp.convert.job_body import SPEC
+from vgp.convert.python_text import Name, call, literal
 from vgp.documents.node import spellings
 from vgp.placement.job_fields import duration_s
 from vgp.placement.provisioning import STRATEGIES, strategy_name
@@ -89,12 +88,8 @@ def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
         strategy = strategy_name(scheduling["strategy"])
         if strategy not in STRATEGIES:
             return None
-        arguments["scheduling_strategy"] = _Name(f"aiplatform_v1.Scheduling.Strategy.{strategy}")
+        arguments["scheduling_strategy"] = Name(f"aiplatform_v1.Scheduling.Strategy.{strategy}")
     return arguments
-
-
-class _Name(str):
-    """Python that is written as it is."""
 
 
 def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, Any], notes: list[Note]) -> str:
@@ -117,8 +112,8 @@ def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, 
     submit |= {argument: snake(spec[name]) for name, argument in _SUBMIT.items() if name in spec}
     imports = "from google.cloud import aiplatform"
     imports += ", aiplatform_v1" if "scheduling_strategy" in submit else ""
-    job = _call("aiplatform.CustomJob", {name: value for name, value in arguments.items() if value is not None})
-    return f"{imports}\n\njob = {job}\n{_call('job.submit', submit)}\nprint(job.resource_name)\n"
+    job = call("aiplatform.CustomJob", {name: value for name, value in arguments.items() if value is not None})
+    return f"{imports}\n\njob = {job}\n{call('job.submit', submit)}\nprint(job.resource_name)\n"
 
 
 def _bucket(folder: str | None) -> str:
@@ -137,39 +132,12 @@ def _client(conversion: Conversion, body: dict[str, Any]) -> str:
     parent = f"projects/{conversion.project or 'PROJECT'}/locations/{region}"
     return (
         "import json\n\nfrom google.cloud import aiplatform_v1\n\n"
-        f"BODY = {_literal(body)}\n\n"
-        f"client = aiplatform_v1.JobServiceClient(client_options={_literal(options)})\n"
+        f"BODY = {literal(body)}\n\n"
+        f"client = aiplatform_v1.JobServiceClient(client_options={literal(options)})\n"
         f"job = client.create_{method}(\n"
-        f"    parent={_literal(parent)}, {method}=aiplatform_v1.{kind}.from_json(json.dumps(BODY))\n)\n"
+        f"    parent={literal(parent)}, {method}=aiplatform_v1.{kind}.from_json(json.dumps(BODY))\n)\n"
         "print(job.name)\n"
     )
-
-
-def _call(name: str, arguments: dict[str, Any]) -> str:
-    lines = [f"    {argument}={_literal(value, 1)},\n" for argument, value in arguments.items()]
-    return f"{name}(\n{''.join(lines)})" if lines else f"{name}()"
-
-
-def _literal(value: Any, depth: int = 0) -> str:
-    """The value as Python: short lists and objects on one line, in plain ASCII."""
-    if isinstance(value, _Name):
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    if value in ({}, []) or isinstance(value, bool | int | float | None):
-        return repr(value)
-    if not isinstance(value, dict | list):
-        return json.dumps(str(value)).replace("\x7f", "\\x7f")
-    opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
-    if isinstance(value, dict):
-        items = [f"{_literal(str(key))}: {_literal(item, depth + 1)}" for key, item in value.items()]
-    else:
-        items = [_literal(item, depth + 1) for item in value]
-    flat = ", ".join(items)
-    if "\n" not in flat and len(flat) + 4 * depth < 90:
-        return f"{opening}{flat}{closing}"
-    pad = "    " * (depth + 1)
-    return f"{opening}\n{''.join(f'{pad}{item},{chr(10)}' for item in items)}{'    ' * depth}{closing}"
 
 
 def snake(value: Any) -> Any:

@@ -2,87 +2,94 @@
 
 from typing import Any
 
-from vgp.check.fields import Reader
-from vgp.documents.field_path import FieldPath
+from vgp.convert.legacy_input import LegacyInput
 from vgp.documents.node import Node
 
-Notes = list[tuple[str, str, bool]]
-
-_ALGORITHMS = {"GRID_SEARCH": "GRID_SEARCH", "RANDOM_SEARCH": "RANDOM_SEARCH"}
+_ALGORITHMS = ("GRID_SEARCH", "RANDOM_SEARCH")
 _TRIALS = {
     "maxTrials": "maxTrialCount",
     "maxParallelTrials": "parallelTrialCount",
     "maxFailedTrials": "maxFailedTrialCount",
 }
+_LOST = {
+    "resumePreviousJobId": "tuning jobs of Vertex AI cannot go on from another one",
+    "enableTrialEarlyStopping": "choose studySpec.medianAutomatedStoppingSpec if trials report measurements",
+}
 
 
-def study(spec: Node, reader: Reader) -> tuple[dict[str, Any], dict[str, int], Notes, set[FieldPath]]:
-    """(studySpec, trial counts, what each field became, where those stand). Legacy defaults: 1 trial, 1 at a time."""
-    notes: Notes = []
-    taken = {spec.get(name).path for name in ("goal", "hyperparameterMetricTag", *_TRIALS)}
-    metric = reader.text(spec.get("hyperparameterMetricTag"), "hyperparameterMetricTag") or "training/hptuning/metric"
-    goal = reader.text(spec.get("goal"), "goal") or "MAXIMIZE"
-    notes.append(("goal", f"studySpec.metrics[0].goal: {goal}", False))
-    notes.append(
-        ("hyperparameterMetricTag", f"studySpec.metrics[0].metricId: {metric}; report it with cloudml-hypertune", False)
-    )
-    result: dict[str, Any] = {"metrics": [{"metricId": metric, "goal": goal}]}
-    parameters = list(spec.get("params").items())
-    result["parameters"] = [_parameter(parameter, reader, taken) for parameter in parameters]
-    for index, parameter in enumerate(parameters):
-        if parameter.get("scaleType").value == "NONE":
-            notes.append((f"params[{index}].scaleType", "left out: NONE is the default", False))
-    notes.append(("params", "studySpec.parameters", False))
-    algorithm = spec.get("algorithm").text()
+def tuning(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
+    """studySpec and trial counts."""
+    study = {"metrics": [_metric(legacy, spec)], "parameters": _parameters(legacy, spec), **_algorithm(legacy, spec)}
+    trials = _trials(legacy, spec)
+    for name, why in _LOST.items():
+        if legacy.take(spec.get(name)).value is not None:
+            legacy.result.dropped(f"hyperparameters.{name}", why)
+    return {"studySpec": study, **trials}
+
+
+def _metric(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
+    name, goal = legacy.take(spec.get("hyperparameterMetricTag")), legacy.take(spec.get("goal"))
+    metric = legacy.reader.text(name, "hyperparameterMetricTag") or "training/hptuning/metric"
+    direction = legacy.reader.text(goal, "goal") or "MAXIMIZE"
+    legacy.result.became("hyperparameters.goal", f"studySpec.metrics[0].goal: {direction}")
+    text = f"studySpec.metrics[0].metricId: {metric}; report it with cloudml-hypertune"
+    legacy.result.became("hyperparameters.hyperparameterMetricTag", text)
+    return {"metricId": metric, "goal": direction}
+
+
+def _parameters(legacy: LegacyInput, spec: Node) -> list[dict[str, Any]]:
+    nodes = list(spec.get("params").items())
+    parameters = [_parameter(legacy, node) for node in nodes]
+    for index, node in enumerate(nodes):
+        if node.get("scaleType").value == "NONE":
+            legacy.result.became(f"hyperparameters.params[{index}].scaleType", "left out: NONE is the default")
+    legacy.result.became("hyperparameters.params", "studySpec.parameters")
+    return parameters
+
+
+def _algorithm(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
+    algorithm = legacy.take(spec.get("algorithm")).text()
     if algorithm in _ALGORITHMS:
-        result["algorithm"] = _ALGORITHMS[algorithm]
-        notes.append(("algorithm", "studySpec.algorithm", False))
-    elif algorithm:
-        notes.append(("algorithm", f"{algorithm}: left to Vertex AI's default, Bayesian optimization", True))
-    taken.add(spec.get("algorithm").path)
-    trials = _trials(spec, reader, notes)
-    for name, why in (
-        ("resumePreviousJobId", "tuning jobs of Vertex AI cannot go on from another one"),
-        ("enableTrialEarlyStopping", "choose studySpec.medianAutomatedStoppingSpec if trials report measurements"),
-    ):
-        if spec.get(name).value is not None:
-            notes.append((name, why, True))
-            taken.add(spec.get(name).path)
-    return result, trials, notes, taken
+        legacy.result.became("hyperparameters.algorithm", "studySpec.algorithm")
+        return {"algorithm": algorithm}
+    if algorithm:
+        text = f"{algorithm}: left to Vertex AI's default, Bayesian optimization"
+        legacy.result.dropped("hyperparameters.algorithm", text)
+    return {}
 
 
-def _trials(spec: Node, reader: Reader, notes: Notes) -> dict[str, int]:
+def _trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
+    """Legacy defaults: 1 trial, 1 at a time."""
     trials = {"maxTrialCount": 1, "parallelTrialCount": 1}
     for name, target in _TRIALS.items():
-        number = reader.number(spec.get(name), name)
+        number = legacy.reader.number(legacy.take(spec.get(name)), name)
         if number is not None:
             trials[target] = number
-            notes.append((name, target, False))
+            legacy.result.became(f"hyperparameters.{name}", target)
     return trials
 
 
-def _parameter(node: Node, reader: Reader, taken: set[FieldPath]) -> dict[str, Any]:
-    def take(name: str) -> Any:
-        taken.add(node.get(name).path)
-        value = node.get(name)
-        if value.missing:
-            reader.judgement.malformed(reader.step, value, name, "given")
-        return [item.value for item in value.items()] if isinstance(value.value, list) else value.value
+def _parameter(legacy: LegacyInput, node: Node) -> dict[str, Any]:
+    kind, scale = legacy.take(node.get("type")), legacy.take(node.get("scaleType")).text()
+    result: dict[str, Any] = {"parameterId": str(_needed(legacy, node, "parameterName"))}
+    match legacy.reader.text(kind, "type"):
+        case "INTEGER":
+            result["integerValueSpec"] = {name: str(_needed(legacy, node, name)) for name in ("minValue", "maxValue")}
+        case "DOUBLE":
+            result["doubleValueSpec"] = {name: _needed(legacy, node, name) for name in ("minValue", "maxValue")}
+        case "CATEGORICAL":
+            result["categoricalValueSpec"] = {"values": _needed(legacy, node, "categoricalValues")}
+        case "DISCRETE":
+            result["discreteValueSpec"] = {"values": _needed(legacy, node, "discreteValues")}
+        case _:
+            kinds = "INTEGER, DOUBLE, CATEGORICAL or DISCRETE"
+            legacy.reader.judgement.malformed(legacy.reader.step, kind, "type", kinds)
+    return result | ({"scaleType": scale} if scale and scale != "NONE" else {})
 
-    kind = reader.text(node.get("type"), "type") or ""
-    result: dict[str, Any] = {"parameterId": str(take("parameterName"))}
-    taken |= {node.get("type").path, node.get("scaleType").path}
-    if kind == "INTEGER":
-        result["integerValueSpec"] = {"minValue": str(take("minValue")), "maxValue": str(take("maxValue"))}
-    elif kind == "DOUBLE":
-        result["doubleValueSpec"] = {"minValue": take("minValue"), "maxValue": take("maxValue")}
-    elif kind == "CATEGORICAL":
-        result["categoricalValueSpec"] = {"values": take("categoricalValues")}
-    elif kind == "DISCRETE":
-        result["discreteValueSpec"] = {"values": take("discreteValues")}
-    else:
-        reader.judgement.malformed(reader.step, node.get("type"), "type", "INTEGER, DOUBLE, CATEGORICAL or DISCRETE")
-    scale = node.get("scaleType").text()
-    if scale and scale != "NONE":
-        result["scaleType"] = scale
-    return result
+
+def _needed(legacy: LegacyInput, node: Node, name: str) -> Any:
+    """A field of a parameter, as it is; that it is missing is reported."""
+    value = legacy.take(node.get(name))
+    if value.missing:
+        legacy.reader.judgement.malformed(legacy.reader.step, value, name, "given")
+    return [item.value for item in value.items()] if isinstance(value.value, list) else value.value

@@ -12,10 +12,11 @@ from rich.live import Live
 from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from vgp.local.execution import Event, Run
 from vgp.local.proof import Step
-from vgp.text.printable import printable
+from vgp.text.table import table
 
 _MARKS = {
     "waiting": "[dim]·[/]",
@@ -88,18 +89,15 @@ class Progress:
 
 def result_table(run: Run, steps: Iterable[Step]) -> Table:
     """Every step with its state, seconds and outputs."""
-    table = Table(title=None, box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column, justify in (("step", "left"), ("state", "left"), ("seconds", "right"), ("outputs", "left")):
-        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    lines: list[tuple[str | Text, ...]] = []
     for step in steps:
         row = as_json(run, step)
         outputs = [f"{name} = {value}" for name, value in row["parameters"].items()]
         outputs += [f"{step.name}/{name}" for name in row["artifacts"]]
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-        table.add_row(
-            step.name, f"{_MARKS[row['state']]} {row['state']}", seconds, escape(printable("\n".join(outputs)))
-        )
-    return table
+        state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
+        lines.append((step.name, state, seconds, "\n".join(outputs)))
+    return table(("step", "state", "seconds", "outputs"), lines, right=("seconds",))
 
 
 def as_json(run: Run, step: Step) -> dict[str, Any]:

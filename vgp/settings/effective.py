@@ -12,6 +12,7 @@ from vgp.errors import RequestError
 from vgp.settings.model import Settings
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import printable
+from vgp.text.table import table
 
 
 def overview(settings: Settings) -> dict[str, Any]:
@@ -45,15 +46,14 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("setting", "value", "from"):
-        drawn.add_column(column, overflow="fold")
-    for row in rows:
-        style = "dim" if row["source"] == "default" else ""
-        value = "-" if row["value"] is None else shown(row["value"])
-        drawn.add_row(*(Text(printable(cell)) for cell in (row["key"], value, row["place"])), style=style)
-    return drawn
+def settings_table(rows: list[dict[str, Any]]) -> Table:
+    return table(("setting", "value", "from"), map(_cells, rows))
+
+
+def _cells(row: dict[str, Any]) -> list[Text]:
+    value = "-" if row["value"] is None else shown(row["value"])
+    style = "dim" if row["source"] == "default" else ""
+    return [Text(printable(cell), style) for cell in (row["key"], value, row["place"])]
 
 
 def _rows(settings: Settings) -> Iterator[dict[str, Any]]:

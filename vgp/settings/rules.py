@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
+from vgp.text.bucket_uri import cut, is_bucket_uri
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
 
@@ -77,9 +78,10 @@ def region(value: str) -> str:
 
 def bucket(value: str) -> str:
     """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
-    name, *folders = value.removeprefix("gs://").rstrip("/").split("/")
-    if not value.startswith("gs://"):
-        raise ValueError(f"'{value}' does not begin with gs://. Write gs://{name or 'BUCKET'}.")
+    if not is_bucket_uri(value):
+        raise ValueError(f"'{value}' does not begin with gs://. Write gs://{value.split('/')[0] or 'BUCKET'}.")
+    name, folder = cut(value)
+    folders = folder.rstrip("/").split("/") if folder.strip("/") else []
     parts = name.split(".")
     if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):
         raise ValueError(

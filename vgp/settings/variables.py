@@ -4,7 +4,6 @@ Two underscores go one table down. Names are read in lower case, except a step's
 (PIPELINES_STEPS__TRAIN__ENV__NCCL_DEBUG); `-` is written `_`. An empty variable counts as not set.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from vgp.errors import RequestError
 from vgp.settings.document import Keys
 from vgp.settings.layers import Layer
+from vgp.text.nearest import nearest
 
 PREFIX = "PIPELINES_"
 #: Chooses the environment; no setting.
@@ -50,9 +50,9 @@ def _keys(name: str, fields: set[str], declared: Mapping[str, Any]) -> Keys | No
 
 def _refuse_near(name: str, given: str, fields: set[str]) -> None:
     """Others use the prefix too (Bitbucket sets PIPELINES_JWT_TOKEN): only what looks like a slip is refused."""
-    near = [ENVIRONMENT] if given == "environment" else difflib.get_close_matches(given, fields, n=1, cutoff=0.75)
+    near = ENVIRONMENT if given == "environment" else nearest(given, fields, cutoff=0.75)
     if near:
-        meant = near[0] if near[0] == ENVIRONMENT else PREFIX + near[0].upper()
+        meant = near if near == ENVIRONMENT else PREFIX + near.upper()
         raise RequestError(f"{name}: there is no such setting. Did you mean {meant}?")
 
 

@@ -1,6 +1,5 @@
 """The arguments of a run, checked against the parameters that its pipeline declares."""
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from vgp.errors import RequestError
 from vgp.spec import placeholders
 from vgp.spec.parameters import Parameter
+from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
 
 Parameters = Mapping[str, Parameter]
@@ -70,5 +70,4 @@ def _complete(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, An
 
 
 def _near(name: str, parameters: Parameters) -> str:
-    near = difflib.get_close_matches(name, parameters, n=1)
-    return f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(parameters))}."
+    return did_you_mean(name, parameters, f"It has {', '.join(sorted(parameters))}.")

@@ -3,9 +3,6 @@ address reaches the terminal."""
 
 import re
 
-from vgp.text.figures import took, usd  # noqa: F401
-from vgp.text.times import local, moment, rfc3339  # noqa: F401
-
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: C0 and C1 controls but for line feed and tab, marks that turn the direction of text, halves of surrogate pairs.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")

@@ -62,7 +62,7 @@ def test_json_has_a_bound_or_says_which_steps_have_none():
 
 def drawn(rows, width=200):
     console = Console(record=True, width=width)
-    console.print(cost.table(rows, width=width))
+    console.print(cost.steps_table(rows, width=width))
     return console.export_text()
 
 
@@ -87,7 +87,7 @@ def test_the_ceiling_is_the_last_that_passes():
 
 def test_the_table_has_a_line_for_each_step_and_a_total():
     console = Console(record=True, width=200)
-    console.print(cost.table([row(), row("tune", usd=None)]))
+    console.print(cost.steps_table([row(), row("tune", usd=None)]))
     text = console.export_text()
     assert "2 x NVIDIA_L4" in text and "us-central1" in text and "spot" in text
     assert "6.00" in text and "12.00" in text and "no price" in text and "total" in text
@@ -95,7 +95,7 @@ def test_the_table_has_a_line_for_each_step_and_a_total():
 
 def test_on_a_narrow_terminal_no_name_is_broken_and_nothing_is_left_out():
     console = Console(record=True, width=80)
-    console.print(cost.table([row(), row("prepare")], width=console.width))
+    console.print(cost.steps_table([row(), row("prepare")], width=console.width))
     text = console.export_text()
     assert "g2-standard-24" in text and "2 x NVIDIA_L4" in text and "total" in text
     assert "every step: us-central1, spot" in text
@@ -104,12 +104,12 @@ def test_on_a_narrow_terminal_no_name_is_broken_and_nothing_is_left_out():
 def test_what_differs_between_steps_keeps_its_column():
     console = Console(record=True, width=80)
     elsewhere = StepRow("tune", "g2-standard-24", "NVIDIA_L4", 2, 1, "STANDARD", 2.0, "us-central1", 60.0)
-    console.print(cost.table([row(), elsewhere], width=console.width))
+    console.print(cost.steps_table([row(), elsewhere], width=console.width))
     text = console.export_text()
     assert "provisioning" in text and "spot" in text and "standard" in text and "every step: us-central1" in text
 
 
 def test_a_table_without_steps_can_be_drawn():
     console = Console(record=True, width=80)
-    console.print(cost.table([], width=console.width))
+    console.print(cost.steps_table([], width=console.width))
     assert "machine" in console.export_text()

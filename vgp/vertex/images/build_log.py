@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.settings import Settings
+from vgp.text import bucket_uri
 from vgp.text.printable import printable
 from vgp.vertex import clients
 
@@ -13,7 +14,7 @@ class Log:
     """Reads what came since it was last asked. A log that cannot be read is said so once, and stops nothing."""
 
     def __init__(self, settings: Settings, build: dict[str, Any]) -> None:
-        bucket, _, folder = build["logsBucket"].removeprefix("gs://").partition("/")
+        bucket, folder = bucket_uri.cut(build["logsBucket"])
         name = "/".join(filter(None, [folder.rstrip("/"), f"log-{build['id']}.txt"]))
         self._url = f"{clients.endpoint(settings, 'storage')}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
         self._session = clients.session(settings)

@@ -3,6 +3,7 @@
 from contextlib import closing, suppress
 
 from vgp.settings import Settings
+from vgp.text import bucket_uri
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 
@@ -24,7 +25,7 @@ def upload(settings: Settings, digest: str, content: bytes) -> dict[str, str]:
     """
     from google.api_core import exceptions
 
-    bucket, _, inside = folder(settings).removeprefix("gs://").partition("/")
+    bucket, inside = bucket_uri.cut(folder(settings))
     name = f"{inside}/source/{digest}.tgz"
     with explained("upload the source", settings), closing(clients.storage(settings)) as client:
         blob = client.bucket(bucket).blob(name)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgp.settings import Settings
+from vgp.text import bucket_uri
 from vgp.vertex import clients
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
@@ -111,8 +112,8 @@ def _writer(settings: Settings, project: Project, policies: Policies) -> Iterato
 
 
 def _name(settings: Settings) -> str:
-    return clients.bucket(settings).removeprefix("gs://").split("/")[0]
+    return bucket_uri.cut(clients.bucket(settings))[0]
 
 
 def _uri(settings: Settings) -> str:
-    return f"gs://{_name(settings)}"
+    return bucket_uri.join(_name(settings))

@@ -57,7 +57,7 @@ def submit(
     body, steps = _request(name, parameters, settings, options)
     job_id = pipeline_job.job_id(body, chosen=options.id, new=options.new)
     if options.dry_run:
-        console.print(cost.table(steps, width=console.width))
+        console.print(cost.steps_table(steps, width=console.width))
         write(console, f"dry run: {job_id} was not started")
         return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
@@ -69,7 +69,7 @@ def submit(
     started = Started(settings, read(job), fresh, by_id=options.id is not None)
     write(console, "\n".join(started.lines()))
     if fresh:
-        console.print(cost.table(steps, width=console.width))
+        console.print(cost.steps_table(steps, width=console.width))
     if settings.experiment:
         associate(settings, job.name, settings.experiment)
     return {**started.as_json(), "state": job.state.name, **cost.as_json(steps)}
