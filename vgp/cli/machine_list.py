@@ -31,10 +31,11 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
         raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
     if region:
         refuse(provisioning.region_known(region))
-    if way and (way := way.lower().replace("-", "_")) not in PROVISIONING:
+    provisioned = way.lower().replace("-", "_") if way else None
+    if provisioned not in (None, *PROVISIONING):
         raise RequestError(f"no provisioning is called '{way}'. Choices: {listed(PROVISIONING)}.")
     regions = (region,) if region else ()
-    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=way, **sizes)
+    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)
 
 
 def why_none(need: Need) -> str:

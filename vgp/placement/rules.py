@@ -39,7 +39,7 @@ class PlacementError(RequestError):
     """No machine can be had as asked: by which step, where there are several, and the problem."""
 
     def __init__(self, problem: Problem, asked: str = "") -> None:
-        self.problem = problem
+        self.problem, self.asked = problem, asked
         reason = f"{problem.message}\n  {problem.suggestion}".rstrip()
         super().__init__(f"{asked}.  [{problem.rule}]\n  {reason}" if asked else reason)
 

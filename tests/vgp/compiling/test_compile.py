@@ -17,6 +17,7 @@ from vgp.compiling import workflows
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.request import Request
+from vgp.placement.rules import PlacementError
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -134,8 +135,9 @@ def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Pat
     file.write_text('[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n')
     out.mkdir()
     (out / "training.json").write_text("old")
-    with pytest.raises(RequestError, match="training: "):
+    with pytest.raises(PlacementError, match="training: train asks for") as refused:
         verb.compile_all([], out=out, settings=file, max_usd=None, console=Console(quiet=True))
+    assert refused.value.problem.rule == "GPU003"
     assert (out / "training.json").read_text() == "old"
     assert [path.name for path in out.iterdir()] == ["training.json"]
 
