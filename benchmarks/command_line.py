@@ -1,4 +1,5 @@
-"""How fast the command line answers: --help, and compile against the bare minimum that kfp needs for the same spec.
+"""What the command line costs: --help against importing kfp, and compile against the bare minimum that kfp needs for
+the same spec. CPU seconds.
 
 python -m benchmarks.command_line
 """
@@ -14,7 +15,7 @@ from benchmarks import turns
 BARE = """
 import sys, kfp
 from kfp import compiler
-from pipelines import settings
+from vgp import settings
 from vgp.compiling.vertex import Vertex
 from pipelines.training import build
 compiler.Compiler().compile(build(Vertex(settings.load())), sys.argv[1] + "/bare.json")
@@ -27,15 +28,17 @@ def main() -> None:
         commands = {
             "pipelines --help": [*python, "-m", "vgp", "--help"],
             "python -c pass": [*python, "-c", "pass"],
+            "import kfp": [*python, "-c", "import kfp"],
             "pipelines compile": [*python, "-m", "vgp", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
-        times = turns.seconds(commands)
-    pairs = zip(times["pipelines compile"], times["import kfp + compile"], strict=True)
-    ratio = statistics.median(ours / bare for ours, bare in pairs)
+        times = turns.seconds(commands, clock=turns.cpu)
     console = Console()
     console.print(turns.table(times))
-    console.print(f"pipelines compile / bare: {ratio:.2f} (at most 1.3)")
+    for ours, bare, most in (("--help", "import kfp", 0.2), ("compile", "import kfp + compile", 1.3)):
+        pairs = zip(times[f"pipelines {ours}"], times[bare], strict=True)
+        ratio = statistics.median(one / other for one, other in pairs)
+        console.print(f"pipelines {ours} / {bare}: {ratio:.2f} (at most {most})")
 
 
 if __name__ == "__main__":

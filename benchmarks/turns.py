@@ -1,9 +1,10 @@
 """Whole commands timed in turn, so that a drift of the machine meets all of them alike."""
 
+import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.table import Table
 
@@ -12,15 +13,24 @@ from benchmarks import machine
 RUNS = 9
 
 
-def seconds(commands: Mapping[str, Sequence[str]], runs: int = RUNS) -> dict[str, list[float]]:
-    """Wall seconds of each command, `runs` times after one warm-up."""
+def cpu() -> float:
+    """CPU seconds, of user and system, of the commands that have ended so far: what other work on the machine adds
+    little to."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def seconds(
+    commands: Mapping[str, Sequence[str]], runs: int = RUNS, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of each command by the clock, `runs` times after one warm-up."""
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(runs + 1):
         for name, command in commands.items():
-            start = time.perf_counter()
+            start = clock()
             subprocess.run(command, check=True, capture_output=True)
             if number:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     return times
 
 

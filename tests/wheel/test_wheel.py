@@ -72,9 +72,16 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel with all that is installed here, but for this repository itself."""
     python = environment(tmp_path_factory.mktemp("full") / "python", wheel)
-    installed = Path(str(distribution("kfp").locate_file("")))
-    (packages_of(python) / "all.pth").write_text(str(installed))  # whose own .pth files, and so our code, do not count
+    everything_in(python.parents[1])
     return python
+
+
+def everything_in(folder: Path) -> None:
+    """Makes an environment, if there is none, that finds all that is installed here; .pth files there do not count."""
+    if not folder.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    installed = Path(str(distribution("kfp").locate_file("")))
+    (packages_of(folder / "bin" / "python") / "all.pth").write_text(str(installed))
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +146,7 @@ def test_a_repository_with_packages_of_our_names_keeps_its_own(full: Path, tmp_p
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     run = command(full)
-    for folder in (tmp_path, tmp_path / "src/deep", tmp_path / "pipelines"):
-        assert [row["name"] for row in json.loads(run("list", "--json", cwd=folder).stdout)] == ["training"]
+    for folder in (tmp_path / "src/deep", tmp_path / "pipelines"):
         (compiled,) = json.loads(run("compile", "--json", "--out", str(tmp_path / "out"), cwd=folder).stdout)
         assert {step["machine_type"] for step in compiled["steps"]} == {"g2-standard-24"}
     result = json.loads(run("run", "training", "--set", "rows=21", "--json", cwd=tmp_path / "src/deep").stdout)
@@ -179,9 +185,41 @@ def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_told_
     )
 
 
-def test_a_new_project_compiles_checks_trains_and_passes_its_own_test(full: Path, project: Path) -> None:
-    words = [str(full), "-m", "unittest", "discover", "tests"]
+@pytest.fixture(scope="module")
+def set_up(wheel: Path, project: Path) -> Path:
+    """The project's own environment, made by its own script; returns its Python."""
+    folder = project / ".venv"
+    everything_in(folder)
+    words = {**clean(), "PIP_NO_INDEX": "1", "VGP": str(wheel)}
+    done = subprocess.run(["./setup.sh"], cwd=project, env=words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "bin" / "python"
+
+
+def test_a_new_project_compiles_checks_trains_and_passes_its_own_test(set_up: Path, project: Path) -> None:
+    words = [str(set_up), "-m", "unittest", "discover", "tests"]
     done = subprocess.run(words, cwd=project, env=clean(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "Ran 2 tests" in done.stderr
-    assert "Nothing to do" in command(full)("update", cwd=project / "tasks").stdout
+    assert "Nothing to do" in command(set_up)("update", cwd=project / "tasks").stdout
+
+
+def test_the_image_of_a_new_project_has_its_code_wherever_a_step_starts(project: Path, tmp_path: Path) -> None:
+    """The Dockerfile's own copies, and the line that leads Python to them."""
+    everything_in(tmp_path / "python")
+    text = (project / "Dockerfile").read_text().replace("\\\n", " ")
+    app = tmp_path / "app"
+    app.mkdir()
+    words = {**clean(), "PATH": f"{tmp_path}/python/bin:/usr/bin:/bin"}
+    for line in text.splitlines():
+        name, _, rest = line.partition(" ")
+        if name == "COPY":
+            source, destination = rest.split()
+            copy = shutil.copytree if (project / source).is_dir() else shutil.copy
+            copy(project / source, app / destination, **({"dirs_exist_ok": True} if copy is shutil.copytree else {}))
+        elif name == "RUN" and ".pth" in rest:  # setup.sh, above, installs from the same lock
+            done = subprocess.run(["sh", "-c", rest], cwd=app, env=words, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+    code = "import training, tasks; print(training.__file__, tasks.__file__)"
+    done = subprocess.run(["python3", "-c", code], cwd=tmp_path, env=words, capture_output=True, text=True)
+    assert done.stdout.split() == [f"{app}/training/__init__.py", f"{app}/tasks/__init__.py"], done.stderr

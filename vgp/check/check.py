@@ -17,6 +17,7 @@ from vgp.documents import budget, toml_text
 from vgp.documents.document import Document, load, parse
 from vgp.documents.node import Node
 from vgp.documents.reading import Unreadable, standard_input
+from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
 from vgp.placement.rules import rule
@@ -97,10 +98,11 @@ def _strategy(name: str | None) -> str | None:
 
 
 def own_regions() -> list[str]:
-    """The region of ./pipelines.toml, if there is one. Its other settings do not matter here, nor their mistakes."""
+    """The region of pipelines.toml, if there is one. Its other settings do not matter here, nor their mistakes."""
     try:
-        region = toml_text.load(Path("pipelines.toml")).get("region")
-    except Unreadable:
+        file = settings_file()
+        region = toml_text.load(file).get("region") if file else None
+    except RequestError:
         return []
     return [region] if isinstance(region, str) else []
 

@@ -1,4 +1,4 @@
-"""Judges one machine of a step: type, accelerator, count, region, price. Shared by jobs and predictions."""
+"""Judges one machine of a step: type, accelerator and count together. Shared by jobs and predictions."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -89,32 +89,29 @@ class _Fields:
 def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False) -> MachineSpec:
     """Reports what is wrong with a machineSpec, and returns what it asks for."""
     fields = _Fields(Reader(judgement, step), spec)
-    machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count
-    problems = _problems(judgement, machine_type, accelerator, count, fields.unread, serving)
+    problems = _problems(judgement, fields, serving)
     for problem in problems:
         judgement.report(step, fields.of(problem), problem)
     sound = fields.complete and first_error(problems) is None
-    combination = known(machine_type, accelerator, count or 0) if sound else None
-    return MachineSpec(machine_type, accelerator, count or 0, fields.complete, combination)
+    names = fields.machine_type, fields.accelerator, fields.count or 0
+    return MachineSpec(*names, fields.complete, known(*names) if sound else None)
 
 
-def _problems(
-    judgement: Judgement, machine_type: str | None, accelerator: str | None, count: int | None,
-    unknown: set[str], serving: bool,
-) -> list[Problem]:  # fmt: skip
+def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:
     """As much as can be judged: parts that are not known are left out of the question."""
+    machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count or 0
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator, judgement.as_of)
-    if not unknown:
-        return compatibility.problems(machine_type, accelerator, count or 0, as_of=judgement.as_of, region=region)
+    if not fields.unread:
+        return compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
     problems: list[Problem] = []
     if machine_type and machine_type not in catalog.machines() and not catalog.is_tpu(machine_type):
         problems.append(compatibility.unknown_machine(machine_type, bool(accelerator)))
-    if accelerator and compatibility.COUNT in unknown:
+    if accelerator and compatibility.COUNT in fields.unread:
         problems += _without_count(machine_type, accelerator, judgement)
-    elif accelerator and compatibility.MACHINE in unknown:
-        problems += compatibility.problems(None, accelerator, count or 0, as_of=judgement.as_of, region=region)
+    elif accelerator and compatibility.MACHINE in fields.unread:
+        problems += compatibility.problems(None, accelerator, count, as_of=judgement.as_of, region=region)
     return problems
 
 

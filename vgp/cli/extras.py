@@ -60,11 +60,11 @@ def requirement(*extras: str) -> str:
 
 def portable_requirement() -> str:
     """The same for other machines: a file of this one is named by its version."""
-    return requirement() if _origin().startswith("https:") else f"{NAME}=={vgp.__version__}"
+    return requirement() if "https://" in _origin() else f"{NAME}=={vgp.__version__}"
 
 
 def _origin() -> str:
-    """The address of the wheel that was installed; empty if it came from an index, or is no wheel."""
+    """Where the wheel or its sources came from, as pip writes it; empty for an index."""
     import json
     from importlib import metadata  # 20 ms, which --help need not pay
 
@@ -72,4 +72,6 @@ def _origin() -> str:
         record = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
     except metadata.PackageNotFoundError:
         return ""
-    return str(record.get("url", "")) if "archive_info" in record else ""
+    if "vcs_info" in record:
+        return f"{record['vcs_info']['vcs']}+{record['url']}@{record['vcs_info']['commit_id']}"
+    return str(record.get("url", ""))

@@ -60,12 +60,12 @@ def update(
 
     Workflows, tasks and settings are yours and stay. A copied file that you edited is never replaced unasked.
     """
-    from vgp.project.update import apply, plan
+    from vgp.project.update import apply, other_base, plan
     from vgp.settings import repository_of
 
     if keep and overwrite:
         raise RequestError("--keep and --overwrite exclude each other: files that you edited stay, or are replaced.")
-    renewal = plan(repository_of(settings).root)
+    renewal = plan(repository_of(settings).root, extras.portable_requirement())
     changes = renewal.changes
     if not dry_run:
         changes = apply(renewal, "keep" if keep else "overwrite" if overwrite else "refuse")
@@ -89,3 +89,5 @@ def update(
         print(f"Changed: {plural(len(changes), 'file')}, {renewal.before.version} -> {renewal.after.version}: git diff")
     else:
         print(f"Nothing to do: the copy is that of version {renewal.after.version}.")
+    if note := other_base(renewal.root):
+        print(note)

@@ -17,7 +17,7 @@ EXIT_PENDING = 3
 app = typer.Typer()
 schedule = typer.Typer(
     help="Recurring runs: declared in pipelines.toml, brought to Vertex AI.\n\n"
-    "Write \\[schedules.NAME] into pipelines.toml, look at `plan`, then `apply`. Schedules that others made are never "
+    "Write [schedules.NAME] into pipelines.toml, look at `plan`, then `apply`. Schedules that others made are never "
     "touched. Times, clock changes and costs: docs/schedules.md.",
     no_args_is_help=True,
 )

@@ -41,8 +41,8 @@ VERBS: dict[str, dict[str, Verb]] = {
         "preflight": Verb("preflight", "Look for what would stop a run, before it costs money."),
         "submit": Verb("submit", "Start a run, once; follow it with --wait."),
         "rerun": Verb("submit", "Run again what a run ran, whole or from what failed."),
-        "wait": Verb("submit", "Follow a run until it ends: steps, machines, cost so far."),
-        "cancel": Verb("submit", "Stop a run."),
+        "wait": Verb("runs", "Follow a run until it ends: steps, machines, cost so far."),
+        "cancel": Verb("runs", "Stop a run."),
         "runs": Verb("runs", "List runs, newest first."),
         "show": Verb("runs", "Show a run: steps, cost, parameters, metrics, what failed."),
         "logs": Verb("logs", "Print what the steps of a run wrote."),
@@ -92,4 +92,12 @@ def of_file(file: str) -> Mapping[str, Any]:
     alone = typer.Typer(rich_markup_mode=None)
     alone.add_typer(import_module(f"vgp.cli.{file}").app)
     commands: Mapping[str, Any] = typer.main.get_group(alone).commands
+    for command in commands.values():
+        for part in getattr(command, "commands", {}).values():
+            part.short_help = _first_sentence(part.help or "")
     return commands
+
+
+def _first_sentence(text: str) -> str:
+    """Whole, where Click would cut it at the end of the line."""
+    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".") + "."

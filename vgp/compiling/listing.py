@@ -5,8 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.compiling import workflows
-from vgp.compiling.target import Local
+from vgp.compiling.spec_cache import specs
 from vgp.settings import Repository
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.figures import number
@@ -15,7 +14,7 @@ from vgp.text.table import table
 
 def listing(repository: Repository) -> list[dict[str, Any]]:
     """Name, description, and parameters (name, type, default, description) of each pipeline."""
-    return [_row(name, workflows.compiled(name, Local(), repository)) for name in workflows.find(repository)]
+    return [_row(name, spec) for name, spec in sorted(specs(repository).items())]
 
 
 def _row(name: str, spec: PipelineSpec) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
+from vgp.spec import kfp_package
 from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -36,6 +37,7 @@ def load(path: Path, repository: Repository) -> ModuleType:
     module = sys.modules.get(name)
     if module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path):
         return module
+    kfp_package.load()
     with explained(path, repository):
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec and spec.loader

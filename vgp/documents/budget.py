@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from vgp.text import nearest
-from vgp.text.nearest import counted as suggestion  # noqa: F401
 
 #: The largest public pipelines have hundreds of steps; these are some twenty times what they need.
 LIMITS = {

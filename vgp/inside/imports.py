@@ -1,10 +1,13 @@
 """Whose modules a workflow imports: those of its repository, whatever else is installed or lies in this folder."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
+
+import vgp
 
 
 class _Finder:
@@ -24,6 +27,13 @@ class _Finder:
             return None
         spec = PathFinder.find_spec(name, [self.root], target)
         return spec if spec and spec.loader else None
+
+
+def variables_of_ours() -> dict[str, str]:
+    """Variables with which Python finds this package where it is not installed, and nothing else of this folder."""
+    home = Path(vgp.__file__).parents[1]
+    places = [os.environ.get("PYTHONPATH", ""), "" if home.name.endswith("-packages") else str(home)]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), "PYTHONSAFEPATH": "1"}
 
 
 def serve(root: str, workflows: Path) -> None:

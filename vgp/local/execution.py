@@ -24,8 +24,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import vgp
 from vgp.errors import RequestError
+from vgp.inside.imports import variables_of_ours
 from vgp.local import process, proof
 from vgp.settings import Repository
 from vgp.spec import arguments
@@ -108,7 +108,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
     spec = PipelineSpec.read(run.spec)
     arguments.checked(spec.parameters, run.arguments)
     environment = {
-        **_path_of_ours(),
+        **variables_of_ours(),
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
         "PYTHONUNBUFFERED": "1",
         # What is read and printed does not depend on the terminal's language.
@@ -137,13 +137,6 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
     if failed and not run.failed:  # kfp.local itself gave up, before or between the steps
         run.failed = "the run"
     return steps
-
-
-def _path_of_ours() -> dict[str, str]:
-    """Variables with which Python finds this package where it is not installed, and nothing else of this folder."""
-    home = Path(vgp.__file__).parents[1]
-    places = [os.environ.get("PYTHONPATH", ""), "" if home.name.endswith("-packages") else str(home)]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, places)), "PYTHONSAFEPATH": "1"}
 
 
 @contextmanager

@@ -15,13 +15,14 @@ import warnings
 from functools import partial
 from typing import Any
 
-from vgp.spec import conditions
+from vgp.spec import conditions, kfp_package
 
 
 def main(spec: str, arguments: str, steps: str, cache: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # kfp says for every step that machine settings have no effect here, and that its own modules are deprecated.
     warnings.simplefilter("ignore")
+    kfp_package.load()
     from kfp import components, local
     from kfp.local.orchestrator import enhanced_dag_orchestrator as dags
 

@@ -46,7 +46,7 @@ def write(name: str, requirement: str, parent: Path = Path()) -> Path:
 
 def contents(name: str, requirement: str) -> dict[str, bytes]:
     """Every file of a new project, by its path."""
-    vendored = originals.files(originals.VENDORED)
+    vendored = originals.vendored(requirement)
     owned = originals.files(originals.OWNED)
     task = {
         path: text.replace(b"docs.examples.", b"tasks.") for path, text in owned.items() if path.startswith("tasks/")
@@ -56,16 +56,13 @@ def contents(name: str, requirement: str) -> dict[str, bytes]:
         **vendored,
         **owned,
         **task,
-        **dict(_template(name, requirement)),
+        **dict(_template(name)),
         manifest.PATH: listed.encode(),
     }
 
 
-def _template(name: str, requirement: str) -> Iterator[tuple[str, bytes]]:
-    values = {
-        "__NAME__": name, "__VERSION__": vgp.__version__, "__REQUIREMENT__": requirement,
-        "__BASE__": originals.base_image(),
-    }  # fmt: skip
+def _template(name: str) -> Iterator[tuple[str, bytes]]:
+    values = {"__NAME__": name, "__VERSION__": vgp.__version__, "__BASE__": originals.base_image()}
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             text = path.read_text(encoding="utf-8")

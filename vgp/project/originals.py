@@ -23,6 +23,8 @@ OWNED: Mapping[str, str] = {
     "pipelines": "pipelines",
     "tasks/digits.py": "docs/examples/digits.py",
 }
+#: What installs the command itself, for pip: renewed with the rest.
+TOOL = "training/lock/tool.txt"
 #: The image of a project is built from a Dockerfile of its own, on the same base.
 DOCKERFILE = "training/Dockerfile"
 _LEFT_OUT = ("Dockerfile", "ruff.toml")
@@ -32,6 +34,11 @@ def root() -> Path:
     """Folder with the paths of our repository."""
     bundled = Path(__file__).with_name(BUNDLED)
     return bundled if bundled.is_dir() else Path(__file__).resolve().parents[2]
+
+
+def vendored(requirement: str) -> dict[str, bytes]:
+    """The files that are renewed, by their paths in a project; `requirement` installs this very command."""
+    return {**files(VENDORED), TOOL: f"{requirement}\n".encode()}
 
 
 def files(places: Mapping[str, str]) -> dict[str, bytes]:

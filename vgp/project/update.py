@@ -42,13 +42,13 @@ class Update:
         return tuple(change for change in self.changes if change.edited)
 
 
-def plan(root: Path) -> Update:
-    """What `apply` would do to the project at `root`.
+def plan(root: Path, requirement: str) -> Update:
+    """What `apply` would do to the project at `root`; `requirement` installs this very command.
 
     Raises:
         RequestError: it is none, it is of a newer version, or a path of it leads elsewhere.
     """
-    before, contents = Manifest.read(root), originals.files(originals.VENDORED)
+    before, contents = Manifest.read(root), originals.vendored(requirement)
     if _order(before.version) > _order(vgp.__version__):
         raise RequestError(
             f"the project's copy is of version {before.version}, this command of {vgp.__version__}. "
@@ -60,6 +60,14 @@ def plan(root: Path) -> Update:
             raise RequestError(f"{path} is a link out of the project. Take the link away, then update.")
     changes = (_change(root / path, path, before.files.get(path), contents.get(path)) for path in paths)
     return Update(root, before, Manifest.of(vgp.__version__, contents), tuple(filter(None, changes)))
+
+
+def other_base(root: Path) -> str:
+    """What there is to say of the Dockerfile, which is its owner's: that its base has another PyTorch; empty if not."""
+    path, base = root / "Dockerfile", originals.base_image()
+    if not path.is_file() or base in path.read_text(encoding="utf-8", errors="replace"):
+        return ""
+    return f"note: this version was tested on another base than that of your Dockerfile: ARG BASE={base}"
 
 
 def _change(file: Path, path: str, copied: str | None, content: bytes | None) -> Change | None:

@@ -7,13 +7,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge
 from vgp.settings.messages import explain, line, refuse_texts
 from vgp.settings.model import Settings
-from vgp.settings.repository import MISSING, Repository, settings_file
+from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import NAME
 from vgp.text.nearest import did_you_mean
 

@@ -10,10 +10,10 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgp.documents.settings_file import FILE_NAME, settings_file
 from vgp.errors import RequestError
 from vgp.text.nearest import did_you_mean
 
-FILE_NAME = "pipelines.toml"
 MISSING = (
     f"there is no {FILE_NAME} in this folder or above it. Go into a repository that has one, name one with "
     "--settings FILE, or write a first one: pipelines init."
@@ -39,23 +39,6 @@ class Repository:
         """Whether a command finds it by itself from the current folder."""
         nearest = settings_file()
         return nearest is not None and Path(os.path.abspath(nearest)) == self.file
-
-
-def settings_file() -> Path | None:
-    """The nearest pipelines.toml, from the current folder upward.
-
-    Raises:
-        RequestError: it lies above, and is neither the user's nor of the owner of this folder: code would be run that
-            somebody put into a parent folder, /tmp say.
-    """
-    here = Path.cwd()
-    for depth, folder in enumerate([here, *here.parents]):
-        path = folder / FILE_NAME
-        if path.is_file():
-            if depth and path.stat().st_uid not in (os.getuid(), 0, here.stat().st_uid):
-                raise RequestError(f"{path} belongs to another user. To use it all the same: --settings {path}.")
-            return Path(*[".."] * depth, FILE_NAME)
-    return None
 
 
 def find(repository: Repository) -> dict[str, Path]:

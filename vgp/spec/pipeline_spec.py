@@ -77,13 +77,10 @@ class PipelineSpec:
     @cached_property
     def steps(self) -> list[Step]:
         """The tasks that do work, in DAG order."""
-        names: set[str] = set()
-        steps = []
-        for path, task in self.walk():
-            if not task.component.is_group:
-                steps.append(Step(path if task.name in names else task.name, path, task))
-                names.add(steps[-1].name)
-        return steps
+        names: dict[str, str] = {}
+        for path, name in _written(self.root, "", 0):  # in the order of the document, as the checker names them
+            names[path] = path if name in names.values() else name
+        return [Step(names[path], path, task) for path, task in self.walk() if not task.component.is_group]
 
     @property
     def executors(self) -> dict[str, Json]:
@@ -121,6 +118,16 @@ class PipelineSpec:
         for name, value in values.items():
             content["root"]["inputDefinitions"]["parameters"][name]["defaultValue"] = value
         return PipelineSpec(content)
+
+
+def _written(group: Component, way: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Way and name of every step, in the order in which the document holds them."""
+    for name in table(group.content, "dag", "tasks"):
+        component = group.tasks[name].component
+        if not component.is_group:
+            yield f"{way}{name}", name
+        elif depth < _MAX_NESTING:
+            yield from _written(component, f"{way}{name}/", depth + 1)
 
 
 def _walk(group: Component, way: str, depth: int) -> Iterator[tuple[str, Task]]:

@@ -1,6 +1,7 @@
 """The strictest reading of a spec: unknown fields, wrong types and names of nothing are errors."""
 
 from vgp.errors import RequestError
+from vgp.spec import kfp_package
 from vgp.spec.dag import Component, Task, table
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -11,6 +12,7 @@ def verify(spec: PipelineSpec) -> None:
     Raises:
         RequestError: the spec does not parse, or a task, component or executor that it names does not exist.
     """
+    kfp_package.load()
     from google.protobuf import json_format
     from kfp.pipeline_spec import pipeline_spec_pb2 as messages
 

@@ -53,6 +53,12 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(config.app, arguments, catch_exceptions=True)
 
 
+def write(text: str) -> None:
+    """A pipelines.toml in this folder, beside the workflows of this repository."""
+    Path("pipelines").symlink_to(Path(__file__).parents[3] / "pipelines")
+    Path("pipelines.toml").write_text(text)
+
+
 def output(*arguments: str) -> str:
     done = run(*arguments)
     assert done.exit_code == 0, done.exception
@@ -70,7 +76,7 @@ def refusal(*arguments: str) -> str:
 
 
 def test_config_shows_every_value_with_its_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("pipelines.toml").write_text(FILE)
+    write(FILE)
     monkeypatch.setenv("PIPELINES_EXPERIMENT", "flights")
     found = json.loads(output("config", "--env", "prod", "--json"))
     assert (found["file"], found["environment"]) == ("pipelines.toml", "prod")
@@ -92,7 +98,7 @@ def test_config_shows_every_value_with_its_place(folder: Path, monkeypatch: pyte
 
 
 def test_config_as_a_table_has_the_same(folder: Path) -> None:
-    Path("pipelines.toml").write_text(FILE)
+    write(FILE)
     text = output("config")
     assert re.search(r"^bucket +gs://bucket-dev +pipelines\.toml:16 *$", text, re.MULTILINE)
     assert re.search(r"^caching +- +default *$", text, re.MULTILINE)
@@ -110,12 +116,12 @@ def test_config_as_a_table_has_the_same(folder: Path) -> None:
     ],
 )
 def test_one_value_is_printed_bare_for_scripts(folder: Path, key: str, text: str) -> None:
-    Path("pipelines.toml").write_text(FILE)
+    write(FILE)
     assert output("config", key) == text
 
 
 def test_a_table_shows_what_is_in_it(folder: Path) -> None:
-    Path("pipelines.toml").write_text(FILE)
+    write(FILE)
     rows = json.loads(output("config", "steps.train", "--json"))
     assert {row["key"] for row in rows} == {
         f"steps.train.{key}" for key in ("machine", "nodes", "strategy", "env.NCCL_DEBUG")
@@ -133,7 +139,7 @@ def test_a_table_shows_what_is_in_it(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_key_without_a_value_is_refused(folder: Path, key: str, message: str) -> None:
-    Path("pipelines.toml").write_text(FILE)
+    write(FILE)
     assert refusal("config", key).startswith(message)
 
 
@@ -193,7 +199,7 @@ def test_init_without_what_it_needs_is_refused_and_writes_nothing(
 
 
 def test_init_overwrites_only_when_forced_and_keeps_the_steps(folder: Path) -> None:
-    Path("pipelines.toml").write_text(FILE)
+    write(FILE)
     assert "pipelines.toml is there already" in refusal("init", "--yes", "--project", "my-project")
     assert Path("pipelines.toml").read_text() == FILE
     output("init", "--yes", "--project", "my-project", "--force")

@@ -35,8 +35,24 @@ def elsewhere(tmp_path, monkeypatch):
 )
 def test_deep_nesting_is_the_users_mistake(capsys, tmp_path, kind, verb):
     (tmp_path / "pipelines.toml").write_text(DEEP[kind])
-    code, _, err = run(capsys, *verb.split())
+    code, _, err = run(capsys, *verb)
     assert code == 2 and "pipelines.toml: nested more than 50 levels deep" in err and "fault of ours" not in err
+
+
+def test_a_check_in_a_subfolder_takes_the_region_of_the_file_above(capsys, tmp_path, monkeypatch):
+    (tmp_path / "pipelines.toml").write_text('region = "nowhere1"\n')
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert "nowhere1" in run(capsys, "check", "../job.yaml")[1]
+
+
+def test_a_current_folder_that_is_gone_is_no_fault_of_ours(capsys, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run(capsys, "check", str(tmp_path / "job.yaml"))[0] == 0
+    code, _, err = run(capsys, "config")
+    assert code == 2 and "the current folder cannot be read" in err
 
 
 @pytest.mark.parametrize("kind", [*DEEP, "pipe", "zeros", "no text"])

@@ -46,11 +46,11 @@ class Line:
 
 
 @pytest.fixture
-def line(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Line:
-    monkeypatch.chdir(tmp_path)
+def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Line:
+    monkeypatch.chdir(repository)
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN_CANARY", SECRET)
     clients.credentials.cache_clear()
-    made = Line(tmp_path, capsys)
+    made = Line(repository, capsys)
     made.file.write_text(FILE)
     return made
 

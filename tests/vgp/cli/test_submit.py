@@ -54,10 +54,10 @@ boot_disk_type = "hyperdisk-balanced"
 
 
 def test_a_step_without_a_price_is_named_wherever_the_run_is_summed(
-    cloud: Cloud, capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    file = tmp_path / "other.toml"
+    file = repository / "other.toml"
     file.write_text(UNPRICED)
     given = ("--dry-run", "--no-preflight", "--settings", str(file))
     code, out, _ = run(capsys, *given)
@@ -152,9 +152,9 @@ def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str], verb
 
 
 def test_two_environments_labels_and_experiments_are_other_requests(
-    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(repository)
     Path("pipelines.toml").write_text("[environments.dev]\n[environments.prod]\n")
     lines = (["--env", "dev"], ["--env", "prod"], ["--env", "prod", "--label", "x=y"])
     told = [json.loads(run(capsys, *line, "--json")[1]) for line in lines]

@@ -24,7 +24,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture(autouse=True)
 def signed_in(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(commit, "current", lambda: commit.Commit(SHA))
+    monkeypatch.setattr(commit, "current", lambda folder: commit.Commit(SHA))
     clients.credentials.cache_clear()
     yield
     clients.credentials.cache_clear()
@@ -72,7 +72,7 @@ def test_upload_tells_people_what_it_did(
     cloud: Cloud, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(capsys, "upload", "training", "--tag", "v3")
-    monkeypatch.setattr(commit, "current", lambda: commit.Commit(SHA, "code.py changed since 0123456789ab"))
+    monkeypatch.setattr(commit, "current", lambda folder: commit.Commit(SHA, "code.py changed since 0123456789ab"))
     code, out, _ = run(capsys, "upload", "training", "--tag", "v4")
     version = next(iter(cloud.artifacts.content)).rpartition("/")[2]
     lines = out.splitlines()
@@ -86,10 +86,10 @@ def test_upload_tells_people_what_it_did(
     ]
 
 
-def test_a_tag_that_moved_is_told(cloud: Cloud, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_tag_that_moved_is_told(cloud: Cloud, capsys: pytest.CaptureFixture[str], repository: Path) -> None:
     run(capsys, "upload", "training")
     before = tags(cloud)["latest"]
-    other = tmp_path / "other.toml"
+    other = repository / "other.toml"
     other.write_text('[steps.train]\nmachine = "n1-standard-4"\n')
     _, out, _ = run(capsys, "upload", "training", "--settings", str(other))
     assert f"latest (before: {before[:19]})" in out and len(cloud.artifacts.content) == 2

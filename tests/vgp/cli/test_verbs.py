@@ -74,6 +74,13 @@ def test_help_of_a_verb_draws_nothing_with_rich() -> None:
     assert "╭" not in text
 
 
+def test_help_of_a_group_cuts_nothing_off() -> None:
+    text = run("schedule", "--help", COLUMNS="80").stdout
+    assert "..." not in text.partition("Commands:")[2]
+    assert "Create and update the schedules as declared." in text
+    assert "Write [schedules.NAME] into pipelines.toml" in text
+
+
 def test_a_shell_completes_verbs_and_options() -> None:
     script = run(_PIPELINES_COMPLETE="source_bash").stdout
     assert "complete -o default -F" in script

@@ -35,8 +35,8 @@ def sent(cloud: Cloud) -> str:
     return " ".join(f"{call.path} {call.query} {call.body!r}" for call in cloud.requests) + json.dumps(headers)
 
 
-def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, tmp_path: Path) -> None:
-    (tmp_path / "pipelines.toml").write_text(SCHEDULE)
+def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, repository: Path) -> None:
+    (repository / "pipelines.toml").write_text(SCHEDULE)
     verbs = [
         ["submit", "training", "--no-preflight"],
         ["upload", "training"],
@@ -47,7 +47,7 @@ def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, tmp_path: P
         ["config"],
     ]
     for words in verbs:
-        code, printed = pipelines(cloud, tmp_path, *words, **VARIABLES)
+        code, printed = pipelines(cloud, repository, *words, **VARIABLES)
         assert code in (0, 1), printed
         assert CANARY not in printed, words
     assert cloud.jobs and cloud.schedules
@@ -55,9 +55,10 @@ def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, tmp_path: P
 
 
 @pytest.mark.parametrize("flag", [[], ["--debug"]], ids=["message", "traceback"])
-def test_no_error_shows_a_token_or_a_key(cloud: Cloud, tmp_path: Path, flag: list[str]) -> None:
+def test_no_error_shows_a_token_or_a_key(cloud: Cloud, repository: Path, flag: list[str]) -> None:
+    (repository / "pipelines.toml").touch()
     cloud.fail("aiplatform.*", status(403, "no"), forever=True)
-    code, printed = pipelines(cloud, tmp_path, *flag, "submit", "training", "--no-preflight")
+    code, printed = pipelines(cloud, repository, *flag, "submit", "training", "--no-preflight")
     assert code == 1
     key = json.loads(Path(cloud.environment["GOOGLE_APPLICATION_CREDENTIALS"]).read_text())["private_key"]
     assert "ya29." not in printed and "Bearer " not in printed
@@ -67,10 +68,10 @@ def test_no_error_shows_a_token_or_a_key(cloud: Cloud, tmp_path: Path, flag: lis
 @pytest.mark.parametrize("place", ["labels", "schedules.nightly.parameters"])
 @pytest.mark.parametrize("secret", ["ya29.a0AfH6SMBx", "-----BEGIN PRIVATE KEY-----", "AIzaSyD-9tSrke72PouQMnMX"])
 def test_a_setting_that_looks_like_a_secret_is_refused_and_not_shown(
-    cloud: Cloud, tmp_path: Path, place: str, secret: str
+    cloud: Cloud, repository: Path, place: str, secret: str
 ) -> None:
-    (tmp_path / "pipelines.toml").write_text(f'{SCHEDULE}\n[{place}]\ntask = "{secret}"\n')
-    code, printed = pipelines(cloud, tmp_path, "config")
+    (repository / "pipelines.toml").write_text(f'{SCHEDULE}\n[{place}]\ntask = "{secret}"\n')
+    code, printed = pipelines(cloud, repository, "config")
     assert code == 2
     assert secret not in printed
     assert "pipelines.toml:" in printed
@@ -113,19 +114,25 @@ def test_a_password_in_a_repositorys_address_is_refused_and_not_shown(
     ids=lambda words: " ".join(words[:3]),
 )
 def test_a_password_in_an_address_on_the_command_line_is_refused_and_not_shown(
-    words: list[str], cloud: Cloud, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    cloud: Cloud,
+    capsys: pytest.CaptureFixture[str],
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    (repository / "pipelines.toml").touch()
+    monkeypatch.chdir(repository)
     with pytest.raises(SystemExit) as ended:
         main(["--debug", *words])
     out, err = capsys.readouterr()
     assert ended.value.code == 2, err
     assert CANARY not in out + err
-    assert not cloud.jobs and not list(tmp_path.iterdir())
+    assert not cloud.jobs and sorted(os.listdir()) == ["pipelines", "pipelines.toml"]
 
 
-def test_no_secret_is_an_argument_of_a_process(cloud: Cloud, tmp_path: Path) -> None:
+def test_no_secret_is_an_argument_of_a_process(cloud: Cloud, repository: Path) -> None:
     """What `ps` shows while a command runs: the command line alone."""
+    (repository / "pipelines.toml").touch()
     environment = {**os.environ, **cloud.environment, **VARIABLES}
     words = [sys.executable, "-m", "vgp", "submit", "training", "--no-preflight"]
     seen = []
@@ -138,6 +145,6 @@ def test_no_secret_is_an_argument_of_a_process(cloud: Cloud, tmp_path: Path) -> 
                 continue
 
     cloud.on("aiplatform.projects.locations.pipelineJobs.create", look)
-    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    subprocess.run(words, cwd=repository, env=environment, check=True, capture_output=True)
     assert any(b"submit" in line for line in seen)
     assert not any(CANARY.encode() in line or b"ya29." in line for line in seen)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv hold what this repository was tested with. What training/lock names is installed by its hash.
-# The command itself comes as __REQUIREMENT__; another place: VGP=/path/to/the.whl ./setup.sh
+# The command itself comes as training/lock/tool.txt says; another place: VGP=/path/to/the.whl ./setup.sh
 set -euo pipefail
 cd "$(dirname "$0")"
 [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
@@ -17,5 +17,5 @@ pip_install --require-hashes --no-deps -r .venv/cpu.txt 2>/dev/null ||
   pip_install --require-hashes --no-deps -r .venv/requirements.txt
 locked vertex training
 pip_install --require-hashes --no-build-isolation -r .venv/requirements.txt
-pip_install --no-deps "${VGP:-__REQUIREMENT__}"
+pip_install --no-deps "${VGP:-$(cat training/lock/tool.txt)}"
 pip_install -r requirements.txt

@@ -28,7 +28,7 @@ def spec_of(waits):
         name: {"componentRef": {"name": "comp"}, **({"dependentTasks": list(others)} if others else {})}
         for name, others in waits.items()
     }
-    return {"root": {"dag": {"tasks": tasks}}, "components": {"comp": {"executorLabel": "exec"}}}
+    return PipelineSpec({"root": {"dag": {"tasks": tasks}}, "components": {"comp": {"executorLabel": "exec"}}})
 
 
 @st.composite
@@ -43,7 +43,7 @@ def pipelines(draw):
 
 def most_by_trying(waits, gpus):
     """The largest sum over steps none of which waits for another, by trying all sets."""
-    before = order(PipelineSpec(spec_of(waits))).before
+    before = order(spec_of(waits)).before
     sets = [set(some) for size in range(1, len(gpus) + 1) for some in combinations(gpus, size)]
     free = [some for some in sets if not any(before[step] & some for step in some)]
     return max(sum(gpus[step] for step in some) for some in free)
@@ -52,7 +52,7 @@ def most_by_trying(waits, gpus):
 @given(pipelines())
 def test_the_sum_is_never_below_what_can_overlap_nor_above_all(pipeline):
     waits, gpus = pipeline
-    (need,) = needs([row(step, gpus=number) for step, number in gpus.items()], PipelineSpec(spec_of(waits)))
+    (need,) = needs([row(step, gpus=number) for step, number in gpus.items()], spec_of(waits))
     assert most_by_trying(waits, gpus) <= need.together <= sum(gpus.values())
     assert need.alone == max(gpus.values()) <= need.together
     assert sum(gpus[step] for step in need.steps) == need.together
@@ -64,13 +64,13 @@ def test_the_sum_is_exact_for_chains_and_for_independent_steps(pipeline):
     names = list(gpus)
     chain = {name: {names[at - 1]} if at else set() for at, name in enumerate(names)}
     rows = [row(step, gpus=number) for step, number in gpus.items()]
-    assert needs(rows, PipelineSpec(spec_of(chain)))[0].together == max(gpus.values())
-    assert needs(rows, PipelineSpec(spec_of({name: set() for name in names})))[0].together == sum(gpus.values())
+    assert needs(rows, spec_of(chain))[0].together == max(gpus.values())
+    assert needs(rows, spec_of({name: set() for name in names}))[0].together == sum(gpus.values())
 
 
 @given(st.integers(1, 8), st.integers(1, 64), st.integers(1, 5), st.sampled_from(["STANDARD", "SPOT"]))
 def test_every_machine_of_every_iteration_counts(gpus, replicas, items, strategy):
-    made = spec_of({"train": set()})
+    made = dict(spec_of({"train": set()}).content)
     made["components"]["loop"] = {"dag": made["root"]["dag"]}
     iterator = {"items": {"raw": str(list(range(items)))}, "itemInput": "item"}
     made["root"] = {"dag": {"tasks": {"for": {"componentRef": {"name": "loop"}, "parameterIterator": iterator}}}}

@@ -85,7 +85,7 @@ def test_another_pipeline_is_put_into_the_same_schedule(cloud: Cloud, settings: 
     apply(settings, make(settings))
     other = make(settings, spec={**SMALL, "sdkVersion": "kfp-9.9.9"})
     assert apply(settings, other).did == ["updated"]
-    assert fields.spec(live.schedules(settings)[0])["sdkVersion"] == "kfp-9.9.9"
+    assert fields.spec(live.schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
 
 
 def test_only_what_differs_is_in_the_update_mask(cloud: Cloud, settings: Settings, declare: Declare) -> None:

@@ -81,7 +81,7 @@ def test_everything_that_is_sent_is_in_it(rich: Settings) -> None:
     assert (job["labels"]["environment"], job["labels"]["team"]) == ("prod", "flights")
     spec = json.loads(evaluated(job["pipeline_spec"]))
     assert spec["root"]["inputDefinitions"]["parameters"]["epochs"].pop("defaultValue") == 2.5
-    sent = fields.spec(declaration.message)
+    sent = json.loads(json.dumps(fields.spec(declaration.message).content))
     sent["root"]["inputDefinitions"]["parameters"]["epochs"].pop("defaultValue", None)
     assert spec == sent
 
@@ -98,11 +98,14 @@ def test_apply_leaves_what_terraform_made_alone(rich: Settings) -> None:
     assert "vertex-gpu-pipelines" not in text
 
 
-def test_values_that_are_no_texts_become_defaults_of_the_pipeline() -> None:
-    spec, texts = terraform._with_defaults(SMALL, {"epochs": 2, "task_options": {"a": 1}, "champion": "gs://a"})
-    declared = spec["root"]["inputDefinitions"]["parameters"]
+def test_values_that_are_no_texts_become_defaults_of_the_pipeline(rich: Settings) -> None:
+    values = {"epochs": 2, "task_options": {"a": 1}, "champion": "gs://a"}
+    job = schedules(terraform.text(rich, [make(rich, parameters=values)]))["nightly"]["create_pipeline_job_request"][
+        "pipeline_job"
+    ]
+    declared = json.loads(evaluated(job["pipeline_spec"]))["root"]["inputDefinitions"]["parameters"]
     assert (declared["epochs"]["defaultValue"], declared["task_options"]["defaultValue"]) == (2, {"a": 1})
-    assert texts == {"champion": "gs://a"}
+    assert job["runtime_config"]["parameter_values"] == {"champion": "gs://a"}
     assert SMALL["root"]["inputDefinitions"]["parameters"]["epochs"]["defaultValue"] != 2
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from vgp.check.finding import StepRow
 from vgp.settings import Schedule
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import view
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.declaration import Declaration
@@ -87,7 +88,12 @@ def test_what_has_no_price_is_named_and_not_counted_as_nothing() -> None:
 def test_a_difference_has_both_sides() -> None:
     changes = [Change("cron", "a", "b"), Change("end", "2030", None), Change("labels.request", "1", "2")]
     template = [Change("train: machine", "1 x A", "1 x B")]
-    text = shown(Action("update", "nightly", "x/schedules/7", changes, template, ({"a": 1}, {"a": 2})), full=True)
+    text = shown(
+        Action(
+            "update", "nightly", "x/schedules/7", changes, template, (PipelineSpec({"a": 1}), PipelineSpec({"a": 2}))
+        ),
+        full=True,
+    )
     assert [" ".join(line.split()) for line in text.splitlines()[1:4]] == [
         "cron a -> b", "end 2030 -> (none)", "train: machine 1 x A -> 1 x B",
     ]  # fmt: skip

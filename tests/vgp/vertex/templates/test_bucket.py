@@ -99,16 +99,16 @@ def test_a_version_is_found_by_every_name(cloud: Cloud, settings: Settings) -> N
     upload(settings, NAME, ONE, tags=["v1", "latest"], place=PLACE)
     upload(settings, NAME, TWO, tags=["latest"], place=PLACE)
     for reference in ("training:v1", f"training@{digest(ONE)}", f"training@{digest(ONE)[:15]}"):
-        assert resolve(settings, reference, place=PLACE).spec == spec("one")
+        assert resolve(settings, reference, place=PLACE).spec.content == spec("one")
     found = resolve(settings, f"gs://test-bucket/{name(TWO)}")
-    assert found.spec == spec("two") and found.location == f"gs://test-bucket/{name(TWO)}"
+    assert found.spec.content == spec("two") and found.location == f"gs://test-bucket/{name(TWO)}"
     assert found.uri is None, "Vertex AI takes no gs:// as the template_uri of a run"
 
 
 def test_the_place_can_be_the_whole_bucket_and_the_setting(cloud: Cloud, settings: Settings) -> None:
     upload(settings, NAME, ONE, tags=["latest"], place="gs://test-bucket")
     assert f"{NAME}/{digest(ONE)[7:]}.json" in objects(settings)
-    assert resolve(settings, NAME, place="gs://test-bucket/").spec == spec("one")
+    assert resolve(settings, NAME, place="gs://test-bucket/").spec.content == spec("one")
     assert [row["name"] for row in packages(settings, place="gs://test-bucket")] == [NAME]
 
 

@@ -39,7 +39,7 @@ def test_every_way_to_name_a_version_finds_it_pinned(cloud: Cloud, settings: Set
     upload(settings, NAME, ONE, tags=["v1", "latest"])
     upload(settings, NAME, TWO, tags=["v2", "latest"])
     found = resolve(settings, reference)
-    assert found.spec == spec("two") and found.content == TWO
+    assert found.spec.content == spec("two") and found.content == TWO
     assert found.digest == digest(TWO) and found.sha256 == digest(TWO)[7:]
     assert found.uri == f"https://us-central1-kfp.pkg.dev/test-project/pipelines/training/{digest(TWO)}"
 
@@ -48,20 +48,20 @@ def test_what_was_pinned_does_not_move_with_its_tag(cloud: Cloud, settings: Sett
     upload(settings, NAME, ONE, tags=["stable"])
     pinned = resolve(settings, "training:stable")
     upload(settings, NAME, TWO, tags=["stable"])
-    assert pinned.uri and resolve(settings, pinned.uri).spec == spec("one")
-    assert resolve(settings, "training:stable").spec == spec("two")
+    assert pinned.uri and resolve(settings, pinned.uri).spec.content == spec("one")
+    assert resolve(settings, "training:stable").spec.content == spec("two")
 
 
 def test_the_whole_spec_of_a_real_pipeline_comes_back(cloud: Cloud, settings: Settings) -> None:
     upload(settings, NAME, GOLDEN, tags=["latest"])
     found = resolve(settings, NAME)
-    assert found.content == GOLDEN and found.spec == json.loads(GOLDEN)
+    assert found.content == GOLDEN and found.spec.content == json.loads(GOLDEN)
 
 
 @pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
 def test_json_and_yaml_of_others_are_read(cloud: Cloud, settings: Settings, write: Callable[[Any], str]) -> None:
     upload(settings, NAME, write(spec("one")).encode(), tags=["latest"])
-    assert resolve(settings, NAME).spec == spec("one")
+    assert resolve(settings, NAME).spec.content == spec("one")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_digits_that_fit_two_versions_are_refused(cloud: Cloud, settings: Settin
 def test_a_read_outlasts_a_fault(cloud: Cloud, settings: Settings, method: str, fault: Any) -> None:
     upload(settings, NAME, ONE, tags=["latest"])
     cloud.fail(method, fault)
-    assert resolve(settings, NAME).spec == spec("one")
+    assert resolve(settings, NAME).spec.content == spec("one")
 
 
 def test_all_pages_are_listed_newest_first(cloud: Cloud, settings: Settings) -> None:
@@ -224,7 +224,7 @@ class TestKfpsOwnClient:
         theirs = tmp_path / "training.yaml"
         theirs.write_text(yaml.safe_dump(json.loads(GOLDEN)))
         assert client.upload_pipeline(str(theirs), tags=["theirs"]) == (NAME, digest(theirs.read_bytes()))
-        assert resolve(settings, "training:theirs").spec == json.loads(GOLDEN)
+        assert resolve(settings, "training:theirs").spec.content == json.loads(GOLDEN)
         assert move_tag(settings, "training:theirs", "ours")[0] == digest(theirs.read_bytes())
         assert not upload(settings, NAME, theirs.read_bytes(), tags=[]).new
         assert stored(cloud) == [digest(theirs.read_bytes())]

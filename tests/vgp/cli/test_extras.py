@@ -1,0 +1,59 @@
+"""What is not installed is named with the command that installs it; what the tool imports is in one of its extras."""
+
+import ast
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from linked import REPOSITORY, locked
+
+from vgp.cli import extras
+from vgp.errors import RequestError
+
+TOOL = sorted((REPOSITORY / "vgp").rglob("*.py"))
+DISTRIBUTIONS = metadata.packages_distributions()
+
+
+def imported(path: Path) -> set[str]:
+    """The packages from elsewhere that a file imports, inside functions too."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"vgp"}
+
+
+def distributions(package: str) -> set[str]:
+    return {re.sub(r"[-_.]+", "-", name).lower() for name in DISTRIBUTIONS.get(package, ())}
+
+
+def test_every_import_of_the_tool_is_in_the_base_or_in_the_extra_that_is_named() -> None:
+    base = locked()
+    template = REPOSITORY / "vgp" / "project" / "template"
+    packages = {name for path in TOOL if template not in path.parents for name in imported(path)}
+    heavy = {name for name in packages if not distributions(name) & base}
+    assert heavy <= set(extras.PACKAGES["vertex"])
+    assert {"kfp", "google"} <= heavy
+
+
+@pytest.mark.parametrize("extra", ["vertex", "training"])
+def test_what_an_extra_is_said_to_bring_it_brings(extra: str) -> None:
+    for package in extras.PACKAGES[extra]:
+        assert distributions(package) & locked(extra), package
+
+
+def test_a_lack_is_named_also_when_it_was_explained_on_the_way() -> None:
+    with pytest.raises(RequestError) as said, extras.named():
+        try:
+            raise ModuleNotFoundError("No module named 'kfp.dsl'", name="kfp.dsl")
+        except ModuleNotFoundError as error:
+            raise RequestError("pipelines/training.py:3: ModuleNotFoundError") from error
+    assert str(said.value) == (
+        f"this needs kfp, which is not installed. Install the extra vertex:\n  {REPOSITORY}/scripts/setup.sh vertex"
+    )
+
+
+def test_a_package_of_nobody_known_is_not_ours_to_explain() -> None:
+    with pytest.raises(ModuleNotFoundError), extras.named():
+        raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
