@@ -56,8 +56,7 @@ def prepared(data: str) -> Any:
     from training.data import manifest as manifests
 
     manifest = manifests.load(data)
-    return manifest, tasks.load(manifest.task, manifest.options, train_months=manifest.train_months,
-                                test_month=manifest.test_month)  # fmt: skip
+    return manifest, tasks.load(manifest.task, manifest.options)
 
 
 class Bare:

@@ -79,7 +79,7 @@ def _checked(config: TrainConfig, prepared: Manifest, data: str | Path) -> int:
     """Rows of the training split, once the data is known to suit the configuration."""
     if tasks.spec(config.task) != tasks.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
-    tasks.load(prepared.task, prepared.options, train_months=prepared.train_months, test_month=prepared.test_month)
+    tasks.load(prepared.task, prepared.options)
     samples = prepared.rows("train")
     if not samples:
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")

@@ -32,8 +32,6 @@ def check_request(
     *,
     task: str,
     task_options: Mapping[str, Any],
-    train_months: str,
-    test_month: str,
     champion: str,
     margin: float,
     confidence: float,
@@ -46,7 +44,7 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        tasks.load(task, task_options, train_months=train_months, test_month=test_month)
+        tasks.load(task, task_options)
         configs.parse({"task": task, "options": dict(task_options), **config})
         _check_decision(margin, confidence)
         _check_champion(champion)
@@ -61,13 +59,11 @@ def prepare(
     *,
     task: str,
     options: Mapping[str, Any] | None = None,
-    train_months: str = "",
-    test_month: str = "",
 ) -> "Manifest":
     """Validates, splits and encodes the raw data into `destination`; returns its manifest."""
     from training.data.prepare import prepare as run
 
-    return run(task, data, destination, options=whole(options or {}), train_months=train_months, test_month=test_month)
+    return run(task, data, destination, options=whole(options or {}))
 
 
 @exits

@@ -53,10 +53,9 @@ class Task(ABC):
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
+    def __init__(self, options: Mapping[str, Any] | None = None):
+        """`options` are the task's own, such as layer sizes or how its rows are split."""
         self.options = dict(options or {})
-        self.train_months = train_months
-        self.test_month = test_month
 
     # ---- preparation: runs in a pool of processes, shard by shard
 
@@ -72,9 +71,8 @@ class Task(ABC):
         """Merges the scans, in shard order, into statistics that every `rows` call receives.
 
         They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
-        arrays. Five keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
-        (sentences that a reader of the results must know), and the windows that were taken, `train_months` and
-        `test_month`.
+        arrays. Four keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
+        (sentences that a reader of the results must know), and `split` (texts that say how the rows were split).
         """
         return {}
 

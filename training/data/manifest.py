@@ -75,12 +75,12 @@ class SourceFile(Frozen):
 class Manifest(Frozen):
     """A prepared dataset. `Raises` on load: UserError if missing, unreadable or of another format."""
 
-    format: Literal[1] = 1
-    #: `module:Class` of the task that wrote it, and the options and window it was given.
+    format: Literal[2] = 2
+    #: `module:Class` of the task that wrote it, and the options it was given.
     task: str
     options: dict[str, Any] = {}
-    train_months: str = ""
-    test_month: str = ""
+    #: How the rows were split, for people: what decided (`by`), and the windows or shares that were taken.
+    split: dict[str, str] = {}
     columns: tuple[Column, ...]
     #: `train`, `test` and whatever other split the task makes.
     splits: dict[str, tuple[ShardFile, ...]]

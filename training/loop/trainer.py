@@ -65,8 +65,7 @@ class Trainer:
         # One process of a machine decodes what the others then map: no collective before all have their rows.
         size = sum(file.bytes for files in self.data.splits.values() for file in files)
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
-        self.task = tasks.load(self.config.task, self.data.options, train_months=self.data.train_months,
-                               test_month=self.data.test_month)  # fmt: skip
+        self.task = tasks.load(self.config.task, self.data.options)
         some = tensors(self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS]), rank.device)
         self.learner = Learner(self.task, self.data, self.config, self.plan, rank, self.dealt, some)
         self.store = store_at(argument["checkpoints"])
@@ -277,8 +276,8 @@ class Trainer:
 
     def _card(self, sample: str = "") -> bundle.ModelCard:
         return bundle.ModelCard(
-            task=tasks.spec(self.data.task), options=self.data.options, train_months=self.data.train_months,
-            test_month=self.data.test_month, columns=self.data.columns, statistics=self.data.statistics,
+            task=tasks.spec(self.data.task), options=self.data.options,
+            columns=self.data.columns, statistics=self.data.statistics,
             data=self.data.fingerprint, config=self.argument["settings"]["config"], steps=self.plan.steps,
             samples=self.plan.samples, parameters=self._parameter_count(),
             history=tuple(bundle.Point(**point) for point in self.history.points), sample=sample,

@@ -167,7 +167,7 @@ def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
             name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")
         },
         "Data": {
-            **_months(manifest),
+            **{f"split {name}": text for name, text in manifest.split.items()},
             "fingerprint": _short(manifest.fingerprint),
             **_sources(manifest),
         },
@@ -181,12 +181,6 @@ def _sources(manifest: Manifest) -> dict[str, str]:
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
     return {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
-
-
-def _months(manifest: Manifest) -> dict[str, str]:
-    if not (manifest.train_months or manifest.test_month):
-        return {}
-    return {"train months": manifest.train_months or "all", "test month": manifest.test_month or "none named"}
 
 
 def _short(fingerprint: str) -> str:

@@ -19,13 +19,13 @@ SHIPPED = {
 }
 
 
-def load(name: str, options: Mapping[str, Any] | None = None, **window: str) -> Task:
+def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     """The task called `name`: a shipped one by its short name, or any `module:Class` that can be imported.
 
     Raises:
         UserError: no such module or class, or the class does not fill the contract of `training.task.Task`.
     """
-    return find(name)(options, **window)
+    return find(name)(options)
 
 
 def spec(name: str) -> str:

@@ -59,8 +59,7 @@ class Flights(TabularTask):
     group = "day"
     classes = ("on time", "late")
     slices = ("carrier", "origin", "part_of_day")
-    default_train_months = "1-6"
-    default_test_month = "7"
+    settings: ClassVar[Mapping[str, Any]] = {**TabularTask.settings, "train": "1-6", "test": "7"}
     unlabelled: ClassVar[str] = "cancelled or diverted: no arrival delay"
 
     def default_data(self) -> str:

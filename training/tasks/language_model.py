@@ -49,8 +49,8 @@ class LanguageModel(Task):
         "test_share": 0.1, "prompt": "", "sample_tokens": 400,
     }  # fmt: skip
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
-        super().__init__(options)  # files have no months
+    def __init__(self, options: Mapping[str, Any] | None = None):
+        super().__init__(options)
         check_options(type(self).__name__, self.options, self.settings)
         self.chosen = {**self.settings, **self.options}
         _check(self.chosen)
@@ -87,7 +87,8 @@ class LanguageModel(Task):
             passages = [passage for scan in scans for passage in scan]
             stride = -(-sum(p.end - p.start for p in passages) // LEARNING_BYTES)
             vocabulary = learn((p.read() for p in passages[:: max(1, stride)]), self.chosen["vocab"])
-        return {"vocabulary": vocabulary, "train_months": "", "test_month": ""}
+        shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
+        return {"vocabulary": vocabulary, "split": {"by": "file", **shares}}
 
     def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted."""
