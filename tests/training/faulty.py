@@ -110,7 +110,7 @@ def poison(folder: str, steps: list[int]) -> None:
             tensors = Saved(store, manifest).tensors()
             tensors["model/layers.0.weight"][0] = torch.nan
             store.delete(name)
-            writer = Writer(store, dist.HashStore(), rank=0, world_size=1, run=0, token=os.urandom(4).hex(),
+            writer = Writer(store, dist.HashStore(), rank=0, world_size=1, run=0, launch_id=os.urandom(4).hex(),
                             settings=manifest.settings, keep=9, patience_s=9)  # fmt: skip
             writer.save(manifest.step, tensors, state.stored(tensors, 1), manifest.scalars, manifest.history)
             writer.wait()

@@ -166,7 +166,7 @@ def test_the_exact_mode_refuses_what_no_binary_tree_fits(digits, tmp_path):
 
 
 def test_more_processes_than_microbatches_are_refused(digits, tmp_path):
-    with pytest.raises(UserError, match="microbatches=2 cannot be dealt to 4 processes"):
+    with pytest.raises(UserError, match="microbatches=2 cannot be assigned to 4 processes"):
         run(tmp_path, digits, 4, microbatches=2)
 
 

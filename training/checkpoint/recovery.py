@@ -91,7 +91,7 @@ def newest(store: Store, run: int, say: Callable[[str], None]) -> Manifest | Non
     return None
 
 
-def retire(store: Store, run: int, keep: int) -> None:
+def prune(store: Store, run: int, keep: int) -> None:
     """Deletes all but the newest `keep` checkpoints of the run, manifest before parts, and older loose parts.
 
     A part of an unfinished attempt goes when its step is behind the oldest checkpoint that stays.

@@ -41,7 +41,7 @@ def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     return {"groups": groups, "states": {name: state for name, state in states.items() if state}}
 
 
-def steady(model: nn.Module, optimizer: Optimizer) -> set[str]:
+def stable(model: nn.Module, optimizer: Optimizer) -> set[str]:
     """Names of the tensors that change in the optimizer's step only: its own, and the weights that it updates."""
     updated = {name for parameter, name in _names(model).items() if parameter in optimizer.state}
     return {f"model/{name}" for name in updated} | {n for n in tensors_of(model, optimizer) if n[:10] == "optimizer/"}

@@ -11,7 +11,7 @@ from training.data import keys
 from training.data.keys import Hashes
 
 #: A kind of rows is common if it has more rows than this, and more than this share of all. Kinds that are not common
-#: may be dealt to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two
+#: may go to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two
 #: percentage points, or in a small table by twice what it would be if all its rows differed.
 FEW_ROWS = 4
 FEW_SHARE = 1 / 400

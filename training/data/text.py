@@ -1,4 +1,4 @@
-"""Text files, wherever they lie: found, dealt to splits by their names, and cut into passages of whole lines."""
+"""Text files, wherever they lie: listed, split by their names, and cut into passages of whole lines."""
 
 import hashlib
 import os

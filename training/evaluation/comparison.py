@@ -3,7 +3,7 @@
 Rows of one day share its weather, so a test that treats them as independent finds differences that are not there.
 Whole groups are resampled instead (cluster bootstrap: Field & Welsh 2007, https://doi.org/10.1111/j.1467-9868.2007.00593.x).
 Every statistic is a function of sums per group, so a replicate costs a product of small matrices, not a pass
-over the rows. Independent rows, and groups beyond `MOST_BLOCKS`, are dealt at random into that many blocks, which
+over the rows. Independent rows, and groups beyond `MOST_BLOCKS`, are put at random into that many blocks, which
 are independent again.
 
 Shapes: N rows, G blocks, R replicates, B calibration bins. `weights_RG` counts how often a replicate drew a block.
@@ -43,13 +43,13 @@ class Blocks:
 
 
 def blocks(group: Names | None, rows: int) -> Blocks:
-    """One block a group; independent rows and numerous groups are dealt to `MOST_BLOCKS` at random, fixed seed."""
+    """One block a group; independent rows and numerous groups are put into `MOST_BLOCKS` at random, fixed seed."""
     codes = np.arange(rows) if group is None else np.unique(group.codes, return_inverse=True)[1]
     count = int(codes.max(initial=-1)) + 1
     if count <= MOST_BLOCKS:
         return Blocks(codes, count)
-    deal = np.random.default_rng(SEED).permutation(count) % MOST_BLOCKS
-    return Blocks(deal[codes], MOST_BLOCKS)
+    block = np.random.default_rng(SEED).permutation(count) % MOST_BLOCKS
+    return Blocks(block[codes], MOST_BLOCKS)
 
 
 def resample(count: int, replicates: int = REPLICATES) -> np.ndarray:

@@ -110,7 +110,7 @@ def confidence_and_outcome(label: np.ndarray, probabilities: np.ndarray) -> tupl
 
 
 def bin_codes(confidence: np.ndarray, bins: int = CALIBRATION_BINS) -> np.ndarray:
-    """Deals rows to bins of equal mass, int (N,); equal confidences share a bin, so row order does not matter.
+    """Puts rows into bins of equal mass, int (N,); equal confidences share a bin, so row order does not matter.
 
     Equal mass rather than equal width, because the estimate is less biased: Nguyen & O'Connor 2015,
     https://aclanthology.org/D15-1182

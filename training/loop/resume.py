@@ -4,30 +4,28 @@ They meet without a collective, whose timeout would end those that have read the
 """
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from training.checkpoint import recovery
 from training.checkpoint.manifest import Manifest
 from training.checkpoint.saved import Saved
 from training.checkpoint.store import Store, store_at
-from training.config import TrainConfig
 from training.errors import ProcessFailed, UserError
 from training.loop.learner import Learner
+from training.loop.request import TrainingRequest
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 
-def newest(argument: Mapping[str, Any], rank: Rank, learner: Learner, config: TrainConfig) -> Manifest | None:
+def newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest | None:
     """The newest checkpoint that verifies, its state taken by `learner`; None without one.
 
     Raises:
         ProcessFailed: the store could not be reached for `checkpoint_patience_s` seconds.
         UserError: checkpoints are whole, but none of them holds a state that training can go on from.
     """
-    patience_s = config.checkpoint_patience_s
-    source = store_at(argument["resume_from"], deadline_s=patience_s)
+    patience_s = request.config.checkpoint_patience_s
+    source = store_at(request.start.folder, deadline_s=patience_s)
     try:
-        return _newest(argument["resume_run"], rank, learner, source, patience_s + config.hang_after_s)
+        return _newest(request.start.run, rank, learner, source, patience_s + request.config.hang_after_s)
     except ConnectionError as error:
         raise ProcessFailed(f"{error} (checkpoint_patience_s={patience_s:g})") from None
 

@@ -63,7 +63,7 @@ class LanguageModel(Task):
         for split in ("train", "test"):
             if not any(self._split(each.name) == split for each in texts):
                 raise UserError(
-                    f"none of {len(texts)} text file(s) falls into the {split} split: whole files are dealt by a hash "
+                    f"none of {len(texts)} text file(s) falls into the {split} split: whole files are split by a hash "
                     f"of their names. Give more files (`split --number=l/100` cuts one), or another test_share "
                     f"(now {self.chosen['test_share']})."
                 )
