@@ -90,10 +90,7 @@ def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
 
 def save_card(directory: str | Path, card: ModelCard) -> None:
     """Writes the card alone, in place of one that is there."""
-    directory = Path(directory)
-    scratch = directory / (CARD + ".partial")
-    scratch.write_text(json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
-    scratch.replace(directory / CARD)
+    files.write(Path(directory) / CARD, json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
 
 
 def _file(directory: str | Path, name: str) -> str:

@@ -11,7 +11,6 @@ The manifest is written last: a directory without it is an unfinished preparatio
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,6 +122,4 @@ def save(manifest: Manifest, directory: str | Path) -> None:
             f"the manifest would have {len(text) >> 20} MiB, and may have {files.MOST_JSON_BYTES >> 20}: categories of "
             f"fewer or shorter values are needed, above all {largest.name}."
         )
-    scratch = path.with_suffix(".partial")
-    scratch.write_text(text)
-    os.replace(scratch, path)
+    files.write(path, text)

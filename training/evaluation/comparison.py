@@ -12,10 +12,10 @@ Shapes: N rows, G blocks, R replicates, B calibration bins. `weights_RG` counts 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special  # scipy.stats says the same, and takes a second to import
 
-from training.evaluation.metrics import bin_codes, confidence_and_outcome
 from training.evaluation.predictions import Names
+from training.evaluation.probabilities import bin_codes, confidence_and_outcome
 
 SEED = 20130701
 REPLICATES = 2_000
@@ -67,7 +67,7 @@ def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: 
     replicates_R = replicates_R[np.isfinite(replicates_R)]
     if count < 2 or not len(replicates_R):
         return Interval(estimate, -np.inf, np.inf)
-    tail = stats.norm.cdf(-np.sqrt(count / (count - 1)) * stats.t.ppf(confidence, count - 1))
+    tail = special.ndtr(-np.sqrt(count / (count - 1)) * special.stdtrit(count - 1, confidence))
     low, high = np.quantile(replicates_R, [tail, 1 - tail])
     return Interval(estimate, float(low), float(high))
 
@@ -154,7 +154,7 @@ def worse_p_value(difference: np.ndarray, group: np.ndarray, sizes: np.ndarray |
     error = np.sqrt(count / (count - 1) * np.sum(totals**2)) / sizes.sum()
     if error < 1e-12:  # equal predictions, or a difference that is the same in every row
         return 0.0 if mean > 1e-9 else 1.0
-    return float(stats.t.sf(mean / error, count - 1))
+    return float(special.stdtr(count - 1, -mean / error))
 
 
 def holm(p_values: list[float]) -> list[float]:

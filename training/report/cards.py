@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from training.evaluation.decision import Decision
-from training.evaluation.measure import Evaluation, ModelMetrics
 from training.evaluation.reason import metric, rival
+from training.evaluation.record import Evaluation, ModelMetrics
 
 MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline"}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
+from training.storage import files
 
 WILDCARDS = frozenset("*?[")
 #: Seconds for which reading from a store that does not answer is tried again; then the step fails.
@@ -65,7 +66,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
 def overwrite(path: str, data: bytes) -> None:
     """Writes a small file in place of what is there. Raises OSError, ConnectionError if the store is down."""
     if not is_remote(path):
-        Path(path).write_bytes(data)
+        files.write(path, data)
         return
     place, name = split(path)
     with os_errors(path):
