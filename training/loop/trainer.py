@@ -33,8 +33,8 @@ _SOME_ROWS = 256
 
 def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
     """Trains; the figures of the run. Called in every rank by `training.processes.launch`."""
-    # Rank 0 has looked at the checkpoints; machines may see folders differently.
-    request = TrainingRequest.model_validate_json(rank.agree(request.model_dump_json()))
+    # Rank 0 has looked at the checkpoints, and machines may see folders differently: its request holds.
+    request = TrainingRequest.model_validate_json(rank.agree(request.model_dump_json() if rank.leads else ""))
     trainer = Trainer(request, rank)
     try:
         return trainer.train()
