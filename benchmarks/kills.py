@@ -49,7 +49,17 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
     rendezvous.set_timeout(timedelta(seconds=30))
     launch_id = os.urandom(4).hex()
     writers = [
-        Writer(store, rendezvous, rank=rank, world_size=RANKS, run=0, launch_id=launch_id, settings={}, keep=3, patience_s=60)
+        Writer(
+            store,
+            rendezvous,
+            rank=rank,
+            world_size=RANKS,
+            run=0,
+            launch_id=launch_id,
+            settings={},
+            keep=3,
+            patience_s=60,
+        )
         for rank in range(RANKS)
     ]
     for step in range(start, 10**9):

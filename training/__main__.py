@@ -67,20 +67,20 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    given = vars(parser().parse_args(arguments))
-    verb = given.pop("verb")
-    settings = dict(given.pop("settings", []))
+    values = vars(parser().parse_args(arguments))
+    verb = values.pop("verb")
+    settings = dict(values.pop("settings", []))
     if verb == "prepare":
-        given["options"].update(settings)
+        values["options"].update(settings)
     else:
-        given.update(settings)
+        values.update(settings)
     if verb == "decide":
         # Beside decision.json: the working folder may have a report.html or summary.md of its own.
         for name, file in (("report", "report.html"), ("summary", "summary.md")):
-            given[name] = given[name] or str(Path(given["evaluation"]) / file)
-    result = getattr(steps, verb)(**given)
+            values[name] = values[name] or str(Path(values["evaluation"]) / file)
+    result = getattr(steps, verb)(**values)
     if verb == "decide":
-        print(f"{result.reason}\nreport: {given['report']}")
+        print(f"{result.reason}\nreport: {values['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
 

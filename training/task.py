@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from training.models.workload import Workload
+
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
     import numpy as np
     import pyarrow as pa
@@ -19,7 +21,6 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
 
     from training.data.manifest import Manifest, SourceFile
     from training.data.rows import Rows
-    from training.loop.accelerator import Workload
 
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
@@ -126,7 +127,7 @@ class Task(ABC):
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
-        from training.loop.blocks import repeated
+        from training.models.blocks import repeated
 
         return repeated(model)
 
@@ -140,10 +141,8 @@ class Task(ABC):
         """One line about the model, such as its sizes, for the start of training."""
         return ""
 
-    def workload(self, data: "Manifest") -> "Workload":
+    def workload(self, data: "Manifest") -> Workload:
         """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
-        from training.loop.accelerator import Workload
-
         return Workload()
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:

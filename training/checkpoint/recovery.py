@@ -22,8 +22,8 @@ def newest_run(store: Store) -> int:
 
 def committed(store: Store, run: int) -> list[str]:
     """Names of the run's manifests, newest first."""
-    found = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
-    return [name for _, name in sorted(found, reverse=True)]
+    steps = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
+    return [name for _, name in sorted(steps, reverse=True)]
 
 
 def read_manifest(store: Store, name: str) -> Manifest:

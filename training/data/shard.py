@@ -70,14 +70,14 @@ def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, 
     return prepared
 
 
-def _merge(prepared: Prepared, found: dict[str, Sketch]) -> None:
-    if prepared.columns and (odd := sorted(prepared.columns.keys() ^ found.keys())):
+def _merge(prepared: Prepared, columns: dict[str, Sketch]) -> None:
+    if prepared.columns and (odd := sorted(prepared.columns.keys() ^ columns.keys())):
         raise UserError(f"the splits differ in their columns: {odd[0]} is not in all of them.")
     if not prepared.columns:
-        prepared.columns = found
+        prepared.columns = columns
         return
     for name, sketch in prepared.columns.items():
-        sketch.merge(found[name])
+        sketch.merge(columns[name])
 
 
 def _classes(rows: pa.Table, label: str) -> set[int]:

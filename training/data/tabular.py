@@ -224,8 +224,8 @@ class TabularTask(Task):
             wrong = pc.and_(labels.is_null(), pc.not_equal(_column(table, self.target), ""))
         record = pc.index(wrong, True).as_py()
         if record >= 0:
-            given = table[self.target][record].as_py() if self.target else labels[record].as_py()
-            shown = quoted(given) if isinstance(given, str) else given
+            label = table[self.target][record].as_py() if self.target else labels[record].as_py()
+            shown = quoted(label) if isinstance(label, str) else label
             raise UserError(
                 f"{shard.source}, line {schema.line_of(shard, record)}: the label {shown} is none of "
                 f"{', '.join(self.classes)}{'' if self.target else f' (codes 0 to {len(self.classes) - 1})'}."

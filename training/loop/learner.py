@@ -150,9 +150,9 @@ class Learner:
         """Mean losses in evaluation mode, without gradients."""
         self.module.eval()
         with torch.no_grad(), self.autocast:
-            found = [self.task.loss(self.module, batch).detach() for batch in batches]
+            losses = [self.task.loss(self.module, batch).detach() for batch in batches]
         self.module.train()
-        return found
+        return losses
 
     def broken(self) -> set[str]:
         """Names in the state of which this rank holds a nan or an infinity, though they were finite at first."""

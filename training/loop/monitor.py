@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from training.loop.accelerator import Workload
 from training.loop.curves import Curves
 from training.loop.health import Health
 from training.loop.history import History
@@ -19,6 +18,7 @@ from training.loop.order import assignment
 from training.loop.outcome import device_name
 from training.loop.progress import Progress
 from training.loop.request import TrainingRequest
+from training.models.workload import Workload
 from training.processes.rank import Rank
 
 _MEETING_EVERY_S = 0.5

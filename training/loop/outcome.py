@@ -10,10 +10,11 @@ from torch import nn
 
 from training import bundle, tasks
 from training.data.manifest import Manifest
-from training.loop.accelerator import Workload, throughput
+from training.loop.accelerator import throughput
 from training.loop.history import History
 from training.loop.learner import Learner
 from training.loop.request import TrainingRequest
+from training.models.workload import Workload
 from training.processes.rank import Rank
 from training.storage import storage
 

@@ -34,15 +34,15 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
     names = rank.exchange(recovery.committed(source, run) if rank.leads and run >= 0 else [], within_s=within_s)[0]
     diverged = ""
     for name in names:
-        found, damage = _verified(source, name, rank)
-        longest_s = within_s + sum(part.bytes for part in (found.parts if found else ())) / SLOWEST_BYTES_PER_S
+        manifest, damage = _verified(source, name, rank)
+        longest_s = within_s + sum(part.bytes for part in (manifest.parts if manifest else ())) / SLOWEST_BYTES_PER_S
         damages = rank.exchange(damage, within_s=longest_s)
         if not any(damages):
-            assert found
-            _restore(learner, Saved(source, found))
+            assert manifest
+            _restore(learner, Saved(source, manifest))
             damages = rank.exchange(_divergence(name, learner), within_s=longest_s)
             if not any(damages):
-                return found
+                return manifest
             diverged = next(filter(None, damages))
         if rank.leads:
             print(f"checkpoint passed over: {next(filter(None, damages))}", file=sys.stderr, flush=True)
@@ -57,10 +57,10 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
 def _verified(source: Store, name: str, rank: Rank) -> tuple[Manifest | None, str]:
     """The manifest, and what is wrong with it or with this rank's every n-th of its parts."""
     try:
-        found = recovery.read_manifest(source, name)
-        for part in found.parts[rank.rank :: rank.world_size]:
+        manifest = recovery.read_manifest(source, name)
+        for part in manifest.parts[rank.rank :: rank.world_size]:
             recovery.verify_part(source, part)
-        return found, ""
+        return manifest, ""
     except recovery.Damaged as damage:
         return None, str(damage)
 

@@ -72,8 +72,8 @@ def write(path: str | Path, text: str | bytes) -> None:
 
 
 def version(file: BufferedReader) -> Version:
-    found = os.fstat(file.fileno())
-    return Version(found.st_size, found.st_mtime_ns)
+    status = os.fstat(file.fileno())
+    return Version(status.st_size, status.st_mtime_ns)
 
 
 def open_unchanged(path: str | Path, known: Version, name: str) -> BufferedReader:

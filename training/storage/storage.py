@@ -55,12 +55,12 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         UserError: nothing matches, or it may not be read.
         ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
-    found = _find_remote(pattern, suffixes) if is_remote(pattern) else _find_local(pattern, suffixes)
-    if not found:
+    matches = _find_remote(pattern, suffixes) if is_remote(pattern) else _find_local(pattern, suffixes)
+    if not matches:
         folder = not is_remote(pattern) and os.path.isdir(pattern)
         what = f"holds no file that ends in {', '.join(suffixes)}" if folder else "matches no file"
         raise UserError(f"{pattern} {what}.")
-    return sorted(found, key=lambda file: file.path)
+    return sorted(matches, key=lambda file: file.path)
 
 
 def overwrite(path: str, data: bytes) -> None:

@@ -1,4 +1,8 @@
-"""The tasks that ship, and the way any task is found: `module:Class`."""
+"""The tasks that ship, and the way any task is found: `module:Class`.
+
+flights.py          late arrivals of flights, from a table
+language_model.py   next tokens of any text files
+"""
 
 import difflib
 import importlib

@@ -17,7 +17,7 @@ from training.data.declaration import check_options
 from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
-from training.loop.accelerator import Workload
+from training.models.workload import Workload
 from training.task import Batch, Task
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class LanguageModel(Task):
     def shards(self, data: str) -> Sequence[tuple[Passage, ...]]:
         texts = text.find(data)
         for split in ("train", "test"):
-            if not any(self._split(each.name) == split for each in texts):
+            if not any(self._split(file.name) == split for file in texts):
                 raise UserError(
                     f"none of {len(texts)} text file(s) falls into the {split} split: whole files are split by a hash "
                     f"of their names. Give more files (`split --number=l/100` cuts one), or another test_share "
@@ -181,8 +181,8 @@ class LanguageModel(Task):
         from training.models.sampling import continued
 
         coder = tokens(data.statistics["vocabulary"])
-        given = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]
-        return coder.decode(continued(model, given, int(self.chosen["sample_tokens"]), coder.size - 1))
+        prompt = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]
+        return coder.decode(continued(model, prompt, int(self.chosen["sample_tokens"]), coder.size - 1))
 
 
 def _shifted(batch: Batch) -> "tuple[Tensor, Tensor]":
