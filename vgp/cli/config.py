@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 from vgp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Show the settings in effect, and where each came from: file and line, variable, or default."""
-    from vgp.settings import effective, load
+    from vgp.settings import effective
 
-    loaded = load(settings, environment=environment)
+    loaded = load_settings(settings, environment)
     if key is not None:
         rows = effective.below(loaded, key)
         single = rows[0]["key"] == key

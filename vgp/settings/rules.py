@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
+from vgp.placement.provisioning import region_known
 from vgp.text.bucket_uri import cut, is_bucket_uri
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
@@ -69,8 +70,6 @@ def project(value: str) -> str:
 
 
 def region(value: str) -> str:
-    from vgp.placement.provisioning import region_known
-
     for problem in region_known(value):
         raise ValueError(f"{problem.message} {problem.suggestion}")
     return value

@@ -2,6 +2,24 @@
 
 preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
+
+finding.py      what is said of one thing, and the question whose answer it is
+asking.py       questions side by side; one that fails hides no other
+report.py       the findings as a person reads them, and as a script does
+account.py      credentials, project, billing, and what the caller may do
+apis.py         the APIs that a run needs
+region.py       machines and GPUs in the region
+quota.py        whether the quotas cover what the steps ask for
+needs.py        what a pipeline draws on each quota at a time
+order.py        which steps may run at the same time
+bucket.py       the bucket that runs write to
+image.py        the image of the steps
+identity.py     the account that the steps run as
+key.py          the encryption key
+network.py      the network of training jobs
+repository.py   the repository of templates
+access.py       whether an account may do what a run needs
+policy.py       permissions and the roles that hold them, read from policies
 """
 
 from collections.abc import Callable, Sequence
