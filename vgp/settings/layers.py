@@ -84,6 +84,15 @@ def merge(layers: Sequence[Layer]) -> Merged:
     return merged
 
 
+def put(values: dict[str, Any], keys: Keys, value: Any) -> None:
+    """Sets a value in a tree of tables; the ways to it that are no tables give way."""
+    table = values
+    for key in keys[:-1]:
+        inner = table.get(key)
+        table[key] = table = inner if isinstance(inner, dict) else {}
+    table[keys[-1]] = value
+
+
 def _lay_over(merged: Merged, base: dict[str, Any], stronger: Mapping[str, Any], at: Keys, layer: Layer) -> None:
     for key in _given_way(at, stronger):
         base.pop(key, None)

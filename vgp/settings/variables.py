@@ -10,7 +10,7 @@ from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings.document import Keys
-from vgp.settings.layers import Layer
+from vgp.settings.layers import Layer, put
 from vgp.text.nearest import nearest
 
 PREFIX = "PIPELINES_"
@@ -26,10 +26,10 @@ def layer(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[s
     """
     values: dict[str, Any] = {}
     names: dict[Keys, str] = {}
-    for name in sorted(environ):
+    for name in sorted(environ):  # the longer name is the stronger one, and comes later
         keys = _keys(name, set(fields), declared)
         if keys and environ[name]:
-            _put(values, keys, _value(name, keys, environ[name]))
+            put(values, keys, _value(name, keys, environ[name]))
             names[keys] = name
     return Layer("variable", values, names=names)
 
@@ -91,12 +91,3 @@ def _json_or_text(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _put(values: dict[str, Any], keys: Keys, value: Any) -> None:
-    """Sets the value; the longer name is the stronger one (sorted, so it comes later)."""
-    table = values
-    for key in keys[:-1]:
-        inner = table.get(key)
-        table[key] = table = inner if isinstance(inner, dict) else {}
-    table[keys[-1]] = value
