@@ -43,11 +43,6 @@ class Accelerator:
     quota: Quota | None = None
     sources: tuple[str, ...] = ()
 
-    @property
-    def short_name(self) -> str:
-        """H100-80GB: as people write it, in pipelines.toml too."""
-        return self.name.removeprefix("NVIDIA_").removeprefix("TESLA_").replace("_", "-")
-
     def is_retired(self, as_of: date) -> bool:
         return self.retired or (self.end_of_support is not None and self.end_of_support <= as_of)
 
@@ -75,3 +70,8 @@ def accelerator_key(name: str) -> str:
     words = name.upper().replace("-", "_").replace(" ", "_").split("_")
     kept = [word.removesuffix("GB") for word in words if word not in ("NVIDIA", "TESLA", "GPU", "GB", "")]
     return "_".join(kept)
+
+
+def short_name(name: str) -> str:
+    """H100-80GB of NVIDIA_H100_80GB: as people write it, in pipelines.toml too."""
+    return name.removeprefix("NVIDIA_").removeprefix("TESLA_").replace("_", "-")

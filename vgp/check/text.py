@@ -1,7 +1,9 @@
 """Findings as people read them: the one place that writes them, for every verb that shows some."""
 
 from collections.abc import Iterator
-from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
 
 from vgp.check.finding import Finding
 from vgp.check.report import Report
@@ -27,18 +29,15 @@ def lines(report: Report) -> Iterator[str]:
     yield report.summary
 
 
-def show(report: Report, stream: TextIO) -> None:
+def show(report: Report, console: Console) -> None:
     """Prints the lines; a terminal shows severities in colour."""
-    if not stream.isatty():
-        print("\n".join(lines(report)), file=stream)
+    if not console.is_terminal:
+        print("\n".join(lines(report)), file=console.file)
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    terminal = Console(file=stream, highlight=False)
     for line in lines(report):
         severity, space, rest = line.partition(" ")
-        terminal.print(Text.assemble((severity, _STYLES.get(severity, "")), space + rest), soft_wrap=True)
+        text = Text.assemble((severity, _STYLES.get(severity, "")), space + rest)
+        console.print(text, soft_wrap=True, highlight=False)
 
 
 def _end(field: str) -> str:

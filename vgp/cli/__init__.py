@@ -1,1 +1,21 @@
-"""The verbs, one file per group: parse, one call, print."""
+"""The command line: one file per noun with its options, the one call, its text and its JSON.
+
+verbs.py          which verb is in which file, loaded when it is used
+options.py        what the verbs share: options, settings, how results are printed
+extras.py         what a verb needs beyond the light base
+config.py         init, config
+project.py        new project, update
+workflows.py      list, compile, run
+check.py          check
+convert.py        convert
+machines.py       machines
+machine_list.py   the table of machines
+machine_card.py   one machine in full
+image.py          image build
+preflight.py      preflight
+submit.py         submit, rerun: what starts a run
+runs.py           runs, show, wait, cancel, compare: runs that there are
+logs.py           logs
+templates.py      upload, templates
+schedules.py      schedule
+"""

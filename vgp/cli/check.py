@@ -8,6 +8,7 @@ import typer
 
 from vgp.check import sarif, text
 from vgp.check.check import check, own_regions
+from vgp.cli.options import console
 from vgp.errors import RequestError
 from vgp.text.times import day
 
@@ -48,7 +49,7 @@ def check_files(
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if form == "text":
-        text.show(report, sys.stdout)
+        text.show(report, console())
     else:
         print(json.dumps(sarif.sarif(report) if form == "sarif" else report.as_json(), indent=2))
     raise typer.Exit(report.exit_code)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 from vgp.errors import RequestError
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Show the settings in effect, and where each came from: file and line, variable, or default."""
-    from vgp.settings import effective, load
+    from vgp.settings import effective
 
-    loaded = load(settings, environment=environment)
+    loaded = load_settings(settings, environment)
     if key is not None:
         rows = effective.below(loaded, key)
         single = rows[0]["key"] == key
@@ -40,13 +40,13 @@ def config(
         else:
             console().print(effective.settings_table(rows))
         return
-    found = effective.overview(loaded)
+    overview = effective.overview(loaded)
     if as_json:
-        print_json(found)
+        print_json(overview)
         return
-    console().print(effective.settings_table(found["values"]))
-    declared = ", ".join(found["environments"]) or "none"
-    console().print(f"\nenvironments: {declared}; file: {found['file'] or 'none'}", highlight=False, markup=False)
+    console().print(effective.settings_table(overview["values"]))
+    declared = ", ".join(overview["environments"]) or "none"
+    console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
 
 
 @app.command(
@@ -103,7 +103,7 @@ def _answers(flags: dict[str, str | None], yes: bool) -> "Answers":
     """An answer to every question: from its flag, a person, or its default."""
     from vgp.settings.first_file import QUESTIONS
 
-    answers = {each.key: each.checked(given) for each in QUESTIONS if (given := flags[each.key]) is not None}
+    answers = {one.key: one.checked(flag) for one in QUESTIONS if (flag := flags[one.key]) is not None}
     _refuse_silence(QUESTIONS, answers, yes)
     for question in QUESTIONS:
         if question.key not in answers:
@@ -114,13 +114,13 @@ def _answers(flags: dict[str, str | None], yes: bool) -> "Answers":
 
 def _refuse_silence(questions: "tuple[Question, ...]", answers: "Answers", yes: bool) -> None:
     """Raises RequestError: something must be asked, and there is nobody to ask."""
-    open_ = [each for each in questions if each.key not in answers]
+    open_ = [question for question in questions if question.key not in answers]
     if yes:
-        unknown = [each.flag for each in open_ if each.key == "project" and each.default(answers) is None]
+        unknown = [one.flag for one in open_ if one.key == "project" and one.default(answers) is None]
         if unknown:
             raise RequestError("no project is known: give --project, or set GOOGLE_CLOUD_PROJECT.")
     elif open_ and not sys.stdin.isatty():
-        missing = ", ".join(each.flag for each in open_)
+        missing = ", ".join(question.flag for question in open_)
         raise RequestError(f"there is no terminal to ask on. Missing: {missing}. Or take the defaults: --yes.")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from vgp.check import text
-from vgp.cli.options import Json, SettingsFile, print_json
+from vgp.cli.options import Json, SettingsFile, console, print_json
 from vgp.convert import convert, steps
 from vgp.convert.conversion import Note
 from vgp.convert.convert import Result
@@ -74,7 +74,7 @@ def _print(result: Result, form: str) -> None:
     """The form on stdout, if it would run; the account of it on stderr."""
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
-    text.show(result.report, sys.stderr)
+    text.show(result.report, console(stderr=True))
     if result.failed:
         print("error: not converted: the result would not run.", file=sys.stderr)
         return

@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from vgp.catalog import catalog
+from vgp.catalog.accelerator import short_name
 from vgp.catalog.prices import PROVISIONING
 from vgp.errors import RequestError
 from vgp.placement import compatibility, provisioning, refusal
@@ -30,10 +31,11 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
         raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
     if region:
         refuse(provisioning.region_known(region))
-    if way and (way := way.lower().replace("-", "_")) not in PROVISIONING:
+    provisioned = way.lower().replace("-", "_") if way else None
+    if provisioned not in (None, *PROVISIONING):
         raise RequestError(f"no provisioning is called '{way}'. Choices: {listed(PROVISIONING)}.")
     regions = (region,) if region else ()
-    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=way, **sizes)
+    return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)
 
 
 def why_none(need: Need) -> str:
@@ -88,7 +90,7 @@ def as_table(offers: list[Offer]) -> Table:
 
 def _cells(offer: Offer) -> tuple[str, ...]:
     combination, price = offer.combination, offer.price
-    gpus = f"{combination.count} x {combination.accelerator.short_name}" if combination.accelerator else "-"
+    gpus = f"{combination.count} x {short_name(combination.accelerator.name)}" if combination.accelerator else "-"
     usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}" if price else "no price"
     return (
         combination.machine_type, gpus, str(combination.gpu_memory_gb or "-"), str(combination.vcpu),

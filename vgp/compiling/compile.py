@@ -68,7 +68,7 @@ def compiled(name: str, settings: Settings, *, max_usd: float | None = None, pat
     try:
         spec = workflows.compiled(name, Vertex(settings), settings.repository)
     except PlacementError as error:
-        raise RequestError(f"{name}: {error}") from None
+        raise PlacementError(error.problem, f"{name}: {error.asked}") from None
     return Compiled(name, spec, checked(name, spec, settings, max_usd=max_usd, path=path))
 
 

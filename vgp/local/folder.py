@@ -25,6 +25,7 @@ from vgp.errors import RequestError
 from vgp.local.proof import Step
 from vgp.settings import Repository
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text import files
 
 
 @dataclass
@@ -69,9 +70,9 @@ def new(out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, An
         RequestError: `out` cannot be written.
     """
     run = Run(_new(out, workflow), workflow, arguments, repository)
-    (run.folder / "pipeline.json").write_text(spec.text, encoding="utf-8")
+    files.write(run.folder / "pipeline.json", spec.text)
     request = {"workflow": workflow, "arguments": dict(arguments)}
-    (run.folder / "request.json").write_text(json.dumps(request, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    files.write(run.folder / "request.json", json.dumps(request, indent=1, sort_keys=True) + "\n")
     return run
 
 

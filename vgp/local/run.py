@@ -15,6 +15,7 @@ from vgp.local.output import Event
 from vgp.local.proof import Step
 from vgp.settings import Repository
 from vgp.spec import arguments
+from vgp.text import files
 
 
 @dataclass(frozen=True)
@@ -114,5 +115,5 @@ def finished(run: Run, tell: Callable[[Event], None]) -> Result:
         with run.log.open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
             log.write(f"{message}\n")
         raise WorkFailed(message, exit_code=128 + stop.signal_number) from None
-    (run.folder / "run.json").write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")
+    files.write(run.folder / "run.json", json.dumps(result.as_json(), indent=1) + "\n")
     return result

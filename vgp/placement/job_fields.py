@@ -1,7 +1,7 @@
 """The fields around the machine: boot disk, reservation, durations. Each judged for one pool of a job."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vgp.catalog.machine import Machine
 from vgp.placement.rules import Problem
@@ -16,82 +16,74 @@ RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _RESERVATION = re.compile(r"projects/[^/]+/zones/([^/]+)/reservations/[^/]+")
 
 
-def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) -> list[Problem]:
+def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) -> Iterator[Problem]:
     """Whether the machine takes a boot disk of this type and size; None leaves the field to the API's default."""
-    found = []
     if size_gb is not None and not MIN_DISK_GB <= size_gb <= MAX_DISK_GB:
         text = f"A boot disk of {size_gb} GB is not possible: {MIN_DISK_GB} to {MAX_DISK_GB} GB."
-        found.append(Problem("GPU012", "bootDiskSizeGb", text, f"The default is {DEFAULT_DISK_GB} GB."))
+        yield Problem("GPU012", "bootDiskSizeGb", text, f"The default is {DEFAULT_DISK_GB} GB.")
     if disk_type and disk_type not in DISK_TYPES:
-        near = nearest(disk_type, DISK_TYPES, 0.7) if machine is None else machine.default_boot_disk
+        near = machine.default_boot_disk if machine else nearest(disk_type, DISK_TYPES, 0.7) or "pd-ssd"
         text = f"No boot disk type of training is called '{disk_type}'."
-        return [*found, Problem("GPU012", "bootDiskType", text, f"Nearest: {near or 'pd-ssd'}.")]
-    if machine is None or not disk_type or disk_type in machine.boot_disks:
-        return found
-    text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."
-    fix = f"Set bootDiskType to {machine.default_boot_disk}."
-    if disk_type in machine.unconfirmed_boot_disks:
-        text = f"No page confirms {disk_type} as boot disk of {machine.name}."
-        return [*found, Problem("GPU012", "bootDiskType", text, fix, severity="warning")]
-    return [*found, Problem("GPU012", "bootDiskType", text, fix)]
+        yield Problem("GPU012", "bootDiskType", text, f"Nearest: {near}.")
+    elif machine and disk_type and disk_type not in machine.boot_disks:
+        fix = f"Set bootDiskType to {machine.default_boot_disk}."
+        if disk_type in machine.unconfirmed_boot_disks:
+            text = f"No page confirms {disk_type} as boot disk of {machine.name}."
+            yield Problem("GPU012", "bootDiskType", text, fix, severity="warning")
+        else:
+            text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."
+            yield Problem("GPU012", "bootDiskType", text, fix)
 
 
 def reservation(
     affinity: str, key: str | None, values: Sequence[str] | None, strategy: str, regions: Sequence[str]
-) -> list[Problem]:
+) -> Iterator[Problem]:
     """Whether a reservationAffinity can be met. `key`, `values` None: not given; an empty `regions`: any."""
-    name = "reservationAffinity"
+    name, drop = "reservationAffinity", "Drop the reservation, or set strategy STANDARD."
     if affinity not in AFFINITIES:
         text = f"No reservation affinity is called '{affinity}'."
-        return [Problem("GPU013", f"{name}.reservationAffinityType", text, did_you_mean(affinity, AFFINITIES))]
-    found = []
+        fix = did_you_mean(affinity, AFFINITIES, f"Did you mean {AFFINITIES[3]}?", cutoff=0.4)
+        yield Problem("GPU013", f"{name}.reservationAffinityType", text, fix)
+        return
     if strategy == "FLEX_START" and affinity in AFFINITIES[2:]:
-        text = "FLEX_START takes no reservation."
-        found.append(Problem("GPU013", name, text, "Drop the reservation, or set strategy STANDARD."))
+        yield Problem("GPU013", name, "FLEX_START takes no reservation.", drop)
     if strategy in ("SPOT", "LOW_COST") and affinity in AFFINITIES[2:]:
-        text = "Spot machines cannot come from a reservation."
-        found.append(Problem("GPU013", name, text, "Drop the reservation, or set strategy STANDARD."))
-    if affinity != "SPECIFIC_RESERVATION":
-        if key or values:
-            text = f"key and values belong to SPECIFIC_RESERVATION, not to {affinity}."
-            found.append(Problem("GPU013", name, text, "Set reservationAffinityType to SPECIFIC_RESERVATION."))
-        return found
-    return found + _specific(name, key, values, regions)
+        yield Problem("GPU013", name, "Spot machines cannot come from a reservation.", drop)
+    if affinity == "SPECIFIC_RESERVATION":
+        yield from _specific(name, key, values, regions)
+    elif key or values:
+        text = f"key and values belong to SPECIFIC_RESERVATION, not to {affinity}."
+        yield Problem("GPU013", name, text, "Set reservationAffinityType to SPECIFIC_RESERVATION.")
 
 
-def _specific(name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]) -> list[Problem]:
+def _specific(name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]) -> Iterator[Problem]:
+    form = "projects/PROJECT/zones/ZONE/reservations/NAME."
     if key != RESERVATION_KEY:
         text = f"SPECIFIC_RESERVATION needs the key {RESERVATION_KEY}, not '{key or ''}'."
-        return [Problem("GPU013", f"{name}.key", text, f"Set key to {RESERVATION_KEY}.")]
-    if not values or len(values) != 1:
+        yield Problem("GPU013", f"{name}.key", text, f"Set key to {RESERVATION_KEY}.")
+    elif not values or len(values) != 1:
         text = f"SPECIFIC_RESERVATION needs exactly one value; {len(values or ())} are given."
-        return [Problem("GPU013", f"{name}.values", text, "projects/PROJECT/zones/ZONE/reservations/NAME.")]
-    match = _RESERVATION.fullmatch(values[0])
-    if match is None:
-        text = f"'{values[0]}' is no name of a reservation."
-        return [Problem("GPU013", f"{name}.values", text, "projects/PROJECT/zones/ZONE/reservations/NAME.")]
-    home = match.group(1).rsplit("-", 1)[0]
-    if regions and home not in regions:
+        yield Problem("GPU013", f"{name}.values", text, form)
+    elif not (match := _RESERVATION.fullmatch(values[0])):
+        yield Problem("GPU013", f"{name}.values", f"'{values[0]}' is no name of a reservation.", form)
+    elif regions and (home := match.group(1).rsplit("-", 1)[0]) not in regions:
         text = f"The reservation is in {match.group(1)}, the job in {listed(regions)}."
-        return [Problem("GPU013", f"{name}.values", text, f"Run the job in {home}.")]
-    return []
+        yield Problem("GPU013", f"{name}.values", text, f"Run the job in {home}.")
 
 
-def scheduling(strategy: str, timeout_s: float | None, max_wait_s: float | None) -> list[Problem]:
+def scheduling(strategy: str, timeout_s: float | None, max_wait_s: float | None) -> Iterator[Problem]:
     """Whether timeout and waiting time go together with the strategy; None is the API's default."""
-    found = []
     if timeout_s is not None and timeout_s <= 0:
-        found.append(Problem("GPU028", "timeout", "The timeout is not above zero.", "Give seconds, like 86400s."))
+        yield Problem("GPU028", "timeout", "The timeout is not above zero.", "Give seconds, like 86400s.")
     if strategy == "FLEX_START" and timeout_s is not None and timeout_s > MAX_TIMEOUT_S:
         text = f"FLEX_START runs for at most 7 days ({MAX_TIMEOUT_S} s); the timeout is {timeout_s:.0f} s."
-        found.append(Problem("GPU028", "timeout", text, f"Set timeout to {MAX_TIMEOUT_S}s."))
+        yield Problem("GPU028", "timeout", text, f"Set timeout to {MAX_TIMEOUT_S}s.")
     if max_wait_s is not None and max_wait_s < 0:
-        found.append(Problem("GPU028", "maxWaitDuration", "The waiting time is below zero.", "0s waits for ever."))
+        yield Problem("GPU028", "maxWaitDuration", "The waiting time is below zero.", "0s waits for ever.")
     # 24 h is what clients send for every strategy: only another value shows that waiting was meant.
     if strategy != "FLEX_START" and max_wait_s not in (None, 0, 86_400):
         text = f"maxWaitDuration has no effect with {strategy}."
-        found.append(Problem("GPU028", "maxWaitDuration", text, "It is for FLEX_START.", severity="warning"))
-    return found
+        yield Problem("GPU028", "maxWaitDuration", text, "It is for FLEX_START.", severity="warning")
 
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d{1,9})?)\s*([smhd]?)\s*")

@@ -85,28 +85,24 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
             yield Problem("GPU014", name, f"{name} is not possible there.", fix)
 
 
-def _problems(placement: Placement, as_of: date) -> list[Problem]:
+def _problems(placement: Placement, as_of: date) -> Iterator[Problem]:
     """What speaks against the fields around the machine."""
     strategy = placement.strategy.upper()
-    problems = job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
-    problems += job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
+    yield from job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
+    yield from job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
     if placement.reservation:
         affinity = placement.reservation_affinity()
-        problems += job_fields.reservation(
-            affinity["reservation_affinity_type"],
-            affinity.get("key"), affinity.get("values"), strategy, [placement.region],
-        )  # fmt: skip
+        kind, key, values = affinity["reservation_affinity_type"], affinity.get("key"), affinity.get("values")
+        yield from job_fields.reservation(kind, key, values, strategy, [placement.region])
     if placement.reduction_server:
-        problems += _reduction_problems(placement, placement.reduction_server, as_of)
-    return problems
+        yield from _reduction_problems(placement, placement.reduction_server, as_of)
 
 
-def _reduction_problems(placement: Placement, server: ReductionServer, as_of: date) -> list[Problem]:
-    problems = compatibility.problems(server.machine, None, 0, as_of=as_of)
+def _reduction_problems(placement: Placement, server: ReductionServer, as_of: date) -> Iterator[Problem]:
+    yield from compatibility.problems(server.machine, None, 0, as_of=as_of)
     if placement.strategy == "flex_start":
         text = "Flex-start needs the same machine in every pool: it cannot have reduction servers."
-        problems.append(Problem("GPU008", "reduction_server", text, "Drop reduction_server, or use Spot."))
+        yield Problem("GPU008", "reduction_server", text, "Drop reduction_server, or use Spot.")
     if placement.combination.accelerator is None or placement.nodes < 2:
         text = "Reduction servers sum gradients of several GPU nodes; this step has one node or no GPU."
-        problems.append(Problem("GPU007", "reduction_server", text, "Drop reduction_server, or set nodes."))
-    return problems
+        yield Problem("GPU007", "reduction_server", text, "Drop reduction_server, or set nodes.")

@@ -94,14 +94,22 @@ def region(machine: Machine | None, accelerator: Accelerator, where: str, *, ser
         return []
     if serving:
         return _serving(accelerator, where)
-    pages, both = accelerator.pages_listing(where), accelerator.regions_of_both_pages
+    pages = accelerator.pages_listing(where)
     if pages == 0:
-        only = f"Regions that have it: {', '.join(both or accelerator.regions)}."
+        only = f"Regions that have it: {', '.join(accelerator.regions_of_both_pages or accelerator.regions)}."
         return [Problem("GPU010", "region", f"{where} has no {accelerator.name} for training.", only)]
     if pages == 1:
         page = "the locations page" if where in accelerator.training_regions else "the quota table"
         text = f"Only {page} of Google lists {accelerator.name} for training in {where}."
-        return [Problem("GPU010", "region", text, f"Listed by both: {', '.join(both)}.", severity="warning")]
+        return [
+            Problem(
+                "GPU010",
+                "region",
+                text,
+                f"Listed by both: {', '.join(accelerator.regions_of_both_pages)}.",
+                severity="warning",
+            )
+        ]
     return _type_in_region(machine, where)
 
 

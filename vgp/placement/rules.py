@@ -39,7 +39,7 @@ class PlacementError(RequestError):
     """No machine can be had as asked: by which step, where there are several, and the problem."""
 
     def __init__(self, problem: Problem, asked: str = "") -> None:
-        self.problem = problem
+        self.problem, self.asked = problem, asked
         reason = f"{problem.message}\n  {problem.suggestion}".rstrip()
         super().__init__(f"{asked}.  [{problem.rule}]\n  {reason}" if asked else reason)
 
@@ -95,7 +95,7 @@ _BY_NAME = {rule.name: rule for rule in RULES.values()}
 
 def rule(name: str) -> Rule:
     """The rule with that id (GPU003, any case) or name (count-not-allowed)."""
-    found = RULES.get(name.upper()) or _BY_NAME.get(name.lower())
-    if found is None:
+    rule = RULES.get(name.upper()) or _BY_NAME.get(name.lower())
+    if rule is None:
         raise ValueError(f"No rule is called '{name}'. The rules: {', '.join(RULES)}; docs/rules describes them.")
-    return found
+    return rule

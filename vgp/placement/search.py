@@ -8,6 +8,7 @@ Placement by need, the proposals of findings and `pipelines machines` all ask it
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 
 from vgp.catalog.accelerator import Accelerator
 from vgp.catalog.prices import Price
@@ -68,12 +69,16 @@ def obtainable(need: Need) -> Iterator[tuple[Combination, str | None]]:
 
 def large_enough(need: Need) -> Iterator[Combination]:
     """The machines with that many of that accelerator and the sizes of the need, wherever and however they are had."""
-    for combination in combinations() if need.gpus else without_gpus():
-        if need.accelerator not in (None, combination.accelerator) or need.count not in (None, combination.count):
-            continue
-        machine_fits = combination.vcpu >= need.min_vcpu and combination.memory_gb >= need.min_memory_gb
-        if machine_fits and combination.gpu_memory_gb >= need.min_gpu_memory_gb:
+    for combination in _of_kind(need.gpus, need.accelerator.name if need.accelerator else None):
+        fits = need.count in (None, combination.count) and combination.gpu_memory_gb >= need.min_gpu_memory_gb
+        if fits and combination.vcpu >= need.min_vcpu and combination.memory_gb >= need.min_memory_gb:
             yield combination
+
+
+@cache
+def _of_kind(gpus: bool, accelerator: str | None) -> tuple[Combination, ...]:
+    kind = combinations() if gpus else without_gpus()
+    return tuple(row for row in kind if accelerator in (None, row.accelerator_type))
 
 
 def _offer(combination: Combination, region: str | None, need: Need) -> Offer:

@@ -10,6 +10,19 @@ machine = "g2-standard-24"
 project = "my-project-prod"
 
 Every key: docs/settings.md. What is in effect, and why: `pipelines config`.
+
+loading.py      file, environment, variables and flags become `Settings`, or one message
+repository.py   the repository that a command serves, and the workflows in it
+document.py     the file as text: values, the line of each, one value written
+layers.py       settings of several places laid over one another; every value remembers its place
+variables.py    environment variables as settings
+model.py        the settings as all code sees them
+schedule.py     a recurring run, as the file declares it
+rules.py        what one value must look like
+messages.py     what is wrong with a value, as one line
+effective.py    `pipelines config`: every value and its place
+first_file.py   `pipelines init`: what it asks, and the text that it writes
+gcloud.py       the project that gcloud is set to, as a default to offer
 """
 
 from vgp.documents.settings_file import FILE_NAME

@@ -35,7 +35,7 @@ class Document:
     def line(self, keys: Keys) -> int:
         """Line on which the key stands, from 1; of a key that is not there, that of its table."""
         for size in range(len(keys), 0, -1):
-            inside = [line for each, line in self._lines.items() if each[:size] == keys[:size]]
+            inside = [line for at, line in self._lines.items() if at[:size] == keys[:size]]
             if inside:
                 return self._lines.get(keys[:size], min(inside))
         return 1
@@ -51,11 +51,11 @@ class Document:
             item.trivia.indent = f"\0{number}\0{item.trivia.indent}"
         lines: dict[Keys, int] = {}
         line = 1
-        for found in re.finditer("\0([0-9]+)\0|\n", document.as_string()):
-            if found[1] is None:
+        for mark in re.finditer("\0([0-9]+)\0|\n", document.as_string()):
+            if mark[1] is None:
                 line += 1
             else:
-                lines.setdefault(marked[int(found[1])][0], line)
+                lines.setdefault(marked[int(mark[1])][0], line)
         return lines
 
 
@@ -73,14 +73,14 @@ def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
     import tomlkit
 
     before = read(path)
-    wanted = _with(before, keys, value)
+    values = _with(before, keys, value)
     document = tomlkit.parse(before.text)
     table: Any = document
     for key in keys[:-1]:
         table = table[key] if key in table else table.setdefault(key, tomlkit.table())
     table[keys[-1]] = value
     text = document.as_string()
-    assert _comparable(tomllib.loads(text)) == _comparable(wanted), "tomlkit changed more than one value"
+    assert _comparable(tomllib.loads(text)) == _comparable(values), "tomlkit changed more than one value"
     files.write(path, text)
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.errors import RequestError
+from vgp.settings.layers import is_whole
 from vgp.settings.model import Settings
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import printable
@@ -32,13 +33,13 @@ def below(settings: Settings, key: str) -> list[dict[str, Any]]:
         RequestError: there is no such setting, or it has no value.
     """
     rows = list(_rows(settings))
-    found = [row for row in rows if row["key"] == key or row["key"].startswith(f"{key}.")]
-    if not found and key.split(".")[0] not in Settings.model_fields:
+    below_key = [row for row in rows if row["key"] == key or row["key"].startswith(f"{key}.")]
+    if not below_key and key.split(".")[0] not in Settings.model_fields:
         raise RequestError(f"there is no setting '{key}'. {did_you_mean(key, [row['key'] for row in rows])}")
-    if not found or found[0]["value"] is None:
+    if not below_key or below_key[0]["value"] is None:
         variable = f"PIPELINES_{key.upper().replace('-', '_').replace('.', '__')}"
         raise RequestError(f"{key} is not set. Write it into pipelines.toml, or set {variable}.")
-    return found
+    return below_key
 
 
 def shown(value: Any) -> str:
@@ -69,15 +70,9 @@ def _flat(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
     """Key and value of everything that has one; at the top also of what has none."""
     for name, value in values.items():
         key = f"{at}{name}"
-        if isinstance(value, Mapping) and value and not _is_whole(key):
+        if isinstance(value, Mapping) and value and not is_whole(tuple(key.split("."))):
             yield from _flat(value, f"{key}.")
         elif isinstance(value, datetime):
             yield key, value.isoformat()
         elif not at or value not in (None, {}):
             yield key, None if value == {} else value
-
-
-def _is_whole(key: str) -> bool:
-    """A parameter's value is one value, also where it is a table."""
-    parts = key.split(".")
-    return len(parts) > 3 and parts[0] == "schedules" and parts[2] == "parameters"

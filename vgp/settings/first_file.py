@@ -39,9 +39,9 @@ class Question:
 
 
 def _known_project(_: Answers) -> str | None:
-    found = gcloud.project()
+    project = gcloud.project()
     try:
-        return rules.project(found) if found else None
+        return rules.project(project) if project else None
     except ValueError:
         return None
 
@@ -53,20 +53,20 @@ def _account(value: str) -> str:
 #: The defaults are the names of what infra/ makes.
 QUESTIONS = (
     Question("project", "Google Cloud project (its id)", rules.project, _known_project),
-    Question("prod_project", "Project of the environment prod", rules.project, lambda given: given["project"]),
+    Question("prod_project", "Project of the environment prod", rules.project, lambda answers: answers["project"]),
     Question("region", "Region (its GPUs: pipelines machines --region ...)", rules.region, lambda _: Settings().region),
-    Question("bucket", "Bucket of the runs", rules.bucket, lambda given: f"gs://{_short(given['project'])}-pipelines"),
+    Question("bucket", "Bucket of the runs", rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     Question(
         "image", "Image of the steps", rules.image,
-        lambda given: f"{given['region']}-docker.pkg.dev/{_path(given['project'])}/pipelines-images/training:0.1.0",
+        lambda known: f"{known['region']}-docker.pkg.dev/{_path(known['project'])}/pipelines-images/training:0.1.0",
     ),
     Question(
         "template_repository", "Repository of pipeline templates", rules.template_repository,
-        lambda given: f"https://{given['region']}-kfp.pkg.dev/{given['project']}/pipelines-templates",
+        lambda answers: f"https://{answers['region']}-kfp.pkg.dev/{answers['project']}/pipelines-templates",
     ),
     Question(
         "service_account", "Service account of the steps", _account,
-        lambda given: f"pipelines-runner@{'.'.join(reversed(given['project'].split(':')))}.iam.gserviceaccount.com",
+        lambda answers: f"pipelines-runner@{'.'.join(reversed(answers['project'].split(':')))}.iam.gserviceaccount.com",
     ),
 )  # fmt: skip
 #: What is there once for each project.
@@ -103,11 +103,11 @@ def steps_of(paths: list[Path]) -> str:
     for path in paths:
         try:
             document = read(path)
-            found = document.values.get("steps")
-            Settings.model_validate({"steps": found or {}})
+            steps = document.values.get("steps")
+            Settings.model_validate({"steps": steps or {}})
         except ValueError:  # not there, or broken: it is about to be replaced
             continue
-        if found:
+        if steps:
             alone = tomlkit.document()
             alone["steps"] = tomlkit.parse(document.text)["steps"]
             return str(alone.as_string())

@@ -51,7 +51,7 @@ class Layer:
         if self.document is not None:
             full = (*self.table, *keys)
             return Source("file", ".".join(full), self.document, full)
-        near = [name for each, name in self.names.items() if keys[: len(each)] == each or each[: len(keys)] == keys]
+        near = [name for at, name in self.names.items() if keys[: len(at)] == at or at[: len(keys)] == keys]
         return Source(self.kind, self.names.get(keys) or near[-1])
 
 
@@ -71,10 +71,9 @@ class Merged:
 
     def nearest(self, keys: Keys) -> Source:
         """The place of the value; of one that is not there, the place of its table."""
-        found = next(
-            (self.origins[keys[:size]] for size in range(len(keys), 0, -1) if keys[:size] in self.origins), None
-        )
-        return found.source(keys) if found else Source(name=".".join(keys))
+        layers = (self.origins[keys[:size]] for size in range(len(keys), 0, -1) if keys[:size] in self.origins)
+        layer = next(layers, None)
+        return layer.source(keys) if layer else Source(name=".".join(keys))
 
 
 def merge(layers: Sequence[Layer]) -> Merged:
@@ -85,13 +84,22 @@ def merge(layers: Sequence[Layer]) -> Merged:
     return merged
 
 
+def put(values: dict[str, Any], keys: Keys, value: Any) -> None:
+    """Sets a value in a tree of tables; the ways to it that are no tables give way."""
+    table = values
+    for key in keys[:-1]:
+        inner = table.get(key)
+        table[key] = table = inner if isinstance(inner, dict) else {}
+    table[keys[-1]] = value
+
+
 def _lay_over(merged: Merged, base: dict[str, Any], stronger: Mapping[str, Any], at: Keys, layer: Layer) -> None:
     for key in _given_way(at, stronger):
         base.pop(key, None)
         merged.origins.pop((*at, key), None)
     for key, value in stronger.items():
         here = (*at, key)
-        if isinstance(value, Mapping) and not _is_whole(here):
+        if isinstance(value, Mapping) and not is_whole(here):
             if not isinstance(base.get(key), dict):
                 base[key] = {}
                 _forget(merged, here)
@@ -108,9 +116,9 @@ def _forget(merged: Merged, here: Keys) -> None:
         del merged.origins[keys]
 
 
-def _is_whole(here: Keys) -> bool:
+def is_whole(keys: Keys) -> bool:
     """A parameter's value is the pipeline's own business: a table among them is one value."""
-    return len(here) > 3 and here[0] == "schedules" and here[2] == "parameters"
+    return len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters"
 
 
 def _given_way(at: Keys, stronger: Mapping[str, Any]) -> tuple[str, ...]:

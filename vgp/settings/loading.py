@@ -11,7 +11,7 @@ from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
-from vgp.settings.layers import Layer, merge
+from vgp.settings.layers import Layer, merge, put
 from vgp.settings.messages import explain, line, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository
@@ -147,11 +147,8 @@ def _flags(overrides: Mapping[str, Any]) -> Layer:
     names: dict[Keys, str] = {}
     for key, value in overrides.items():
         if value is not None:
-            *tables, last = keys = tuple(key.split("."))
-            table = values
-            for each in tables:
-                table = table.setdefault(each, {})
-            table[last] = value
+            keys = tuple(key.split("."))
+            put(values, keys, value)
             names[keys] = f"--{key.replace('_', '-')}"
     return Layer("flag", values, names=names)
 

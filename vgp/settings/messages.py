@@ -9,6 +9,7 @@ from vgp.placement.request import ReductionServer, Request
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
+from vgp.settings.model import Settings
 from vgp.settings.schedule import Schedule
 from vgp.spec import placeholders
 from vgp.text.figures import listed
@@ -31,10 +32,10 @@ _TAKES = {
 
 def explain(error: ValidationError, merged: Merged) -> list[str]:
     """One line for each wrong value, in the order of the model."""
-    found: dict[Keys, list[Any]] = {}
+    by_keys: dict[Keys, list[Any]] = {}
     for detail in error.errors():
-        found.setdefault(_keys(detail["loc"], merged.values), []).append(detail)
-    return [line(merged.nearest(keys), keys, _message(keys, details)) for keys, details in found.items()]
+        by_keys.setdefault(_keys(detail["loc"], merged.values), []).append(detail)
+    return [line(merged.nearest(keys), keys, _message(keys, details)) for keys, details in by_keys.items()]
 
 
 def refuse_texts(merged: Merged) -> list[str]:
@@ -107,8 +108,6 @@ def _shown(value: Any) -> str:
 
 def _fields(keys: Keys) -> list[str]:
     """What could have been meant at this place."""
-    from vgp.settings.model import Settings
-
     if len(keys) == 1:
         return [name for name in Settings.model_fields if name != "environment"] + ["environments"]
     inner: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
+from vgp.placement.provisioning import region_known
 from vgp.text.bucket_uri import cut, is_bucket_uri
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
@@ -69,8 +70,6 @@ def project(value: str) -> str:
 
 
 def region(value: str) -> str:
-    from vgp.placement.provisioning import region_known
-
     for problem in region_known(value):
         raise ValueError(f"{problem.message} {problem.suggestion}")
     return value
@@ -98,11 +97,11 @@ def bucket(value: str) -> str:
 
 def image(value: str) -> str:
     """Caching on Vertex depends on the image's name: it must say which image it is."""
-    found = _IMAGE.fullmatch(value)
-    if not found:
+    image = _IMAGE.fullmatch(value)
+    if not image:
         raise ValueError(f"'{value}' is no image. Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...")
-    if not found["digest"] and found["tag"] in (None, "latest"):
-        what = "is :latest" if found["tag"] else "has no tag, which means :latest"
+    if not image["digest"] and image["tag"] in (None, "latest"):
+        what = "is :latest" if image["tag"] else "has no tag, which means :latest"
         raise ValueError(
             f"'{value}' {what}: a rerun may get another image. Name a version, or better a digest: IMAGE@sha256:..."
         )
@@ -128,10 +127,10 @@ def service_account(value: str) -> str:
 def network(value: str) -> str:
     """https://cloud.google.com/vertex-ai/docs/general/vpc-peering: the project's number, not its id."""
     if re.fullmatch(rf"projects/{_PROJECT}/global/networks/{_RFC1035}", value):
-        given = value.split("/")[1]
+        project_id = value.split("/")[1]
         raise ValueError(
             f"'{value}' names the project by its id; Vertex AI takes its number: "
-            f"gcloud projects describe {given} --format='value(projectNumber)'."
+            f"gcloud projects describe {project_id} --format='value(projectNumber)'."
         )
     if not re.fullmatch(rf"projects/[0-9]+/global/networks/{_RFC1035}", value):
         raise ValueError(f"'{value}' is no network. Write projects/NUMBER/global/networks/NAME.")
@@ -148,9 +147,9 @@ def encryption_key(value: str) -> str:
 
 def key_location(value: str) -> str:
     """The location of a key that `encryption_key` took."""
-    found = _KEY.fullmatch(value)
-    assert found
-    return found["location"]
+    key = _KEY.fullmatch(value)
+    assert key
+    return key["location"]
 
 
 def template_repository(value: str) -> str:

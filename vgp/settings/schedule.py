@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from vgp.settings.repository import Repository, known
 from vgp.settings.rules import optional
+from vgp.spec.template_reference import parse
 from vgp.text.nearest import nearest
 
 #: Of a schedule and of an environment.
@@ -37,8 +38,6 @@ def pipeline(value: str, info: ValidationInfo) -> str:
 
 
 def template(value: str) -> str:
-    from vgp.spec.template_reference import parse
-
     parse(value)
     return value
 
@@ -69,7 +68,7 @@ def time_zone(value: str) -> str:
 
     known = available_timezones()
     if value not in known:
-        city = [each for each in known if each.lower().endswith(f"/{value.lower()}")]
+        city = [zone for zone in known if zone.lower().endswith(f"/{value.lower()}")]
         near = next(iter(sorted(city)), None) or nearest(value, known, cutoff=0.5)
         hint = f"Did you mean {near}?" if near else "Write one like UTC or Europe/Berlin."
         raise ValueError(f"there is no time zone '{value}'. {hint}")
@@ -135,9 +134,9 @@ class Schedule(BaseModel):
     @field_validator("parameters")
     @classmethod
     def _as_json(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name, each in value.items():
+        for name, parameter in value.items():
             try:
-                json.dumps(each, allow_nan=False)
+                json.dumps(parameter, allow_nan=False)
             except (TypeError, ValueError):
                 raise ValueError(f"{name} is a date, or no finite number. Write it in quotes.") from None
         return value

@@ -10,7 +10,7 @@ from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings.document import Keys
-from vgp.settings.layers import Layer
+from vgp.settings.layers import Layer, put
 from vgp.text.nearest import nearest
 
 PREFIX = "PIPELINES_"
@@ -26,10 +26,10 @@ def layer(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[s
     """
     values: dict[str, Any] = {}
     names: dict[Keys, str] = {}
-    for name in sorted(environ):
+    for name in sorted(environ):  # the longer name is the stronger one, and comes later
         keys = _keys(name, set(fields), declared)
         if keys and environ[name]:
-            _put(values, keys, _value(name, keys, environ[name]))
+            put(values, keys, _value(name, keys, environ[name]))
             names[keys] = name
     return Layer("variable", values, names=names)
 
@@ -48,9 +48,9 @@ def _keys(name: str, fields: set[str], declared: Mapping[str, Any]) -> Keys | No
     return _as_declared(keys, declared)
 
 
-def _refuse_near(name: str, given: str, fields: set[str]) -> None:
+def _refuse_near(name: str, key: str, fields: set[str]) -> None:
     """Others use the prefix too (Bitbucket sets PIPELINES_JWT_TOKEN): only what looks like a slip is refused."""
-    near = ENVIRONMENT if given == "environment" else nearest(given, fields, cutoff=0.75)
+    near = ENVIRONMENT if key == "environment" else nearest(key, fields, cutoff=0.75)
     if near:
         meant = near if near == ENVIRONMENT else PREFIX + near.upper()
         raise RequestError(f"{name}: there is no such setting. Did you mean {meant}?")
@@ -61,7 +61,7 @@ def _as_declared(keys: Keys, declared: Mapping[str, Any]) -> Keys:
     table = declared.get(keys[0])
     if len(keys) < 2 or keys[0] not in ("steps", "schedules") or not isinstance(table, Mapping) or keys[1] in table:
         return keys
-    same = [each for each in table if each.replace("-", "_") == keys[1]]
+    same = [name for name in table if name.replace("-", "_") == keys[1]]
     return (keys[0], same[0], *keys[2:]) if same else keys
 
 
@@ -91,12 +91,3 @@ def _json_or_text(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _put(values: dict[str, Any], keys: Keys, value: Any) -> None:
-    """Sets the value; the longer name is the stronger one (sorted, so it comes later)."""
-    table = values
-    for key in keys[:-1]:
-        inner = table.get(key)
-        table[key] = table = inner if isinstance(inner, dict) else {}
-    table[keys[-1]] = value

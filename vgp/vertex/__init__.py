@@ -1,1 +1,14 @@
-"""How it gets to Vertex AI: templates, runs, schedules, preflight. The only user of Google's clients in `pipelines`."""
+"""Vertex AI: whatever talks to Google Cloud.
+
+clients.py    Google's generated clients, made from the settings; how long a call may take
+rest.py       the APIs that have no generated REST client here
+errors.py     Google's errors as what happened and what to do
+patience.py   reads that outlast the network
+names.py      resource names and links
+refresh.py    the catalog's prices and machine types from Google's APIs
+runs/         runs: started, found, followed, inspected, repeated, compared
+schedules/    recurring runs: declared, planned, applied
+templates/    workflows uploaded, and found again
+images/       the one image of the steps, built and named
+preflight/    what would stop a run, found before it costs money
+"""

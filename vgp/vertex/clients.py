@@ -116,12 +116,12 @@ def session(settings: Settings) -> Any:
     """A `requests` session with credentials, for what has no generated REST client."""
     from google.auth.transport.requests import AuthorizedSession
 
-    made = AuthorizedSession(credentials())
-    made.headers["User-Agent"] = USER_AGENT
+    session = AuthorizedSession(credentials())
+    session.headers["User-Agent"] = USER_AGENT
     if settings.project:
         # Without it an API counts a user's calls against the project of gcloud, in which it may be disabled.
-        made.headers["x-goog-user-project"] = settings.project
-    return made
+        session.headers["x-goog-user-project"] = settings.project
+    return session
 
 
 def endpoint(settings: Settings, api: str) -> str:

@@ -157,10 +157,9 @@ def _usual(error: Exception) -> str:
 
 
 def _permission(message: str, details: Any, settings: Settings) -> str:
-    told = next((_metadata(each).get("permission") for each in details if _metadata(each).get("permission")), None)
-    named = told or next(
-        (each for each in _PERMISSION.findall(message) if each.split(".")[0] + "." in _prefixes()), None
-    )
+    told = [permission for detail in details if (permission := _metadata(detail).get("permission"))]
+    known = {role.split(".")[0] for role in _ROLES}
+    named = next(iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in known)]), None)
     if not named:
         return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
     prefix = max((prefix for prefix in _ROLES if named.startswith(prefix)), key=len, default=None)
@@ -171,16 +170,12 @@ def _permission(message: str, details: Any, settings: Settings) -> str:
     return f"{named} is missing: the role {role}{target} holds it."
 
 
-def _prefixes() -> set[str]:
-    return {role.split(".")[0] + "." for role in _ROLES}
-
-
 def _disabled_service(message: str, details: Any) -> str | None:
-    for each in details:
-        if _part(each, "reason") == "SERVICE_DISABLED":
-            return _metadata(each).get("service")
-    found = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
-    return found.group(1) if found else None
+    for detail in details:
+        if _part(detail, "reason") == "SERVICE_DISABLED":
+            return _metadata(detail).get("service")
+    service = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
+    return service.group(1) if service else None
 
 
 def _metadata(detail: Any) -> dict[str, str]:

@@ -19,31 +19,31 @@ def location(settings: Settings) -> str:
     return f"projects/{project(settings)}/locations/{settings.region}"
 
 
-def job_id(given: str) -> str:
-    """`given` as the id of a run.
+def job_id(text: str) -> str:
+    """The text as the id of a run.
 
     Raises:
         RequestError: it is none.
     """
-    if not _JOB_ID.fullmatch(given):
+    if not _JOB_ID.fullmatch(text):
         raise RequestError(
-            f"{given!r} cannot be a run's id: lower-case letters, digits and -, a letter first, at most 128."
+            f"{text!r} cannot be a run's id: lower-case letters, digits and -, a letter first, at most 128."
         )
-    return given
+    return text
 
 
-def job(settings: Settings, given: str) -> str:
+def job(settings: Settings, reference: str) -> str:
     """The resource name of a run from its id, its resource name or its console link.
 
     Raises:
-        RequestError: `given` is none of these, or is in another region.
+        RequestError: `reference` is none of these, or is in another region.
     """
-    found = _JOB_NAME.search(given)
-    if not found:
-        return f"{location(settings)}/pipelineJobs/{job_id(given)}"
-    if found["region"] != settings.region:
-        raise RequestError(f"{given} is in {found['region']}, the settings say region = {settings.region}.")
-    return f"{location(settings)}/pipelineJobs/{found['id']}"
+    name = _JOB_NAME.search(reference)
+    if not name:
+        return f"{location(settings)}/pipelineJobs/{job_id(reference)}"
+    if name["region"] != settings.region:
+        raise RequestError(f"{reference} is in {name['region']}, the settings say region = {settings.region}.")
+    return f"{location(settings)}/pipelineJobs/{name['id']}"
 
 
 def short(resource_name: str) -> str:
@@ -65,16 +65,16 @@ def _console(settings: Settings, page: str) -> str:
     return f"https://console.cloud.google.com/{page}?project={quote(project(settings))}"
 
 
-def labels(given: dict[str, str]) -> dict[str, str]:
-    """`given`, if Google takes them all.
+def labels(values: dict[str, str]) -> dict[str, str]:
+    """The labels, if Google takes them all.
 
     Raises:
         RequestError: a key or value that is not allowed, https://cloud.google.com/resource-manager/docs/labels-overview
     """
     try:
-        for key, value in given.items():
+        for key, value in values.items():
             rules.label_key(key)
             rules.label_value(value)
-        return rules.labels(given)
+        return rules.labels(values)
     except ValueError as error:
         raise RequestError(f"labels: {error}") from None

@@ -37,17 +37,17 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
     if not rates or not types:
         raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
-    rows, found = changes.new_prices(changes.price_rows(folder), billing.machine_prices(rates))
-    found += changes.new_attached(prices, billing.attached_prices(rates))
-    found += changes.shapes(types)
+    rows, differences = changes.new_prices(changes.price_rows(folder), billing.machine_prices(rates))
+    differences += changes.new_attached(prices, billing.attached_prices(rates))
+    differences += changes.shapes(types)
     changes.new_regions(machines, types)
-    for change in found:
+    for change in differences:
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
-    console.print(f"{len(found)} differences.", highlight=False)
-    if write and found:
+    console.print(f"{len(differences)} differences.", highlight=False)
+    if write and differences:
         changes.write(folder, rows, prices, machines, date.today())
         console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
-    elif found:
+    elif differences:
         console.print("Nothing is written; --write does.", highlight=False)
     return 0
 

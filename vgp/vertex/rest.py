@@ -34,13 +34,13 @@ def call(
 
     def send() -> dict[str, Any]:
         answer = _answer(settings, api, path, query, body, timeout)
-        made = answer.json()
-        if not isinstance(made, dict):
+        content = answer.json()
+        if not isinstance(content, dict):
             raise requests.JSONDecodeError("no JSON object", answer.text[:80], 0)
-        return made
+        return content
 
-    made: dict[str, Any] = retry(send)() if retry else send()
-    return made
+    content: dict[str, Any] = retry(send)() if retry else send()
+    return content
 
 
 def now(settings: Settings, api: str, path: str) -> datetime:

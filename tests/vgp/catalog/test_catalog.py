@@ -3,6 +3,7 @@
 import pytest
 
 from vgp.catalog import catalog
+from vgp.catalog.accelerator import short_name
 
 
 def test_every_machine_of_the_published_list_is_there():
@@ -66,3 +67,8 @@ def test_machines_know_network_disk_and_architecture():
     assert catalog.machines()["a3-highgpu-2g"].provisioning == ("spot", "flex_start")
     assert catalog.machines()["g4-standard-96"].nccl == "NCCL_P2P_LEVEL=PHB"
     assert catalog.machines()["g4-standard-384"].nccl == "NCCL_P2P_LEVEL=SYS"
+
+
+@pytest.mark.parametrize("name", catalog.accelerators())
+def test_the_short_name_that_tables_show_means_the_accelerator(name):
+    assert catalog.accelerator(short_name(name)) is catalog.accelerators()[name]

@@ -3,15 +3,11 @@
 import io
 
 import pytest
+from rich.console import Console
 
 from vgp.check.check import check
 from vgp.check.text import lines, show
 from vgp.documents.document import parse
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture
@@ -22,15 +18,13 @@ def report():
 
 def test_a_file_gets_the_lines_and_nothing_else(report):
     out = io.StringIO()
-    show(report, out)
+    show(report, Console(file=out))
     assert out.getvalue() == "\n".join(lines(report)) + "\n" and "\x1b" not in out.getvalue()
 
 
-def test_a_terminal_shows_severities_in_colour_and_no_markup_of_names(report, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    out = Terminal()
-    show(report, out)
+def test_a_terminal_shows_severities_in_colour_and_no_markup_of_names(report):
+    out = io.StringIO()
+    show(report, Console(file=out, force_terminal=True, color_system="standard", no_color=False, width=40))
     text = out.getvalue()
     assert "\x1b[1;31merror:\x1b[0m [red]j[/]: " in text
     for code in ("\x1b[1;31m", "\x1b[33m", "\x1b[34m", "\x1b[0m"):

@@ -14,6 +14,7 @@ from vgp.compiling import compile, workflows
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.request import Request
+from vgp.placement.rules import PlacementError
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -131,8 +132,9 @@ def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Pat
     file.write_text('[steps.train]\nmachine = "n1-standard-4"\naccelerator = "T4"\ncount = 3\n')
     out.mkdir()
     (out / "training.json").write_text("old")
-    with pytest.raises(RequestError, match="training: "):
+    with pytest.raises(PlacementError, match="training: train asks for") as refused:
         compile.compile_all([], settings.load(file), out=out)
+    assert refused.value.problem.rule == "GPU003"
     assert (out / "training.json").read_text() == "old"
     assert [path.name for path in out.iterdir()] == ["training.json"]
 

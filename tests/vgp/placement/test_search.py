@@ -51,6 +51,13 @@ def test_so_it_is_with_sizes_and_without_gpus(sizes: dict[str, int], way: str) -
         assert listed("none", region, way, **sizes) == placed(region, way, **sizes), region
 
 
+@pytest.mark.parametrize("way", PROVISIONING)
+@pytest.mark.parametrize("accelerator", [row for row in catalog.accelerators() if row.startswith("NVIDIA")])
+def test_a_need_without_a_count_means_one_gpu(accelerator: str, way: str) -> None:
+    for region in ("us-central1", "europe-west4"):
+        assert placed(region, way, accelerator=accelerator) == listed(accelerator, region, way, count=1)
+
+
 def test_t4_in_europe_west4_is_one_machine_to_both() -> None:
     assert listed("T4", "europe-west4", "standard", count=1) == placed("europe-west4", "standard", accelerator="T4")
 

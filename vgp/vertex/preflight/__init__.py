@@ -2,6 +2,24 @@
 
 preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
+
+finding.py      what is said of one thing, and the question whose answer it is
+asking.py       questions side by side; one that fails hides no other
+report.py       the findings as a person reads them, and as a script does
+account.py      credentials, project, billing, and what the caller may do
+apis.py         the APIs that a run needs
+region.py       machines and GPUs in the region
+quota.py        whether the quotas cover what the steps ask for
+needs.py        what a pipeline draws on each quota at a time
+order.py        which steps may run at the same time
+bucket.py       the bucket that runs write to
+image.py        the image of the steps
+identity.py     the account that the steps run as
+key.py          the encryption key
+network.py      the network of training jobs
+repository.py   the repository of templates
+access.py       whether an account may do what a run needs
+policy.py       permissions and the roles that hold them, read from policies
 """
 
 from collections.abc import Callable, Sequence
@@ -34,12 +52,12 @@ def preflight(
     Raises:
         RequestError: no project is set.
     """
-    project, found = _project(settings)
-    if not _goes_on(found):
-        return found
+    project, findings = _project(settings)
+    if not _goes_on(findings):
+        return findings
     questions = _questions(settings, project, spec, steps)
     done = iter(range(1, len(questions) + 1))
-    return found + answered(settings, questions, lambda: progress(next(done), len(questions)))
+    return findings + answered(settings, questions, lambda: progress(next(done), len(questions)))
 
 
 def _questions(
@@ -67,13 +85,13 @@ def refuse_cheaply(settings: Settings) -> list[Finding]:
         RequestError: no project is set.
         WorkFailed: one line for each error, with what to do.
     """
-    found = cheap(settings)
-    errors = [each for each in found if each.level == "error"]
+    findings = cheap(settings)
+    errors = [finding for finding in findings if finding.level == "error"]
     if errors:
-        lines = [f"{each.subject} {each.seen}  [{each.check}]\n{indent(each.hint, '  ')}".rstrip() for each in errors]
+        lines = [f"{one.subject} {one.seen}  [{one.check}]\n{indent(one.hint, '  ')}".rstrip() for one in errors]
         more = "Look at everything: pipelines preflight NAME. Go on without looking: --no-preflight."
         raise WorkFailed("\n".join(["preflight: nothing was started.", *lines, more]).replace("\n", "\n  "))
-    return found
+    return findings
 
 
 def cheap(settings: Settings) -> list[Finding]:
@@ -82,23 +100,23 @@ def cheap(settings: Settings) -> list[Finding]:
     Raises:
         RequestError: no project is set.
     """
-    project, found = _project(settings)
-    if not _goes_on(found):
-        return found
-    return found + answered(settings, [bucket.state(settings, project), identity.act_as(settings, project)])
+    project, findings = _project(settings)
+    if not _goes_on(findings):
+        return findings
+    return findings + answered(settings, [bucket.state(settings, project), identity.act_as(settings, project)])
 
 
 def _project(settings: Settings) -> tuple[account.Project, list[Finding]]:
     """The project as far as it can be seen, and the findings about it and about who asks."""
     known = account.Project(clients.project(settings))
     asked = Question("account.credentials", "credentials", lambda: account.credentials(known))
-    found = answers(settings, asked)
-    if _goes_on(found):
-        found += answers(settings, Question("account.project", known.id, lambda: account.project(settings, known)))
-    return known, found
+    findings = answers(settings, asked)
+    if _goes_on(findings):
+        findings += answers(settings, Question("account.project", known.id, lambda: account.project(settings, known)))
+    return known, findings
 
 
-def _goes_on(found: list[Finding]) -> bool:
+def _goes_on(findings: list[Finding]) -> bool:
     """Without credentials or project every further question would only fail."""
-    signed_in = any(each.check == "account.credentials" and each.level == "ok" for each in found)
-    return signed_in and not any(each.level == "error" for each in found)
+    signed_in = any(one.check == "account.credentials" and one.level == "ok" for one in findings)
+    return signed_in and not any(one.level == "error" for one in findings)

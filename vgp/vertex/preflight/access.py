@@ -53,17 +53,18 @@ class Policies:
         self._read: dict[str, Policy | WorkFailed | RequestError] = {}
 
     def of(self, project: str) -> Policy:
-        """
+        """The policy of the project.
+
         Raises:
             WorkFailed: the policy cannot be read.
         """
         with self._lock:
             if project not in self._read:
                 self._read[project] = self._fetched(project)
-        found = self._read[project]
-        if isinstance(found, Policy):
-            return found
-        raise found
+        policy = self._read[project]
+        if isinstance(policy, Policy):
+            return policy
+        raise policy
 
     def may(self, email: str | None, permissions: Sequence[str], thing: Thing) -> Finding:
         """Whether the service account holds `permissions` on the thing. None: nobody knows whom to ask about.

@@ -36,20 +36,20 @@ def credentials(project: Project) -> Iterator[Finding]:
     from google.auth.exceptions import RefreshError, TransportError
     from google.auth.transport.requests import Request
 
-    found = clients.credentials()
+    held = clients.credentials()
     try:
-        if not found.valid:
-            found.refresh(partial(Request(), timeout=ATTEMPT_S))
+        if not held.valid:
+            held.refresh(partial(Request(), timeout=ATTEMPT_S))
     except TransportError as error:
         hint = "Is there a network? Behind a proxy: set HTTPS_PROXY"
         yield Finding("account.credentials", "Google", "error", f"cannot be reached: {error}", hint)
         return
     except RefreshError as error:
         seen = f"is not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
-        yield Finding("account.credentials", _kind(found), "error", seen, f"Sign in again: {_SIGN_IN}")
+        yield Finding("account.credentials", _kind(held), "error", seen, f"Sign in again: {_SIGN_IN}")
         return
-    project.principal = _principal(found)
-    yield Finding("account.credentials", project.principal, "ok", f"has a token ({_kind(found)})")
+    project.principal = _principal(held)
+    yield Finding("account.credentials", project.principal, "ok", f"has a token ({_kind(held)})")
 
 
 def project(settings: Settings, known: Project) -> Iterator[Finding]:
@@ -60,15 +60,15 @@ def project(settings: Settings, known: Project) -> Iterator[Finding]:
         return Finding("account.project", known.id, level, seen, hint)
 
     try:
-        found = clients.projects(settings).get_project(name=f"projects/{known.id}", **patience())
+        project = clients.projects(settings).get_project(name=f"projects/{known.id}", **patience())
     except exceptions.NotFound:
         yield finding("error", "is not there", "Your projects: gcloud projects list")
         return
-    known.number = found.name.rsplit("/", 1)[-1]
-    if found.state.name == "ACTIVE":
+    known.number = project.name.rsplit("/", 1)[-1]
+    if project.state.name == "ACTIVE":
         yield finding("ok", f"is active, number {known.number}")
     else:
-        yield finding("error", f"is {found.state.name.lower()}", f"Restore it: gcloud projects undelete {known.id}")
+        yield finding("error", f"is {project.state.name.lower()}", f"Restore it: gcloud projects undelete {known.id}")
 
 
 def questions(settings: Settings, known: Project) -> Iterator[Question]:
@@ -92,7 +92,7 @@ def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
 def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
     client = clients.projects(settings)
     answer = client.test_iam_permissions(resource=f"projects/{known.id}", permissions=list(_NEEDED), **patience())
-    missing = [each for each in _NEEDED if each not in answer.permissions]
+    missing = [permission for permission in _NEEDED if permission not in answer.permissions]
     if not missing:
         yield Finding("account.permissions", known.principal, "ok", "may start, follow and schedule runs")
         return
@@ -101,16 +101,16 @@ def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
     yield Finding("account.permissions", known.principal, "error", f"lacks {', '.join(missing)}", hint)
 
 
-def _principal(found: Any) -> str:
+def _principal(held: Any) -> str:
     """As IAM names it. A user's credentials do not tell whose they are, unless gcloud wrote it there."""
-    email = getattr(found, "service_account_email", None)
+    email = getattr(held, "service_account_email", None)
     if email and email != "default":
         return f"serviceAccount:{email}"
-    account = getattr(found, "account", "")
+    account = getattr(held, "account", "")
     return f"user:{account}" if account else "a user"
 
 
-def _kind(found: Any) -> str:
+def _kind(held: Any) -> str:
     kinds = {
         "google.oauth2.service_account": "service account key",
         "google.oauth2.credentials": "signed in with gcloud",
@@ -118,4 +118,4 @@ def _kind(found: Any) -> str:
         "google.auth.impersonated_credentials": "impersonated service account",
         "google.auth.identity_pool": "workload identity federation",
     }
-    return kinds.get(type(found).__module__, type(found).__module__)
+    return kinds.get(type(held).__module__, type(held).__module__)

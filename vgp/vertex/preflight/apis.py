@@ -41,7 +41,7 @@ def _states(settings: Settings, project: Project, names: list[str]) -> dict[str,
         "names": [f"projects/{project.id}/services/{_service(name)}" for name in names],
     }
     answer = clients.service_usage(settings).batch_get_services(request=request, **patience())
-    return {each.name.rsplit("/", 1)[-1]: each.state.name == "ENABLED" for each in answer.services}
+    return {service.name.rsplit("/", 1)[-1]: service.state.name == "ENABLED" for service in answer.services}
 
 
 def _private(settings: Settings) -> bool:

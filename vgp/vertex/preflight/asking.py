@@ -23,28 +23,28 @@ def patience() -> dict[str, Any]:
 def answered(
     settings: Settings, questions: Sequence[Question], answer_came: Callable[[], None] = lambda: None
 ) -> list[Finding]:
-    """The findings of all questions in their order, asked at the same time; what two of them found is told once."""
+    """The findings of all questions in their order, asked at the same time; what two of them tell is told once."""
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
-        asked = [pool.submit(answers, settings, each) for each in questions]
+        asked = [pool.submit(answers, settings, question) for question in questions]
         for _ in as_completed(asked):
             answer_came()
-    return list(dict.fromkeys(finding for each in asked for finding in each.result()))
+    return list(dict.fromkeys(finding for answer in asked for finding in answer.result()))
 
 
 def answers(settings: Settings, question: Question) -> list[Finding]:
     """The findings of one question; if it could not be answered, those until then and why."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         with explained("not seen", settings):
             for finding in question.look():
-                found.append(finding)
+                findings.append(finding)
     except (WorkFailed, RequestError) as failure:
         seen, *hint = str(failure).splitlines()
         # A wrong request is one of ours (no credentials): it would fail again, whatever Google has to say.
         level: Level = "error" if isinstance(failure, RequestError) else "unknown"
-        found.append(Finding(question.check, question.subject, level, seen, "\n".join(map(str.strip, hint))))
+        findings.append(Finding(question.check, question.subject, level, seen, "\n".join(map(str.strip, hint))))
     except Exception as error:
         # An answer in a form that nobody expected must not hide what the other questions found.
         seen = f"the answer was not understood: {type(error).__name__}: {error}"
-        found.append(Finding(question.check, question.subject, "unknown", seen))
-    return found
+        findings.append(Finding(question.check, question.subject, "unknown", seen))
+    return findings

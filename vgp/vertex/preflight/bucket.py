@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from vgp.catalog.catalog import regions
 from vgp.settings import Settings
 from vgp.text import bucket_uri
 from vgp.vertex import clients
@@ -39,14 +40,14 @@ def _state(settings: Settings, project: Project) -> Iterator[Finding]:
 
     uri = _uri(settings)
     try:
-        found = clients.storage(settings).get_bucket(_name(settings), **patience())
+        bucket = clients.storage(settings).get_bucket(_name(settings), **patience())
     except exceptions.NotFound:
         yield Finding("bucket.exists", uri, "error", "is not there", _create(settings, project))
         return
     yield Finding("bucket.exists", uri, "ok", "is there")
-    yield _owner(uri, found, project)
-    yield _region(uri, found, settings)
-    yield _access(uri, found)
+    yield _owner(uri, bucket, project)
+    yield _region(uri, bucket, settings)
+    yield _access(uri, bucket)
 
 
 def _create(settings: Settings, project: Project) -> str:
@@ -56,9 +57,9 @@ def _create(settings: Settings, project: Project) -> str:
     )
 
 
-def _owner(uri: str, found: Any, project: Project) -> Finding:
+def _owner(uri: str, bucket: Any, project: Project) -> Finding:
     """A bucket of that name may be a stranger's, who would get the data."""
-    owner = str(found.project_number or "")
+    owner = str(bucket.project_number or "")
     if not owner or not project.number:
         return Finding("bucket.owner", uri, "unknown", "the project's number could not be read, so not whose it is")
     if owner == project.number:
@@ -68,32 +69,30 @@ def _owner(uri: str, found: Any, project: Project) -> Finding:
     return Finding("bucket.owner", uri, "error", seen, hint)
 
 
-def _region(uri: str, found: Any, settings: Settings) -> Finding:
-    location = str(found.location or "").lower()
+def _region(uri: str, bucket: Any, settings: Settings) -> Finding:
+    location = str(bucket.location or "").lower()
     if location == settings.region:
         return Finding("bucket.region", uri, "ok", f"is in {location}")
     hint = f"Take a bucket in {settings.region}: what crosses regions costs money and time"
-    seen = f"is in {location} ({found.location_type}), the runs are in {settings.region}"
-    if settings.region in _regions(found):
+    seen = f"is in {location} ({bucket.location_type}), the runs are in {settings.region}"
+    if settings.region in _regions(bucket):
         return Finding("bucket.region", uri, "ok", seen)
     return Finding("bucket.region", uri, "error", seen, hint)
 
 
-def _regions(found: Any) -> list[str]:
+def _regions(bucket: Any) -> list[str]:
     """The regions of a dual-region; of a multi-region those that have it near.
 
     https://cloud.google.com/storage/docs/locations
     """
-    from vgp.catalog.catalog import regions
-
-    near = {"us": "us-", "eu": "europe-", "asia": "asia-"}.get(str(found.location or "").lower())
+    near = {"us": "us-", "eu": "europe-", "asia": "asia-"}.get(str(bucket.location or "").lower())
     if near:
-        return [each for each in regions() if each.startswith(near)]
-    return [each.lower() for each in found.data_locations or ()]
+        return [region for region in regions() if region.startswith(near)]
+    return [region.lower() for region in bucket.data_locations or ()]
 
 
-def _access(uri: str, found: Any) -> Finding:
-    rules = found.iam_configuration
+def _access(uri: str, bucket: Any) -> Finding:
+    rules = bucket.iam_configuration
     if not rules.uniform_bucket_level_access_enabled:
         hint = f"gcloud storage buckets update {uri} --uniform-bucket-level-access"
         return Finding("bucket.access", uri, "warning", "has access lists per object beside its policy", hint)

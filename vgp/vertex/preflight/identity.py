@@ -64,11 +64,11 @@ def _account(settings: Settings, email: str) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     try:
-        found = rest.call(settings, "iam", _path(email), **patience())
+        account = rest.call(settings, "iam", _path(email), **patience())
     except exceptions.NotFound:
         yield _missing(email)
         return
-    if found.get("disabled"):
+    if account.get("disabled"):
         yield Finding("identity.account", email, "error", "is disabled", f"gcloud iam service-accounts enable {email}")
         return
     yield Finding("identity.account", email, "ok", "is there and enabled")

@@ -41,8 +41,8 @@ class Image:
 
 def parsed(name: str) -> Image | None:
     """The parts of an image's name; None if it is not in Artifact Registry."""
-    found = _NAME.fullmatch(name)
-    return Image(**found.groupdict()) if found else None
+    parts = _NAME.fullmatch(name)
+    return Image(**parts.groupdict()) if parts else None
 
 
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
@@ -65,13 +65,13 @@ def _exists(settings: Settings, image: Image) -> Iterator[Finding]:
     client = clients.artifact_registry(settings)
     try:
         digest = image.digest or _digest(client, image)
-        found = client.get_docker_image(
+        stored = client.get_docker_image(
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
         )
     except exceptions.NotFound:
         yield Finding("image.exists", name, "error", "is not there", "Build it: pipelines image build")
         return
-    yield Finding("image.exists", name, "ok", _size(found))
+    yield Finding("image.exists", name, "ok", _size(stored))
     if image.digest:
         yield Finding("image.digest", name, "ok", "is named by its digest")
         return
@@ -84,9 +84,9 @@ def _digest(client: Any, image: Image) -> str:
     return str(tag.version.rsplit("/", 1)[-1])
 
 
-def _size(found: Any) -> str:
-    uploaded = f", uploaded {found.upload_time:%Y-%m-%d}" if found.upload_time else ""
-    size = f" ({found.image_size_bytes / 1e9:.1f} GB{uploaded})" if found.image_size_bytes else ""
+def _size(stored: Any) -> str:
+    uploaded = f", uploaded {stored.upload_time:%Y-%m-%d}" if stored.upload_time else ""
+    size = f" ({stored.image_size_bytes / 1e9:.1f} GB{uploaded})" if stored.image_size_bytes else ""
     return f"is there{size}"
 
 

@@ -27,13 +27,13 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     try:
-        found = rest.call(settings, "compute", f"compute/v1/{name}", **patience())
+        network = rest.call(settings, "compute", f"compute/v1/{name}", **patience())
     except exceptions.NotFound:
         hint = f"The networks there: gcloud compute networks list --project {name.split('/')[1]}"
         yield Finding("network.exists", name, "error", "is not there", hint)
         return
     yield Finding("network.exists", name, "ok", "is there")
-    states = [each.get("state") for each in found.get("peerings", ()) if each.get("name") == _PEERING]
+    states = [peering.get("state") for peering in network.get("peerings", ()) if peering.get("name") == _PEERING]
     if "ACTIVE" in states:
         yield Finding("network.peering", name, "ok", "has private services access")
         return

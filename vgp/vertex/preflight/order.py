@@ -13,7 +13,7 @@ from vgp.spec.pipeline_spec import PipelineSpec
 
 @dataclass
 class Order:
-    """Steps by the names that the checker gives them (machines/kfp_spec.py)."""
+    """Steps by the names that the checker gives them (vgp/check/pipeline.py)."""
 
     #: Step -> all steps that have ended when it starts.
     before: dict[str, set[str]] = field(default_factory=dict)

@@ -55,6 +55,8 @@ _SETS = ("group:", "domain:", "principalSet:")
 
 @dataclass(frozen=True)
 class Binding:
+    """A role, and who has it."""
+
     role: str
     members: frozenset[str]
     conditional: bool
@@ -69,8 +71,8 @@ class Policy:
     @classmethod
     def of_message(cls, policy: Any) -> "Policy":
         """From google.iam.v1.Policy."""
-        made = [Binding(b.role, frozenset(b.members), bool(b.condition.expression)) for b in policy.bindings]
-        return cls(tuple(made))
+        bindings = [Binding(b.role, frozenset(b.members), bool(b.condition.expression)) for b in policy.bindings]
+        return cls(tuple(bindings))
 
     @classmethod
     def of_storage(cls, policy: Any) -> "Policy":
@@ -84,18 +86,18 @@ class Policy:
 
     def roles(self, members: Iterable[str]) -> set[str]:
         """The roles that any of `members` has without a condition."""
-        wanted = set(members)
-        return {each.role for each in self.bindings if not each.conditional and each.members & wanted}
+        holders = set(members)
+        return {binding.role for binding in self.bindings if not binding.conditional and binding.members & holders}
 
 
 def lacking(permissions: Iterable[str], roles: set[str]) -> list[str]:
     """Those of `permissions` that none of `roles` holds."""
-    return [each for each in permissions if not roles & set(_HOLDERS[each])]
+    return [permission for permission in permissions if not roles & set(_HOLDERS[permission])]
 
 
 def used(permissions: Iterable[str], roles: set[str]) -> list[str]:
     """Those of `roles` that hold one of `permissions`."""
-    return sorted({role for each in permissions for role in roles & set(_HOLDERS[each])})
+    return sorted({role for permission in permissions for role in roles & set(_HOLDERS[permission])})
 
 
 def narrowest(permission: str) -> str:
@@ -106,11 +108,11 @@ def narrowest(permission: str) -> str:
 def doubts(policy: Policy, members: set[str], permissions: Iterable[str]) -> Iterator[str]:
     """What in the policy could grant `members` one of `permissions` in a way that the policy alone does not show."""
     holders = {role for permission in permissions for role in _HOLDERS[permission]}
-    for each in policy.bindings:
-        custom = not each.role.startswith("roles/")
-        if each.members & members and custom:
-            yield f"the custom role {each.role}"
-        elif each.members & members and each.conditional and each.role in holders:
-            yield f"{each.role} under a condition"
-        elif custom or each.role in holders:
-            yield from (f"{each.role} of {member}" for member in each.members if member.startswith(_SETS))
+    for binding in policy.bindings:
+        custom = not binding.role.startswith("roles/")
+        if binding.members & members and custom:
+            yield f"the custom role {binding.role}"
+        elif binding.members & members and binding.conditional and binding.role in holders:
+            yield f"{binding.role} under a condition"
+        elif custom or binding.role in holders:
+            yield from (f"{binding.role} of {member}" for member in binding.members if member.startswith(_SETS))

@@ -24,16 +24,15 @@ def questions(settings: Settings, project: Project, steps: Sequence[StepRow], sp
     yield Question("quota.limit", project.id, lambda: _limits(settings, project, needs(steps, spec)))
 
 
-def _limits(settings: Settings, project: Project, found: Sequence[Need]) -> Iterator[Finding]:
+def _limits(settings: Settings, project: Project, needed: Sequence[Need]) -> Iterator[Finding]:
     """https://cloud.google.com/docs/quotas/reference/rest/v1/projects.locations.services.quotaInfos/list"""
     parent = f"projects/{project.id}/locations/global/services/{_SERVICE}"
     listed = clients.quotas(settings).list_quota_infos(parent=parent, **patience())
-    wanted = {need.metric for need in found}
-    by_metric: dict[str, list[Any]] = {metric: [] for metric in wanted}
+    by_metric: dict[str, list[Any]] = {need.metric: [] for need in needed}
     for info in listed:
-        if info.metric in wanted:
+        if info.metric in by_metric:
             by_metric[info.metric].append(info)
-    for need in found:
+    for need in needed:
         yield _judged(need, by_metric[need.metric], project)
 
 
@@ -58,14 +57,14 @@ def limit(info: Any, region: str) -> int | None:
 
     Values for a region go before those for all: https://cloud.google.com/docs/quotas/reference/rest/v1/DimensionsInfo
     """
-    exact = [each for each in info.dimensions_infos if each.dimensions.get("region") == region]
+    exact = [one for one in info.dimensions_infos if one.dimensions.get("region") == region]
     rest = [
-        each
-        for each in info.dimensions_infos
-        if "region" not in each.dimensions
-        and (not each.applicable_locations or {region, "global"} & set(each.applicable_locations))
+        one
+        for one in info.dimensions_infos
+        if "region" not in one.dimensions
+        and (not one.applicable_locations or {region, "global"} & set(one.applicable_locations))
     ]
-    values = [int(each.details.value) for each in exact or rest]
+    values = [int(one.details.value) for one in exact or rest]
     return min(values) if values else None
 
 

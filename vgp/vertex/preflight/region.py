@@ -22,7 +22,7 @@ _ZONES = "zones/"
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Request:
     """What some step asks for."""
 
     machine: str
@@ -36,52 +36,55 @@ class _Wanted:
 
 def questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
     rows = [(row.machine_type, row.accelerator_type, row.region) for row in steps]
-    wanted = list(dict.fromkeys(_Wanted(machine, gpu, region) for machine, gpu, region in rows if machine and region))
-    if wanted:
-        yield Question("region.catalog", settings.region, lambda: _listed(wanted))
-        yield Question("region.now", settings.region, lambda: _now(settings, project, wanted))
+    requests = list(
+        dict.fromkeys(_Request(machine, gpu, region) for machine, gpu, region in rows if machine and region)
+    )
+    if requests:
+        yield Question("region.catalog", settings.region, lambda: _listed(requests))
+        yield Question("region.now", settings.region, lambda: _now(settings, project, requests))
 
 
-def _listed(wanted: Sequence[_Wanted]) -> Iterator[Finding]:
+def _listed(requests: Sequence[_Request]) -> Iterator[Finding]:
     """What Google's pages said when the catalog was made."""
     source = f"(catalog of {catalog.document('accelerators.json')['as_of']})"
-    for each in wanted:
-        problems = provisioning.region_known(each.region)
-        if each.accelerator and not problems:
-            gpu = catalog.accelerators()[each.accelerator]
-            problems = provisioning.region(catalog.machines().get(each.machine), gpu, each.region)
+    for request in requests:
+        problems = provisioning.region_known(request.region)
+        if request.accelerator and not problems:
+            gpu = catalog.accelerators()[request.accelerator]
+            problems = provisioning.region(catalog.machines().get(request.machine), gpu, request.region)
         for problem in problems:
             level: Level = "error" if problem.level == "error" else "warning"
-            yield Finding("region.catalog", str(each), level, f"{problem.message} {source}", problem.suggestion)
+            yield Finding("region.catalog", str(request), level, f"{problem.message} {source}", problem.suggestion)
         if not problems:
-            yield Finding("region.catalog", str(each), "ok", f"is offered {source}")
+            yield Finding("region.catalog", str(request), "ok", f"is offered {source}")
 
 
-def _now(settings: Settings, project: Project, wanted: Sequence[_Wanted]) -> Iterator[Finding]:
+def _now(settings: Settings, project: Project, requests: Sequence[_Request]) -> Iterator[Finding]:
     """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
-    gpus = {name: catalog.accelerators()[name].compute_name for name in (each.accelerator for each in wanted) if name}
-    with_machine = _zones(settings, project, "machineTypes", {each.machine for each in wanted})
+    accelerators = {request.accelerator for request in requests if request.accelerator}
+    gpus = {name: catalog.accelerators()[name].compute_name for name in accelerators}
+    with_machine = _zones(settings, project, "machineTypes", {request.machine for request in requests})
     with_gpu = _zones(settings, project, "acceleratorTypes", set(gpus.values())) if gpus else {}
-    for each in wanted:
-        zones = with_machine[each.machine]
-        if each.accelerator:
-            zones = zones & with_gpu[gpus[each.accelerator]]
-        yield _found(each, sorted(zones), project)
+    for request in requests:
+        zones = with_machine[request.machine]
+        if request.accelerator:
+            zones = zones & with_gpu[gpus[request.accelerator]]
+        yield _seen(request, sorted(zones), project)
 
 
-def _found(wanted: _Wanted, zones: Sequence[str], project: Project) -> Finding:
-    here = [zone for zone in zones if zone.rsplit("-", 1)[0] == wanted.region]
+def _seen(request: _Request, zones: Sequence[str], project: Project) -> Finding:
+    here = [zone for zone in zones if zone.rsplit("-", 1)[0] == request.region]
     if here:
-        return Finding("region.now", str(wanted), "ok", f"is in {', '.join(here)} (Compute Engine, now)")
+        return Finding("region.now", str(request), "ok", f"is in {', '.join(here)} (Compute Engine, now)")
     others = sorted({zone.rsplit("-", 1)[0] for zone in zones} & catalog.regions())
     hint = f"It is in {', '.join(others)}" if others else "Ask Google whether your project may use it"
     seen = f"is not there, as far as Compute Engine shows {project.id}"
-    return Finding("region.now", str(wanted), "warning", seen, hint)
+    return Finding("region.now", str(request), "warning", seen, hint)
 
 
 def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> dict[str, set[str]]:
     """Name -> zones that have it, over all regions."""
-    found: dict[str, set[str]] = defaultdict(set)
+    zones: dict[str, set[str]] = defaultdict(set)
     query = {
         "filter": " OR ".join(f'(name = "{name}")' for name in sorted(names)),
         "fields": _FIELDS[kind],
@@ -90,6 +93,6 @@ def _zones(settings: Settings, project: Project, kind: str, names: set[str]) -> 
     path = f"compute/v1/projects/{project.id}/aggregated/{kind}"
     for page in rest.pages(settings, "compute", path, query=query, **patience()):
         for scope, listed in page.get("items", {}).items():
-            for each in listed.get(kind, ()):
-                found[each["name"]].add(scope.removeprefix(_ZONES))
-    return found
+            for item in listed.get(kind, ()):
+                zones[item["name"]].add(scope.removeprefix(_ZONES))
+    return zones

@@ -23,12 +23,12 @@ def _exists(settings: Settings, url: str) -> Iterator[Finding]:
     """https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
     from google.api_core import exceptions
 
-    found = _URL.fullmatch(url)
-    assert found, "settings/rules.py checked it"
-    name = f"projects/{found['project']}/locations/{found['location']}/repositories/{found['name']}"
+    parts = _URL.fullmatch(url)
+    assert parts, "settings/rules.py checked it"
+    name = f"projects/{parts['project']}/locations/{parts['location']}/repositories/{parts['name']}"
     create = (
-        f"gcloud artifacts repositories create {found['name']} --repository-format=kfp "
-        f"--location={found['location']} --project={found['project']}"
+        f"gcloud artifacts repositories create {parts['name']} --repository-format=kfp "
+        f"--location={parts['location']} --project={parts['project']}"
     )
     try:
         repository = clients.artifact_registry(settings).get_repository(name=name, **patience())

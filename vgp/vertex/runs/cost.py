@@ -7,6 +7,7 @@ the machine on which one of Google's launchers waits are not in it.
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from vgp.catalog.accelerator import short_name
 from vgp.check.check import check
 from vgp.check.cost import Cost
 from vgp.check.finding import StepRow
@@ -67,7 +68,7 @@ def _usd_per_hour(row: StepRow) -> float | None:
 
 def _words(row: StepRow) -> str:
     nodes = "" if row.replicas == 1 else f"{'?' if row.replicas is None else row.replicas} x "
-    kind = (row.accelerator_type or "").removeprefix("NVIDIA_").removeprefix("TESLA_").replace("_", "-")
+    kind = short_name(row.accelerator_type or "")
     gpus = f" ({row.accelerator_count} {kind})" if kind else ""
     way = "" if row.strategy in ("STANDARD", "") else f" {row.strategy.lower().replace('_', '-')}"
     return f"{nodes}{row.machine_type or 'machine ?'}{gpus}{way}"

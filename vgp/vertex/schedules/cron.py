@@ -147,7 +147,7 @@ class Cron:
         return [local.astimezone(UTC) for local in self._times(day)]
 
     def _changes(self, day: date) -> bool:
-        start, end = (datetime.combine(each, time(), self._zone).utcoffset() for each in (day, day + _DAY))
+        start, end = (datetime.combine(date_, time(), self._zone).utcoffset() for date_ in (day, day + _DAY))
         return start != end
 
     def _moments(self, local: datetime) -> list[datetime]:
