@@ -22,7 +22,7 @@ from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.report import cards, plots, svg
 from training.report import data as summaries
-from training.storage import files
+from training.storage import files, storage
 
 FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
@@ -187,7 +187,7 @@ def _short(fingerprint: str) -> str:
 
 def _file_name(path: str) -> str:
     """Local files without their folder: the report does not depend on where it was made."""
-    return path if "://" in path else Path(path).name
+    return path if storage.is_remote(path) else Path(path).name
 
 
 def _version(package: str) -> str:
