@@ -50,7 +50,7 @@ def compile(
 
 @app.command(
     rich_help_panel="On this machine",
-    epilog="Example: pipelines run training --set epochs=3 --set 'task_options={\"train\": \"1-3\"}' --nproc 2",
+    epilog='Example: pipelines run training --set epochs=3 --set \'task_options={"train": "1-3"}\' --nproc 2',
 )
 def run(
     name: Annotated[str, typer.Argument(help="The pipeline: see pipelines list.")],
