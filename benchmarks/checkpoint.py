@@ -30,7 +30,7 @@ TURNS, STEPS, ROWS, WIDTH, LAYERS = 5, 6, 64, 1024, 8
 
 
 class Way:
-    """One way to save: `save` begins, `wait_copied` returns when the state may change, `wait` when it is on the disk."""
+    """One way to save: `save` begins, `wait_copied` returns when the state may change, `wait` when it is on disk."""
 
     def __init__(self, save: Callable[[int], Any], wait_copied: Callable[[], None] = lambda: None):
         self.begin, self.wait_copied, self.pending = save, wait_copied, None

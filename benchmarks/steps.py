@@ -177,7 +177,7 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
 
 
 def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
-    """The step of `training.loop.trainer`, with its feeding and its pulse's losses."""
+    """The step of `training.loop.trainer`, with its feeding and the losses that ranks share."""
     from training.data.rows import open_rows
     from training.loop.batches import microbatches, tensors
     from training.loop.learner import Learner, gather

@@ -133,7 +133,7 @@ def _sentence(problem: Any) -> str:
         near = difflib.get_close_matches(name, TrainConfig.model_fields, 1)
         hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(TrainConfig.model_fields)}."
         return f"training has no setting {name!r}.{hint}"
-    message = problem["msg"].removeprefix("Value error, ")
+    message: str = problem["msg"].removeprefix("Value error, ")
     if not name:
         return message + "."
     return f"{name}={problem['input']!r}: {message[0].lower()}{message[1:]}."

@@ -9,7 +9,7 @@ from typing import Any
 from training import bundle, tasks
 from training.checkpoint.store import store_at
 from training.config import TrainConfig
-from training.data import manifest as manifests
+from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
 from training.loop.request import Start, TrainingRequest, planned, start_of
@@ -47,7 +47,7 @@ def train(
             for `checkpoint_patience_s`.
     """
     local = process_count(nproc, os.environ)
-    prepared = manifests.load(data)
+    prepared = manifest.load(data)
     _check(config, prepared, data)
     folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
     _require_writable(model)

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training import tasks
+from training import bundle, tasks
 from training.config import OPERATIONAL, TrainConfig, parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import Decision, check
 from training.processes.launch import THREADS
-from training.storage import files
+from training.storage import files, storage
 
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
@@ -173,5 +173,5 @@ def whole(value: Any) -> Any:
 
 
 def _check_champion(champion: str) -> None:
-    if champion and "://" not in champion and not (Path(champion) / "model.json").is_file():
-        raise UserError(f"champion = {champion}: there is no model.json in that folder, so it is no model.")
+    if champion and not storage.is_remote(champion) and not (Path(champion) / bundle.CARD).is_file():
+        raise UserError(f"champion = {champion}: there is no {bundle.CARD} in that folder, so it is no model.")

@@ -8,8 +8,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.distributed as dist
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from training.errors import Preempted, UserError
+
+
+class Parts(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    parts: tuple[int, ...]
+
+
+def add_parts(argument: Parts, rank):
+    frozen = False
+    try:
+        argument.parts = ()
+    except ValidationError:
+        frozen = True
+    return {"sum": sum(argument.parts), "type": type(argument).__name__, "frozen": frozen}
 
 
 def add_ranks(argument, rank):

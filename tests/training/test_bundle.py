@@ -90,3 +90,13 @@ def test_weights_of_another_model_are_refused(model, digits):
     other = Digits({"hidden": 9}).model(manifests.load(digits))
     with pytest.raises(UserError, match="does not fit the model"):
         bundle.load_weights(model[0], other)
+
+
+def test_a_card_of_the_version_that_knew_months_is_still_a_champion(model):
+    path = model[0] / bundle.CARD
+    fields = json.loads(path.read_text()) | {"train_months": "2013-01:2013-06", "test_month": "2013-07"}
+    path.write_text(json.dumps(fields))
+    assert bundle.load_card(model[0]) == model[2]
+    path.write_text(json.dumps(fields | {"months": "1-6"}))
+    with pytest.raises(UserError, match="months: Extra inputs are not permitted"):
+        bundle.load_card(model[0])

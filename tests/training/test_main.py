@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from training.__main__ import main
+from training.data import manifest
 from training.evaluation.evaluate import evaluate
 
 
@@ -27,3 +28,22 @@ def test_a_decision_overwrites_nothing_in_the_working_folder(
     assert (tmp_path / "evaluation" / "summary.md").read_text().startswith("#")
     main([*words, "--report", "mine.html"])
     assert sorted(path.name for path in own.iterdir()) == ["mine.html", "report.html", "summary.md"]
+
+
+def test_options_of_the_task_are_set_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["prepare", str(tmp_path / "data"), "--task", "language_model", "--data", str(corpus(tmp_path))]
+    main([*words, "--options", '{"depth": 1}', "--set", "sequence_length=32", "--set", "test_share=0.4"])
+    made = manifest.load(tmp_path / "data")
+    assert made.options == {"depth": 1, "sequence_length": 32, "test_share": 0.4}
+    assert made.split == {"by": "file", "test_share": "0.4", "validation_share": "0.05"}
+    with pytest.raises(SystemExit) as refusal:
+        main([*words, "--set", "train=1-6"])
+    assert refusal.value.code == 2
+    assert "LanguageModel has no option 'train'. There is depth" in capsys.readouterr().err
+
+
+def corpus(folder: Path) -> Path:
+    (folder / "texts").mkdir()
+    for number in range(20):
+        (folder / "texts" / f"{number}.txt").write_text(f"text {number} " * 200)
+    return folder / "texts"

@@ -44,8 +44,9 @@ class Snapshot:
         self.released.clear()
         device = next((tensor.device for tensor in share.values() if tensor.is_cuda), None)
         if device is not None:
-            self.stream = self.stream or torch.cuda.Stream(device)
-            self.began, self.done = torch.cuda.Event(), torch.cuda.Event()
+            cuda: Any = torch.cuda  # its streams and events have no types
+            self.stream = self.stream or cuda.Stream(device)
+            self.began, self.done = cuda.Event(), cuda.Event()
             self.began.record()
 
     def complete(self) -> None:

@@ -32,10 +32,10 @@ class CountFile:
         return cls(str(path), len(kinds))
 
     def hashes(self) -> Hashes:
-        return np.load(Path(self.path).with_suffix(".hashes.npy"), mmap_mode="r")
+        return np.asarray(np.load(Path(self.path).with_suffix(".hashes.npy"), mmap_mode="r"))
 
     def counts(self) -> NDArray[np.int64]:
-        return np.load(Path(self.path).with_suffix(".counts.npy"), mmap_mode="r")
+        return np.asarray(np.load(Path(self.path).with_suffix(".counts.npy"), mmap_mode="r"))
 
 
 @dataclass

@@ -144,12 +144,12 @@ def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
 def elements(column: pa.Array) -> NDArray[np.generic]:
     """A fixed-width column as numpy: (rows,), or (rows, width) for vectors; bytes become uint8."""
     if pa.types.is_fixed_size_list(column.type):
-        return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+        return np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1))
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
         start = column.offset * width
         return np.frombuffer(column.buffers()[1], np.uint8)[start : start + len(column) * width].reshape(-1, width)
-    return column.to_numpy(zero_copy_only=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _value_counts(column: pa.Array) -> dict[str, int]:

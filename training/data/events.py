@@ -78,7 +78,7 @@ def _span(history: pa.Table) -> int:
 def _key(place: pa.Array, places: pa.Array, hour: NDArray[np.int64], span: int) -> NDArray[np.int64]:
     """One number for place and hour, in order of the hour within a place; unknown places come last."""
     codes = pc.fill_null(pc.index_in(place, places), len(places)).to_numpy()
-    return codes.astype(np.int64) * span + hour
+    return np.asarray(codes.astype(np.int64) * span + hour)
 
 
 def _cumulated(values: NDArray[np.int64]) -> Numbers:

@@ -34,7 +34,7 @@ class KeyFile:
         return cls(str(path), len(hashes))
 
     def hashes(self) -> Hashes:
-        return np.load(Path(self.path).with_suffix(".hashes.npy"), mmap_mode="r")
+        return np.asarray(np.load(Path(self.path).with_suffix(".hashes.npy"), mmap_mode="r"))
 
     def row(self, position: int) -> int:
         return int(np.load(Path(self.path).with_suffix(".rows.npy"), mmap_mode="r")[position])
@@ -127,13 +127,13 @@ def _numbers(column: pa.Array) -> Hashes:
     if pa.types.is_floating(kind):
         numbers = column.to_numpy().astype(np.float64) + 0.0  # -0.0 is 0.0
         numbers[np.isnan(numbers)] = np.nan  # of its many forms one
-        return numbers.view(np.uint64)
+        return np.asarray(numbers.view(np.uint64))
     if pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     if kind == pa.uint64():
         return np.asarray(column.to_numpy())
     if pa.types.is_boolean(kind) or pa.types.is_integer(column.type):
-        return column.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64))
     return _digests(column)
 
 
@@ -147,4 +147,4 @@ def _digests(column: pa.Array) -> Hashes:
     encoded = text.dictionary_encode()
     values = (value if isinstance(value, bytes) else value.encode() for value in encoded.dictionary.to_pylist())
     digests = (blake2b(value, digest_size=8).digest() for value in values)
-    return np.frombuffer(b"".join(digests), "<u8")[encoded.indices.to_numpy()]
+    return np.asarray(np.frombuffer(b"".join(digests), "<u8")[encoded.indices.to_numpy()])

@@ -77,7 +77,7 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
 def _codes(values: NDArray[np.generic]) -> NDArray[np.int64]:
     """Codes from 0: one for each category, or for each of BINS quantiles of a number and one for missing."""
     if values.dtype.kind == "u":
-        return np.unique(values, return_inverse=True)[1]
+        return np.asarray(np.unique(values, return_inverse=True)[1])
     known = values[~np.isnan(values)]
     edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1])) if len(known) else np.zeros(1)
     return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))

@@ -111,7 +111,7 @@ def _ends(block: bytes, quotes_before: int = 0) -> np.ndarray:
     characters = np.frombuffer(block, np.uint8)
     newlines = np.flatnonzero(characters == ord("\n"))
     quotes = np.flatnonzero(characters == ord('"'))
-    return newlines[(quotes_before + np.searchsorted(quotes, newlines)) % 2 == 0] + 1
+    return np.asarray(newlines[(quotes_before + np.searchsorted(quotes, newlines)) % 2 == 0] + 1)
 
 
 def _old_mac(name: str) -> str:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from training.data import manifest as manifests
+from training.data import manifest
 from training.data.columns import elements
 from training.data.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
 from training.errors import UserError
@@ -56,13 +56,13 @@ def open_rows(directory: str | Path, split: str) -> Rows:
         UserError: no such dataset or split, or a file is missing or not as the manifest says.
     """
     folder = Path(directory)
-    manifest = manifests.load(folder)
-    if split not in manifest.splits:
-        raise UserError(f"{folder} has no split {split!r}; it has {', '.join(manifest.splits)}.")
-    shards, rows = manifest.splits[split], manifest.rows(split)
-    if rows * _row_bytes(manifest.columns) <= IN_MEMORY_BYTES:
-        return Rows(_decoded(folder, shards, manifest, _empty_arrays(manifest, rows)))
-    return Rows(_mapped(folder, shards, manifest, rows))
+    dataset = manifest.load(folder)
+    if split not in dataset.splits:
+        raise UserError(f"{folder} has no split {split!r}; it has {', '.join(dataset.splits)}.")
+    shards, rows = dataset.splits[split], dataset.rows(split)
+    if rows * _row_bytes(dataset.columns) <= IN_MEMORY_BYTES:
+        return Rows(_decoded(folder, shards, dataset, _empty_arrays(dataset, rows)))
+    return Rows(_mapped(folder, shards, dataset, rows))
 
 
 def recode(codes: Array, data: Column, model: Column) -> Array:
@@ -75,7 +75,7 @@ def recode(codes: Array, data: Column, model: Column) -> Array:
     return mapping[codes]
 
 
-def _mapped(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, rows: int) -> dict[str, Array]:
+def _mapped(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows: int) -> dict[str, Array]:
     """Decodes into scratch files, once per machine: the first process builds, the others wait for it."""
     key = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()[:32]
     home = Path(tempfile.gettempdir()) / f"prepared-rows-{os.getuid()}"
@@ -84,12 +84,12 @@ def _mapped(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, row
     with open(home / f"{key}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not ready.is_dir():
-            inflate.require_space(home, 0, rows * _row_bytes(manifest.columns), str(folder))
-            _build(folder, shards, manifest, rows, ready)
-    return {column.name: np.load(ready / f"{i}.npy", mmap_mode="r") for i, column in enumerate(manifest.columns)}
+            inflate.require_space(home, 0, rows * _row_bytes(dataset.columns), str(folder))
+            _build(folder, shards, dataset, rows, ready)
+    return {column.name: np.load(ready / f"{i}.npy", mmap_mode="r") for i, column in enumerate(dataset.columns)}
 
 
-def _build(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, rows: int, ready: Path) -> None:
+def _build(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows: int, ready: Path) -> None:
     building = ready.with_suffix(".partial")
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
@@ -98,9 +98,9 @@ def _build(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, rows
             column.name: np.lib.format.open_memmap(
                 building / f"{i}.npy", mode="w+", dtype=_dtype(column), shape=_shape(column, rows)
             )
-            for i, column in enumerate(manifest.columns)
+            for i, column in enumerate(dataset.columns)
         }
-        _decoded(folder, shards, manifest, arrays)
+        _decoded(folder, shards, dataset, arrays)
         del arrays
         os.rename(building, ready)
     except BaseException:
@@ -109,12 +109,12 @@ def _build(folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, rows
 
 
 def _decoded(
-    folder: Path, shards: tuple[ShardFile, ...], manifest: Manifest, arrays: dict[str, Array]
+    folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, arrays: dict[str, Array]
 ) -> dict[str, Array]:
     start = 0
     for shard in shards:
-        table = read_shard(folder, shard, manifest.columns)
-        for column in manifest.columns:
+        table = read_shard(folder, shard, dataset.columns)
+        for column in dataset.columns:
             arrays[column.name][start : start + shard.rows] = elements(table[column.name].combine_chunks())
         start += shard.rows
     return arrays
@@ -191,8 +191,8 @@ def _fits(written: pa.DataType, column: Column) -> bool:
     return pa.types.is_primitive(written) and str(written) == column.type
 
 
-def _empty_arrays(manifest: Manifest, rows: int) -> dict[str, Array]:
-    return {column.name: np.empty(_shape(column, rows), _dtype(column)) for column in manifest.columns}
+def _empty_arrays(dataset: Manifest, rows: int) -> dict[str, Array]:
+    return {column.name: np.empty(_shape(column, rows), _dtype(column)) for column in dataset.columns}
 
 
 def _row_bytes(columns: Sequence[Column]) -> int:

@@ -13,7 +13,7 @@ def percent(name: str, share: Any) -> int:
     number = isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < 1
     if not number or abs(100 * share - round(100 * share)) > 1e-6:
         raise UserError(f"{name} = {share!r}: a share of the rows in whole per cent, such as 0.2; below 1.")
-    return round(100 * share)
+    return int(round(100 * share))
 
 
 def require_labelled(labelled: bool, where: str, reason: str) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from training.data import manifest as manifests
+from training.data import manifest
 from training.data.manifest import Manifest
 from training.data.rows import Rows, open_rows
 from training.errors import UserError
-from training.evaluation import baseline as baselines
 from training.evaluation import measure, predictions, score
+from training.evaluation.baseline import fit
 from training.evaluation.names import Namer, namer
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
@@ -50,23 +50,23 @@ def evaluate(
     Raises:
         UserError: a directory does not hold what it should, the split is empty, or the champion cannot be compared.
     """
-    manifest = manifests.load(data)
-    if not manifest.rows(split):
-        raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(manifest)}.")
-    challenger = score.load(model, manifest)
+    dataset = manifest.load(data)
+    if not dataset.rows(split):
+        raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
+    challenger = score.load(model, dataset)
     scorers: dict[str, Scorer] = {"challenger": challenger}
     if champion:
-        scorers["champion"] = reigning = score.load(champion, manifest)
+        scorers["champion"] = reigning = score.load(champion, dataset)
         score.check_comparable(reigning, challenger)
     task = challenger.task
     rows = open_rows(data, split)
-    namers = {name: _namer(manifest, rows, name) for name in task.slices}
-    group = {"group": _namer(manifest, rows, task.group, whole=True)} if task.group else {}
-    fitted, notes = _baseline(data, manifest, task) if baseline else (None, ())
+    namers = {name: _namer(dataset, rows, name) for name in task.slices}
+    group = {"group": _namer(dataset, rows, task.group, whole=True)} if task.group else {}
+    fitted, notes = _baseline(data, dataset, task) if baseline else (None, ())
     if fitted:
         scorers["baseline"] = fitted
     header = Header(
-        task=manifest.task,
+        task=dataset.task,
         split=split,
         classes=() if task.likelihood else tuple(task.classes),
         weight=task.weight,
@@ -80,27 +80,27 @@ def evaluate(
     return measure.measure(destination)
 
 
-def _row_counts(manifest: Manifest) -> str:
-    return ", ".join(f"{manifest.rows(name):,} in {name}" for name in manifest.splits) or "no splits"
+def _row_counts(dataset: Manifest) -> str:
+    return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"
 
 
-def _baseline(data: str | Path, manifest: Manifest, task: Task) -> tuple[Scorer | None, tuple[str, ...]]:
+def _baseline(data: str | Path, dataset: Manifest, task: Task) -> tuple[Scorer | None, tuple[str, ...]]:
     """The baseline if one can be fitted, and what a reader must know about it."""
     if task.likelihood:
-        own = task.baseline(open_rows(data, "train"), manifest)
+        own = task.baseline(open_rows(data, "train"), dataset)
         return (own[0], (own[1],)) if own else (None, ())
     try:
-        fitted = baselines.fit(manifest, open_rows(data, "train"), task)
+        fitted = fit(dataset, open_rows(data, "train"), task)
     except ValueError as error:
         return None, (f"No baseline: {error}.",)
-    rows = manifest.rows("train")
+    rows = dataset.rows("train")
     sampled = f"The baseline was fitted on {fitted.rows:,} of {rows:,} train rows, evenly spaced."
     return fitted, (sampled,) if fitted.rows < rows else ()
 
 
-def _namer(manifest: Manifest, rows: Rows, name: str, *, whole: bool = False) -> "tuple[str, Namer]":
+def _namer(dataset: Manifest, rows: Rows, name: str, *, whole: bool = False) -> "tuple[str, Namer]":
     """The dataset's column behind a slice or group, and how to name its values."""
-    column = next((column for column in manifest.columns if column.name == name), None)
+    column = next((column for column in dataset.columns if column.name == name), None)
     if column is None:
         raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
     return name, namer(column, rows.columns[name], whole=whole)

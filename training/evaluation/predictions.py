@@ -189,6 +189,6 @@ def _probabilities(column: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_fixed_size_list(column.type):
         flat = column.combine_chunks().flatten().to_numpy().astype(np.float64)
         table = flat.reshape(-1, column.type.list_size)
-        return table / table.sum(axis=1, keepdims=True)
+        return np.asarray(table / table.sum(axis=1, keepdims=True))
     second = column.to_numpy().astype(np.float64)
     return np.stack([1 - second, second], axis=1)

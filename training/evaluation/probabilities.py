@@ -15,7 +15,7 @@ SMALLEST_PROBABILITY = float(np.finfo(np.float32).eps)
 def row_losses(label: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """Log loss of each row in nats, float64 (N,)."""
     chosen = probabilities[np.arange(len(label)), label]
-    return -np.log(np.clip(chosen, SMALLEST_PROBABILITY, 1.0))
+    return np.asarray(-np.log(np.clip(chosen, SMALLEST_PROBABILITY, 1.0)))
 
 
 def confidence_and_outcome(label: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

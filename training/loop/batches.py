@@ -50,8 +50,8 @@ def microbatches(
 
 def cut(columns: dict[str, Tensor], sizes: list[int]) -> list[dict[str, Tensor]]:
     """One dictionary of views per size."""
-    pieces = [values.split(sizes) for values in columns.values()]
-    return [dict(zip(columns, views, strict=True)) for views in zip(*pieces, strict=True)]
+    parts = [torch.split(values, sizes) for values in columns.values()]
+    return [dict(zip(columns, views, strict=True)) for views in zip(*parts, strict=True)]
 
 
 def _steps_per_block(rows: "Rows", per_step: int) -> int:

@@ -37,6 +37,6 @@ class MovingBuffers:
     def end_step(self) -> None:
         """Counters, which are whole numbers, moved alike in every microbatch."""
         if self.means:
-            values = self.sum.total().split([buffer.numel() for buffer in self.means])
+            values = torch.split(self.sum.total(), [buffer.numel() for buffer in self.means])
             for buffer, value in zip(self.means, values, strict=True):
                 buffer.copy_(value.view_as(buffer))

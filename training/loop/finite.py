@@ -64,7 +64,8 @@ class GradientNorm:
 
     def _total(self, norms: Tensor) -> Tensor:
         if not self.sharded:
-            return torch.linalg.vector_norm(norms)
+            total: Tensor = torch.linalg.vector_norm(norms)
+            return total
         squares = norms.square().sum()
         dist.all_reduce(squares)
         return squares.sqrt()

@@ -65,7 +65,7 @@ class Exact:
             parameter.grad = None
 
     def end_step(self) -> None:
-        values = self.sum.total().split([p.numel() for p in self.parameters])
+        values = torch.split(self.sum.total(), [p.numel() for p in self.parameters])
         for parameter, value in zip(self.parameters, values, strict=True):
             parameter.grad = value.view_as(parameter)
 

@@ -143,7 +143,7 @@ class Learner:
             loss = self.task.loss(self.model, batch)
         loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
         self.rank.trace.mark(step, "the backward pass")
-        loss.backward(weight.to(loss.dtype))
+        torch.autograd.backward(loss, weight.to(loss.dtype))
         return loss.detach()
 
     def losses(self, batches: list[Batch]) -> list[Tensor]:

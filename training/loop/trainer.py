@@ -11,7 +11,7 @@ from typing import Any
 from training import tasks
 from training.checkpoint.manifest import Manifest as Checkpoint
 from training.config import TrainConfig
-from training.data import manifest as manifests
+from training.data import manifest
 from training.data.manifest import Manifest
 from training.data.rows import open_rows
 from training.errors import Preempted, UserError
@@ -49,7 +49,7 @@ class Trainer:
         self.request, self.rank = request, rank
         self.config, self.plan = request.config, request.plan
         self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
-        self.data = manifests.load(request.data)
+        self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank)
         _wait_for_rows(self.data, self.config, rank)

@@ -45,9 +45,10 @@ class TabularNetwork(nn.Module):
             missing_BF = numbers_BF.isnan()
             standard_BF = ((numbers_BF - self.mean_F) * self.scale_F).masked_fill(missing_BF, 0).clamp(-8, 8)
             inputs += [standard_BF, missing_BF.float()]
-        return self.layers(torch.cat(inputs, dim=1))
+        logits: Tensor = self.layers(torch.cat(inputs, dim=1))
+        return logits
 
 
 def _width(values: int) -> int:
     """Embedding width for a number of values: fastai's rule, https://docs.fast.ai/tabular.model.html."""
-    return min(64, round(1.6 * values**0.56))
+    return min(64, int(round(1.6 * values**0.56)))

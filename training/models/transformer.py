@@ -118,7 +118,8 @@ class Block(nn.Module):
     def forward(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         x_BTD = x_BTD + self.attend(self.attention_norm(x_BTD), rotation)
         y_BTD = self.feed_norm(x_BTD)
-        return x_BTD + self.down(F.silu(self.gate(y_BTD)) * self.up(y_BTD))
+        added_BTD: Tensor = self.down(F.silu(self.gate(y_BTD)) * self.up(y_BTD))
+        return x_BTD + added_BTD
 
     def attend(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         """Every position looks at itself and those before it."""
@@ -126,7 +127,8 @@ class Block(nn.Module):
         q_BHTK, k_BHTK, v_BHTK = self.qkv(x_BTD).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q_BHTK, k_BHTK = rotate(q_BHTK, *rotation), rotate(k_BHTK, *rotation)
         seen_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
-        return self.output(seen_BHTK.transpose(1, 2).reshape(rows, length, -1))
+        output_BTD: Tensor = self.output(seen_BHTK.transpose(1, 2).reshape(rows, length, -1))
+        return output_BTD
 
 
 def rotations(length: int, width: int) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,9 @@ class Rank:
 
     def another_rendezvous(self) -> dist.Store:
         """A connection of its own, for a thread that waits on it."""
-        return self.rendezvous.clone()  # type: ignore[attr-defined]
+        store: Any = self.rendezvous  # torch's stub lacks `clone`
+        connection: dist.Store = store.clone()
+        return connection
 
     def agree(self, value: Any) -> Any:
         """The `value` (JSON) of rank 0, on every rank; each call must be made by all."""

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from training import bundle
 from training.bundle import ModelCard
-from training.data import manifest as manifests
+from training.data import manifest
 from training.data.manifest import Manifest
 from training.evaluation import record
 from training.evaluation.decision import Decision
@@ -22,7 +22,7 @@ from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.report import cards, plots, svg
 from training.report import data as summaries
-from training.storage import files
+from training.storage import files, storage
 
 FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
@@ -51,15 +51,15 @@ def write(
     Raises:
         UserError: a directory does not hold what it should.
     """
-    manifest, card, measured = manifests.load(data), bundle.load_card(model), record.load(evaluation)
+    dataset, card, measured = manifest.load(data), bundle.load_card(model), record.load(evaluation)
     context = {
-        **_headline(manifest, measured, decision),
+        **_headline(dataset, measured, decision),
         **_plots(card, measured, decision),
         "sample": card.sample,
         "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
-        **_data(data, manifest, measured),
-        "made": _made(manifest, card),
+        **_data(data, dataset, measured),
+        "made": _made(dataset, card),
     }
     html = _environment().get_template("template.html").render(context)
     path = Path(path)
@@ -102,11 +102,11 @@ def _environment() -> Environment:
     return environment
 
 
-def _headline(manifest: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
     reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
     return {
         "title": task_name(measured.task),
-        "manifest": manifest,
+        "manifest": dataset,
         "evaluation": measured,
         "decision": decision,
         "verdict": verdict(decision.promote, decision.reference) if decision else "",
@@ -144,14 +144,14 @@ def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
     }
 
 
-def _data(data: str | Path, manifest: Manifest, measured: Evaluation) -> dict[str, Any]:
+def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
     return {
-        "splits": summaries.splits(data, manifest),
-        "columns": summaries.columns(data, manifest, measured.split),
+        "splits": summaries.splits(data, dataset),
+        "columns": summaries.columns(data, dataset, measured.split),
     }
 
 
-def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
+def _made(dataset: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
     """Everything that it takes to make the same model again, by heading."""
     return {
         "Model": {
@@ -165,17 +165,17 @@ def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
             name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")
         },
         "Data": {
-            **{f"split {name}": text for name, text in manifest.split.items()},
-            "fingerprint": _short(manifest.fingerprint),
-            **_sources(manifest),
+            **{f"split {name}": text for name, text in dataset.split.items()},
+            "fingerprint": _short(dataset.fingerprint),
+            **_sources(dataset),
         },
         "Versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
 
 
-def _sources(manifest: Manifest) -> dict[str, str]:
+def _sources(dataset: Manifest) -> dict[str, str]:
     """Each file with its checksum; of many, their number and size."""
-    sources = manifest.sources
+    sources = dataset.sources
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
     return {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
@@ -187,7 +187,7 @@ def _short(fingerprint: str) -> str:
 
 def _file_name(path: str) -> str:
     """Local files without their folder: the report does not depend on where it was made."""
-    return path if "://" in path else Path(path).name
+    return path if storage.is_remote(path) else Path(path).name
 
 
 def _version(package: str) -> str:

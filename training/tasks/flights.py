@@ -108,18 +108,18 @@ class Flights(TabularTask):
 def _day_fraction(times: pa.ChunkedArray) -> Numbers:
     """A clock time written as hhmm, 1345 for a quarter to two, as a fraction of the day."""
     clock = times.to_numpy().astype(np.int64)
-    return (clock // 100 * 60 + clock % 100) / 1440.0
+    return np.asarray((clock // 100 * 60 + clock % 100) / 1440.0)
 
 
 def _hours(table: pa.Table) -> NDArray[np.int64]:
     """The scheduled hour, in hours since 1970-01-01 UTC."""
-    return table["time_hour"].cast(pa.int64()).to_numpy() // 3600
+    return np.asarray(table["time_hour"].cast(pa.int64()).to_numpy() // 3600)
 
 
 def _departure_hours(table: pa.Table) -> NDArray[np.int64]:
     """The hour in which a flight really left."""
     minutes = table["minute"].to_numpy().astype(np.int64) + table["dep_delay"].to_numpy().astype(np.int64)
-    return _hours(table) + minutes // 60
+    return np.asarray(_hours(table) + minutes // 60)
 
 
 def _place(table: pa.Table, by: Sequence[str]) -> pa.Array:

@@ -134,7 +134,8 @@ class LanguageModel(Task):
     def loss(self, model: "nn.Module", batch: Batch) -> "Tensor":
         """Mean over the batch's tokens, nats."""
         inputs_BT, targets_BT = _shifted(batch)
-        return model(inputs_BT, targets_BT).sum() / batch["count"].sum()
+        losses_BT: Tensor = model(inputs_BT, targets_BT)
+        return losses_BT.sum() / batch["count"].sum()
 
     def score(self, model: "nn.Module", batch: Batch) -> "Tensor":
         losses_BT: Tensor = model(*_shifted(batch))
@@ -147,7 +148,7 @@ class LanguageModel(Task):
 
         def scored(batch: Mapping[str, np.ndarray]) -> np.ndarray:
             losses_BT = fitted.losses(batch["tokens"])
-            return (losses_BT * (np.arange(losses_BT.shape[1]) < batch["count"][:, None])).sum(axis=1)
+            return np.asarray((losses_BT * (np.arange(losses_BT.shape[1]) < batch["count"][:, None])).sum(axis=1))
 
         sampled = f", on {fitted.rows:,} of {len(train):,} windows" if fitted.rows < len(train) else ""
         return scored, f"The baseline counts trigrams of tokens of the train split{sampled} (Witten-Bell smoothing)."

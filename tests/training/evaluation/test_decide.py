@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -186,3 +188,13 @@ def delong_error(label, first, second):
     parts = [(s[label == 1][:, None] > s[label == 0]) for s in (first, second)]
     wins = parts[0].astype(np.float64) - parts[1]
     return np.sqrt(sum(np.var(wins.mean(axis=axis), ddof=1) / wins.shape[1 - axis] for axis in (0, 1)))
+
+
+def test_a_decision_and_its_report_load_neither_scikit_learn_nor_pandas_nor_torch():
+    """They took two of the three CPU-seconds of a step that needs none of them."""
+    code = (
+        "import sys, training.steps, training.evaluation.decide, training.report.report;"
+        "print(sorted({'sklearn', 'pandas', 'torch', 'scipy.stats'} & sys.modules.keys()))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert shown.stdout == "[]\n"

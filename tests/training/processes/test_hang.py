@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,15 @@ def test_of_several_stages_of_a_step_the_first_is_the_furthest_back():
         trace.mark(step, stage)
         positions.append(trace.position)
     assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize("function", ["exchange", "agree", "_leave"])
+def test_a_rank_that_waits_in_the_key_value_store_is_known_by_its_innermost_frame(function):
+    """Its file has moved once, and then those who waited looked like those who hang."""
+    from training.processes import rank
+
+    assert function in dir(rank.Rank) or hasattr(rank, function)
+    assert hang._WAITING.match(f'  File "{rank.__file__}", line 84 in {function}')
+    assert not hang._WAITING.match(f'  File "{rank.__file__}", line 84 in call')
+    for file in hang._COMMON[:2]:
+        assert (Path(hang.__file__).parents[2] / file.lstrip("/")).is_file()

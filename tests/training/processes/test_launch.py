@@ -18,6 +18,15 @@ def test_every_process_takes_part_and_rank_0_answers():
     assert launch("launched:add_ranks", {"plus": 10}, nproc=2) == {"total": 21, "world_size": 2, "local_rank": 0}
 
 
+def test_a_typed_argument_arrives_as_the_type_that_the_target_takes():
+    import launched
+
+    sums = [launch("launched:add_parts", launched.Parts(parts=(3, 4)), nproc=nproc) for nproc in (1, 2)]
+    assert sums == [{"sum": 7, "type": "Parts", "frozen": True}] * 2
+    with pytest.raises(ProcessFailed, match="1 validation error for Parts"):
+        launch("launched:add_parts", {"plus": 3}, nproc=1)
+
+
 def test_a_failing_rank_ends_all_and_its_traceback_is_shown_once(capfd):
     with pytest.raises(ProcessFailed) as caught:
         launch("launched:raising", {"who": 1}, nproc=3)
