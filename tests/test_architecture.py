@@ -1,6 +1,7 @@
 """The tree is the architecture: who imports whom, deferred imports counted."""
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -136,3 +137,13 @@ def test_the_map_in_the_readme_names_every_room() -> None:
     rooms = {path.parent.relative_to(ROOT) for path in modules().values()}
     missing = {str(room) for room in rooms if len(room.parts) < 3 and f"{room.name}/" not in text}
     assert missing == set()
+
+
+def test_every_file_that_the_architecture_page_names_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    room, missing = Path(), []
+    for name in re.findall(r"`([\w/]+\.py)`", text):
+        room = (ROOT / name).parent if "/" in name else room  # a bare name is of the room named last
+        if not (room / Path(name).name).exists():
+            missing.append(name)
+    assert missing == []
