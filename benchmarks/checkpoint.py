@@ -30,10 +30,10 @@ TURNS, STEPS, ROWS, WIDTH, LAYERS = 5, 6, 64, 1024, 8
 
 
 class Way:
-    """One way to save: `save` begins, `settle` returns when the state may change, `wait` when it is on the disk."""
+    """One way to save: `save` begins, `wait_copied` returns when the state may change, `wait` when it is on the disk."""
 
-    def __init__(self, save: Callable[[int], Any], settle: Callable[[], None] = lambda: None):
-        self.begin, self.settle, self.pending = save, settle, None
+    def __init__(self, save: Callable[[int], Any], wait_copied: Callable[[], None] = lambda: None):
+        self.begin, self.wait_copied, self.pending = save, wait_copied, None
 
     def save(self, turn: int) -> None:
         self.pending = self.begin(turn)
@@ -61,11 +61,11 @@ class Loop:
         self.state |= {f"optimizer/{n}/{kind}": state[p][kind] for n, p in enumerate(self.layers.parameters())
                        for kind in ("exp_avg", "exp_avg_sq")}  # fmt: skip
 
-    def step(self, settle: Callable[[], None]) -> float:
-        """Seconds that `settle` took."""
+    def step(self, wait_copied: Callable[[], None]) -> float:
+        """Seconds that `wait_copied` took."""
         sum(layer(self.batch).square().mean() for layer in self.layers).backward()  # type: ignore[union-attr]
         began = time.perf_counter()
-        settle()
+        wait_copied()
         waited = time.perf_counter() - began
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -78,7 +78,7 @@ class Loop:
             way.save(turn)
         stalled = time.perf_counter() - began
         for _ in range(STEPS):
-            stalled += self.step(way.settle if way else lambda: None)
+            stalled += self.step(way.wait_copied if way else lambda: None)
         whole = time.perf_counter() - began
         if way:
             way.wait()
@@ -124,7 +124,7 @@ def timed(act: Callable[[], Any]) -> list[float]:
 def quiet(way: Way, turn: int) -> float:
     began = time.perf_counter()
     way.save(turn)
-    way.settle()
+    way.wait_copied()
     way.wait()
     return time.perf_counter() - began
 
@@ -153,14 +153,14 @@ def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
     from training.checkpoint.writer import Writer
 
     writer = Writer(DiskStore(folder / "ours"), rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size,
-                    run=0, token="0" * 8, settings={}, keep=3, patience_s=600)  # fmt: skip
+                    run=0, launch_id="0" * 8, settings={}, keep=3, patience_s=600)  # fmt: skip
     layout = states.stored(state, rank.world_size)
 
     def save(turn: int) -> Callable[[], None]:
         writer.save(turn, states.share(state, layout, rank.rank), layout, {}, {}, state.keys())
         return writer.wait
 
-    return Way(save, writer.settle)
+    return Way(save, writer.wait_copied)
 
 
 def main() -> None:

@@ -47,9 +47,19 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
     """Saves step after step in this process, until it is killed."""
     rendezvous = dist.HashStore()
     rendezvous.set_timeout(timedelta(seconds=30))
-    token = os.urandom(4).hex()
+    launch_id = os.urandom(4).hex()
     writers = [
-        Writer(store, rendezvous, rank=rank, world_size=RANKS, run=0, token=token, settings={}, keep=3, patience_s=60)
+        Writer(
+            store,
+            rendezvous,
+            rank=rank,
+            world_size=RANKS,
+            run=0,
+            launch_id=launch_id,
+            settings={},
+            keep=3,
+            patience_s=60,
+        )
         for rank in range(RANKS)
     ]
     for step in range(start, 10**9):
@@ -57,7 +67,7 @@ def save_forever(store: Store, start: int, megabytes: float, reports: int) -> No
         layout = state.stored(whole, RANKS)
         for writer in writers:
             writer.save(step, state.share(whole, layout, writer.rank), layout, {}, {})
-        for act in (Writer.settle, Writer.wait):  # all settle first, as ranks of their own would
+        for act in (Writer.wait_copied, Writer.wait):  # all wait_copied first, as ranks of their own would
             for writer in writers:
                 act(writer)
         if writers[0].durable_step == step:

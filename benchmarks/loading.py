@@ -37,7 +37,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     optimizer.step()
     optimizer.zero_grad()
     writer = Writer(store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=0,
-                    token="0" * 8, settings={}, keep=3, patience_s=60)  # fmt: skip
+                    launch_id="0" * 8, settings={}, keep=3, patience_s=60)  # fmt: skip
     tensors = state.tensors_of(module, optimizer)
     layout = state.stored(tensors, rank.world_size)
     writer.save(1, state.share(tensors, layout, rank.rank), layout, state.scalars_of(module, optimizer), {})

@@ -56,8 +56,7 @@ def prepared(data: str) -> Any:
     from training.data import manifest as manifests
 
     manifest = manifests.load(data)
-    return manifest, tasks.load(manifest.task, manifest.options, train_months=manifest.train_months,
-                                test_month=manifest.test_month)  # fmt: skip
+    return manifest, tasks.load(manifest.task, manifest.options)
 
 
 class Bare:
@@ -182,16 +181,16 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     from training.data.rows import open_rows
     from training.loop.batches import microbatches, tensors
     from training.loop.learner import Learner, gather
-    from training.loop.order import Plan, deal
+    from training.loop.order import Plan, assignment
 
     manifest, task = prepared(data)
     rows = open_rows(data, "train")
     plan = Plan(len(rows), 100, config.global_batch_size, config.microbatches, config.seed)
-    dealt = deal(plan.microbatches, rank.world_size, rank.rank)
-    first = tensors(rows.take(plan.rows(0, 1, range(dealt.start, dealt.start + 1))), rank.device)
-    learner = Learner(task, manifest, config, plan, rank, dealt, first)
+    assigned = assignment(plan.microbatches, rank.world_size, rank.rank)
+    first = tensors(rows.take(plan.rows(0, 1, range(assigned.start, assigned.start + 1))), rank.device)
+    learner = Learner(task, manifest, config, plan, rank, assigned, first)
     learner.warm_up(first)
-    batches = microbatches(rows, plan, dealt, 0, rank.device)
+    batches = microbatches(rows, plan, assigned, 0, rank.device)
 
     def steps(first: int) -> None:
         pending: list[Any] = []

@@ -11,24 +11,18 @@ def prepare(
     data: str = "",
     task: str = "flights",
     task_options: dict = {},
-    train_months: str = "",
-    test_month: str = "",
 ) -> None:
-    """Validates the raw data, splits it by time and writes fixed-width Parquet shards with a manifest.
+    """Validates the raw data, splits it as the task says and writes fixed-width Parquet shards with a manifest.
 
     Args:
         data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own data.
         task: A shipped task (flights, language_model) or module:Class.
-        task_options: Options of the task, as JSON.
-        train_months: Months to train on, such as 1-6 or 2013-01:2013-06. Empty: the task's own.
-        test_month: Month to test on, after the training months. Empty: the one that follows them.
+        task_options: Options of the task as JSON, such as its windows: {"train": "1-6", "test": "7"}.
 
     Returns:
         dataset: Directory of Parquet shards and manifest.json.
     """
     from training.steps import prepare as run
 
-    manifest = run(
-        data, dataset.path, task=task, options=task_options, train_months=train_months, test_month=test_month
-    )
+    manifest = run(data, dataset.path, task=task, options=task_options)
     dataset.metadata.update(rows={split: manifest.rows(split) for split in manifest.splits})

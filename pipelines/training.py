@@ -1,6 +1,6 @@
 """The training pipeline: prepare -> train -> evaluate -> decide.
 
-1. prepare   validates the raw data, splits it by time, writes Parquet shards
+1. prepare   validates the raw data, splits it, writes Parquet shards
 2. train     fits the task's model, one process per GPU
 3. evaluate  scores model, champion and baseline on the same test rows
 4. decide    promotes on a paired statistical test, and writes the report
@@ -31,8 +31,6 @@ def build(target: Target) -> Any:
         data: str = "",
         task: str = "flights",
         task_options: dict = {},
-        train_months: str = "",
-        test_month: str = "",
         champion: str = "",
         epochs: float = 3.0,
         global_batch_size: int = 1024,
@@ -51,9 +49,8 @@ def build(target: Target) -> Any:
             data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own
                 data (336,776 flights of 2013 for the task flights).
             task: A shipped task (flights, language_model) or your own as module:Class.
-            task_options: Options of the task, as a JSON object.
-            train_months: Months to train on: 1-6, 1,2,5 or 2013-01:2013-06. Empty: the task's own (flights: 1-6).
-            test_month: Month to test on, after the training months: 7 or 2013-07. Empty: the one that follows them.
+            task_options: Options of the task, as a JSON object: how its rows are split, such as {"train": "1-6",
+                "test": "2 weeks"}, layer sizes and so on. Empty: the task's own (flights: train 1-6, test 7).
             champion: Model directory of the champion, local or gs://. Empty: a logistic regression stands in.
             epochs: Passes over the training rows; fractions are allowed.
             global_batch_size: Rows per optimizer step, over all GPUs.
@@ -66,9 +63,7 @@ def build(target: Target) -> Any:
             margin: Promote only if the lower confidence bound of the gain in log loss exceeds this.
             confidence: Confidence of the bounds, in (0.5, 1).
         """
-        prepared = prepare_step(
-            data=data, task=task, task_options=task_options, train_months=train_months, test_month=test_month
-        )
+        prepared = prepare_step(data=data, task=task, task_options=task_options)
         trained = train_step(
             dataset=prepared.outputs["dataset"], task=task,
             epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,

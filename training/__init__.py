@@ -1,1 +1,20 @@
-"""The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor Google pipelines."""
+"""The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor the tool.
+
+steps.py       what each step calls: prepare, train, evaluate, decide
+__main__.py    the same from a shell
+task.py        the contract between the product and a user's model
+fit.py         one call that trains: checks, then starts the processes
+config.py      everything that a training run can be told
+bundle.py      a trained model as a folder: weights and card
+errors.py      how work ends: exit codes, and the error that is the user's to fix
+printable.py   somebody else's text in a message
+tasks/         the tasks that ship, and how any is found
+models/        networks
+data/          raw input -> checked, split, fixed-width shards -> rows
+processes/     one process per GPU
+loop/          the training loop
+checkpoint/    checkpoints that commit like a database
+evaluation/    predictions, measures, the paired test
+report/        one page of HTML
+storage/       files here and objects in Cloud Storage
+"""

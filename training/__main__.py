@@ -1,6 +1,6 @@
 """Every step from a shell, as an argument list.
 
-python -m training prepare runs/data --train-months 1-6 --test-month 7
+python -m training prepare runs/data --set train=1-6 --set test=7
 python -m training train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
@@ -25,8 +25,8 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
     prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
     prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
-    prepare.add_argument("--train-months", default="", help="such as 1-6 or 2013-01:2013-06; default: the task's own")
-    prepare.add_argument("--test-month", default="", help="default: the month that follows")
+    prepare.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
+                         help="one option of the task, such as train=1-6; repeatable")  # fmt: skip
 
     train = verbs.add_parser("train", help="shards -> model, resuming from checkpoints")
     train.add_argument("data", help="prepared dataset")
@@ -67,16 +67,20 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    given = vars(parser().parse_args(arguments))
-    verb = given.pop("verb")
-    given.update(dict(given.pop("settings", [])))
+    values = vars(parser().parse_args(arguments))
+    verb = values.pop("verb")
+    settings = dict(values.pop("settings", []))
+    if verb == "prepare":
+        values["options"].update(settings)
+    else:
+        values.update(settings)
     if verb == "decide":
         # Beside decision.json: the working folder may have a report.html or summary.md of its own.
         for name, file in (("report", "report.html"), ("summary", "summary.md")):
-            given[name] = given[name] or str(Path(given["evaluation"]) / file)
-    result = getattr(steps, verb)(**given)
+            values[name] = values[name] or str(Path(values["evaluation"]) / file)
+    result = getattr(steps, verb)(**values)
     if verb == "decide":
-        print(f"{result.reason}\nreport: {given['report']}")
+        print(f"{result.reason}\nreport: {values['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
 

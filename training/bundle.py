@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from training import tasks
 from training.data.manifest import Column, Manifest
@@ -46,8 +46,6 @@ class ModelCard(Frozen):
     #: `module:Class` and what it was told.
     task: str
     options: dict[str, Any] = {}
-    train_months: str = ""
-    test_month: str = ""
     columns: tuple[Column, ...]
     statistics: dict[str, Any] = {}
     #: Fingerprint of the prepared data (`Manifest.fingerprint`).
@@ -62,11 +60,19 @@ class ModelCard(Frozen):
     #: What `Task.sample` made with the finished model.
     sample: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_versions(cls, fields: Any) -> Any:
+        """Older cards name the months that they were trained on; champions may be that old."""
+        if isinstance(fields, dict):
+            return {name: value for name, value in fields.items() if name not in ("train_months", "test_month")}
+        return fields
+
     def manifest(self) -> Manifest:
         """The dataset as the task saw it, without its files."""
         return Manifest(
-            task=self.task, options=self.options, train_months=self.train_months, test_month=self.test_month,
-            columns=self.columns, splits={}, statistics=self.statistics, fingerprint=self.data,
+            task=self.task, options=self.options, columns=self.columns, splits={}, statistics=self.statistics,
+            fingerprint=self.data,
         )  # fmt: skip
 
 
@@ -84,10 +90,7 @@ def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
 
 def save_card(directory: str | Path, card: ModelCard) -> None:
     """Writes the card alone, in place of one that is there."""
-    directory = Path(directory)
-    scratch = directory / (CARD + ".partial")
-    scratch.write_text(json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
-    scratch.replace(directory / CARD)
+    files.write(Path(directory) / CARD, json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
 
 
 def _file(directory: str | Path, name: str) -> str:
@@ -123,7 +126,7 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
     """
     card = load_card(directory)
     name = tasks.trusted(card.task, f"{directory}/{CARD}")
-    work = tasks.load(name, card.options, train_months=card.train_months, test_month=card.test_month)
+    work = tasks.load(name, card.options)
     module = _built(work, card, directory)
     load_weights(directory, module)
     return work, module.eval(), card

@@ -2,21 +2,18 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from training import tasks
-from training.checkpoint import recovery
-from training.checkpoint.manifest import Manifest as Checkpoint
-from training.checkpoint.manifest import require_same
-from training.checkpoint.store import Store, store_at
+from training import bundle, tasks
+from training.checkpoint.store import store_at
 from training.config import TrainConfig
 from training.data import manifest as manifests
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
-from training.loop.order import count_microbatches
-from training.processes import cluster as clusters
+from training.loop.request import Start, TrainingRequest, planned, start_of
+from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
 from training.storage import storage
 from training.storage.objects import Folder
@@ -49,24 +46,27 @@ def train(
         ProcessFailed: a training process failed or was killed; or the store of the checkpoints could not be reached
             for `checkpoint_patience_s`.
     """
-    local = clusters.process_count(nproc, os.environ)
+    local = process_count(nproc, os.environ)
     prepared = manifests.load(data)
-    samples = _checked(config, prepared, data)
-    place, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
+    _check(config, prepared, data)
+    folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
     _require_writable(model)
+    patience_s = config.checkpoint_patience_s
     try:
-        _require_writable_store(place, config)
-        source, run, resume_run = _source(config, store_at(place, deadline_s=config.checkpoint_patience_s), job)
-        argument = _argument(config, prepared, samples, _world_size(local), source, resume_run)
+        _require_writable_store(folder, patience_s)
+        own = store_at(folder, deadline_s=patience_s)
+        run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
+        task, world_size = tasks.spec(config.task), _world_size(local)
+        plan, settings = planned(config, prepared, task, world_size, source, start)
     except ConnectionError as error:
-        raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
-    argument |= {
-        "data": str(data), "model": str(model), "checkpoints": place, "run": run, "job": job,
-        "tensorboard": f"{place}/tensorboard", "token": os.urandom(4).hex(),
-    }  # fmt: skip
+        raise ProcessFailed(f"{error} (checkpoint_patience_s={patience_s:g})") from None
+    request = TrainingRequest(
+        config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
+        job=job, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
+    )  # fmt: skip
     figures = launch(
         "training.loop.trainer:run",
-        argument,
+        request,
         nproc=local,
         rendezvous_timeout_s=config.rendezvous_timeout_s,
         lost_after_s=config.lost_after_s,
@@ -75,30 +75,26 @@ def train(
     return figures or {}
 
 
-def _checked(config: TrainConfig, prepared: Manifest, data: str | Path) -> int:
-    """Rows of the training split, once the data is known to suit the configuration."""
+def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:
+    """Raises UserError unless the data suits the configuration."""
     if tasks.spec(config.task) != tasks.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
-    tasks.load(prepared.task, prepared.options, train_months=prepared.train_months, test_month=prepared.test_month)
-    samples = prepared.rows("train")
-    if not samples:
+    tasks.load(prepared.task, prepared.options)
+    if not prepared.rows("train"):
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
     if config.warm_start:
-        from training.bundle import load_card
-
-        load_card(config.warm_start)
-    return samples
+        bundle.load_card(config.warm_start)
 
 
 def _counts(prepared: Manifest) -> str:
     return ", ".join(f"{prepared.rows(split)} in {split!r}" for split in prepared.splits) or "no splits"
 
 
-def _require_writable_store(place: str, config: TrainConfig) -> None:
-    if storage.is_remote(place):
-        Folder(place, deadline_s=config.checkpoint_patience_s).require_writable()
+def _require_writable_store(folder: str, patience_s: float) -> None:
+    if storage.is_remote(folder):
+        Folder(folder, deadline_s=patience_s).require_writable()
     else:
-        _require_writable(place)
+        _require_writable(folder)
 
 
 def _require_writable(folder: str | Path) -> None:
@@ -114,71 +110,6 @@ def _require_writable(folder: str | Path) -> None:
 
 
 def _world_size(local: int) -> int:
-    if clusters.started_by_torchrun(os.environ):
+    if started_by_torchrun(os.environ):
         return int(os.environ["WORLD_SIZE"])
-    return clusters.cluster(os.environ).nodes * local
-
-
-def _source(config: TrainConfig, own: Store, job: str) -> tuple[Store, int, int]:
-    """Where to resume from, the number of this run in its own folder, and of the run to go on from (-1 = none)."""
-    newest = recovery.newest_run(own)
-    if config.resume == "never" and not _is_of(own, newest, job):
-        return own, newest + 1, -1
-    if config.resume in ("auto", "never") or newest >= 0:  # a retry goes on from its own, wherever it came from
-        return own, max(newest, 0), newest
-    other = store_at(config.resume, deadline_s=config.checkpoint_patience_s)
-    found = recovery.newest_run(other)
-    if found < 0:
-        raise UserError(f"resume={config.resume}: there are no checkpoints; give auto, never or a folder with some.")
-    return other, 0, found
-
-
-def _is_of(store: Store, run: int, job: str) -> bool:
-    """Whether the run's checkpoints were written by an earlier attempt of this same job."""
-    newest = _newest_manifest(store, run) if job else None
-    return newest is not None and newest.job == job
-
-
-def _argument(
-    config: TrainConfig, prepared: Manifest, samples: int, world_size: int, source: Store, resume_run: int
-) -> dict[str, Any]:
-    """The plan of the run and the settings that its checkpoints are held to."""
-    newest = _newest_manifest(source, resume_run)
-    then = newest.settings if newest else {}
-    dealt = config.microbatches or _dealt_then(then, config)
-    dealt = dealt or count_microbatches(0, world_size, config.global_batch_size)
-    if dealt < world_size:
-        raise UserError(
-            f"microbatches={dealt} cannot be dealt to {world_size} processes: each needs at least one. "
-            f"Take at most {dealt} processes, or at least {world_size} microbatches."
-        )
-    if config.exact and (dealt & (dealt - 1) or world_size & (world_size - 1)):
-        raise UserError(
-            f"exact=true needs powers of two, not {dealt} microbatches on {world_size} processes: "
-            "set microbatches to 4, 8, 16... and take 1, 2, 4, 8... processes."
-        )
-    chosen = config.mathematical() | {"task": tasks.spec(config.task), "options": prepared.options}
-    settings = {"config": chosen | {"microbatches": dealt}, "microbatches": dealt, "data": prepared.fingerprint,
-                "samples": samples}  # fmt: skip
-    if then:
-        require_same(then, settings, str(source))
-    plan = {"samples": samples, "epochs": config.epochs, "global_batch_size": config.global_batch_size,
-            "microbatches": dealt, "seed": config.seed}  # fmt: skip
-    return {"config": config.model_dump(), "plan": plan, "settings": settings, "resume_from": str(source),
-            "resume_run": resume_run}  # fmt: skip
-
-
-def _dealt_then(settings: Mapping[str, Any], config: TrainConfig) -> int:
-    """The number of microbatches of the run to go on from; 0 if there is none."""
-    dealt = settings.get("microbatches")
-    return dealt if type(dealt) is int and 0 < dealt <= config.global_batch_size else 0
-
-
-def _newest_manifest(store: Store, run: int) -> Checkpoint | None:
-    """Of the newest checkpoint of the run that can be read; its parts may be damaged."""
-    for name in recovery.committed(store, run):
-        try:
-            return recovery.read_manifest(store, name)
-        except recovery.Damaged:
-            continue
-    return None
+    return cluster(os.environ).nodes * local

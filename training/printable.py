@@ -11,7 +11,7 @@ MOST_NAMES = 20
 
 def plain(text: object) -> str:
     """The text with its lines, and each control character as `\\x1b`."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))
 
 
 def quoted(text: str) -> str:

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training import config as configs
 from training import tasks
-from training.data import manifest as manifests
+from training.config import OPERATIONAL, TrainConfig, parse
+from training.data import manifest
+from training.data.manifest import Manifest
 from training.errors import UserError, exits
+from training.evaluation.decision import Decision, check
 from training.processes.launch import THREADS
+from training.storage import files
 
 if TYPE_CHECKING:
-    from training.config import TrainConfig
-    from training.data.manifest import Manifest
-    from training.evaluation.decide import Decision
-    from training.evaluation.evaluate import Evaluation
+    from training.evaluation.record import Evaluation
 
 #: Where checkpoints go when the step's own folder would not survive a second start; the local run sets it.
 CHECKPOINTS_VARIABLE = "TRAINING_CHECKPOINTS"
@@ -32,8 +32,6 @@ def check_request(
     *,
     task: str,
     task_options: Mapping[str, Any],
-    train_months: str,
-    test_month: str,
     champion: str,
     margin: float,
     confidence: float,
@@ -46,9 +44,9 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        tasks.load(task, task_options, train_months=train_months, test_month=test_month)
-        configs.parse({"task": task, "options": dict(task_options), **config})
-        _check_decision(margin, confidence)
+        tasks.load(task, task_options)
+        parse({"task": task, "options": dict(task_options), **config})
+        check(margin, confidence)
         _check_champion(champion)
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -61,13 +59,11 @@ def prepare(
     *,
     task: str,
     options: Mapping[str, Any] | None = None,
-    train_months: str = "",
-    test_month: str = "",
-) -> "Manifest":
+) -> Manifest:
     """Validates, splits and encodes the raw data into `destination`; returns its manifest."""
-    from training.data.prepare import prepare as run
+    import training.data.prepare
 
-    return run(task, data, destination, options=whole(options or {}), train_months=train_months, test_month=test_month)
+    return training.data.prepare.prepare(task, data, destination, options=whole(options or {}))
 
 
 @exits
@@ -91,13 +87,13 @@ def train(
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
         config: Fields of `training.config.TrainConfig`.
     """
-    manifest = manifests.load(data)
-    chosen = tasks.trusted(manifest.task, f"{data}/{manifests.FILE_NAME}", task)
-    settings = configs.parse({"task": chosen, "options": manifest.options, **config})
-    from training.fit import train as run
+    prepared = manifest.load(data)
+    settings = parse({"task": _trusted_task(data, prepared, task), "options": prepared.options, **config})
+    import training.fit
 
-    folder, job = place(str(checkpoints), settings, manifest, os.environ)
-    return {**run(settings, data=data, model=model, checkpoints=folder, nproc=nproc, job=job), "checkpoints": folder}
+    folder, job = place(str(checkpoints), settings, prepared, os.environ)
+    figures = training.fit.train(settings, data=data, model=model, checkpoints=folder, nproc=nproc, job=job)
+    return {**figures, "checkpoints": folder}
 
 
 @exits
@@ -112,10 +108,10 @@ def evaluate(
     _check_champion(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
-    tasks.find(tasks.trusted(manifests.load(data).task, f"{data}/{manifests.FILE_NAME}", task))
-    from training.evaluation.evaluate import evaluate as run
+    tasks.find(_trusted_task(data, manifest.load(data), task))
+    import training.evaluation.evaluate
 
-    return run(data, model, destination, champion=champion)
+    return training.evaluation.evaluate.evaluate(data, model, destination, champion=champion)
 
 
 @exits
@@ -128,29 +124,33 @@ def decide(
     *,
     margin: float = 0.0,
     confidence: float = 0.95,
-) -> "Decision":
+) -> Decision:
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
-    _check_decision(margin, confidence)
-    from training.evaluation.decide import decide as run
-    from training.report.report import markdown, write
+    check(margin, confidence)
+    import training.evaluation.decide
+    import training.report.report
 
-    decision = run(evaluation, margin=margin, confidence=confidence)
-    write(report, data=data, model=model, evaluation=evaluation, decision=decision)
-    Path(summary).write_text(markdown(evaluation=evaluation, decision=decision))
+    decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence)
+    training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
+    files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
     return decision
 
 
-def place(given: str, settings: "TrainConfig", manifest: "Manifest", environment: Mapping[str, str]) -> tuple[str, str]:
+def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
+    return tasks.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
+
+
+def place(output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str]) -> tuple[str, str]:
     """Where a step's checkpoints go, and the job that they belong to ("" for a folder that somebody chose).
 
     All attempts at a task of a pipeline run find the same folder, and two tasks that compute different things, such
     as the iterations of a loop, never do: its name is a checksum of what decides the result.
     """
-    shared = environment.get(CHECKPOINTS_VARIABLE) or stable(given)
-    if shared == given:
-        return given, ""
-    decisive = settings.model_dump(exclude=set(configs.OPERATIONAL), exclude_defaults=True)
-    text = json.dumps([decisive, manifest.fingerprint], sort_keys=True)
+    shared = environment.get(CHECKPOINTS_VARIABLE) or stable(output)
+    if shared == output:
+        return output, ""
+    decisive = settings.model_dump(exclude=set(OPERATIONAL), exclude_defaults=True)
+    text = json.dumps([decisive, prepared.fingerprint], sort_keys=True)
     folder = f"{shared.rstrip('/')}/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     return folder, folder
 
@@ -166,17 +166,10 @@ def stable(path: str) -> str:
 def whole(value: Any) -> Any:
     """The value with its whole numbers as integers: KFP hands every number in a JSON object over as a float."""
     if isinstance(value, Mapping):
-        return {key: whole(each) for key, each in value.items()}
+        return {key: whole(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [whole(each) for each in value]
+        return [whole(member) for member in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _check_decision(margin: float, confidence: float) -> None:
-    if not 0.5 < confidence < 1:
-        raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
-    if not -1 < margin < 1:
-        raise UserError(f"margin = {margin}: it is a difference in log loss, between -1 and 1, such as 0.002.")
 
 
 def _check_champion(champion: str) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from training.models.workload import Workload
+
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
     import numpy as np
     import pyarrow as pa
@@ -19,7 +21,6 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
 
     from training.data.manifest import Manifest, SourceFile
     from training.data.rows import Rows
-    from training.loop.accelerator import Workload
 
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
@@ -53,10 +54,9 @@ class Task(ABC):
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
+    def __init__(self, options: Mapping[str, Any] | None = None):
+        """`options` are the task's own, such as layer sizes or how its rows are split."""
         self.options = dict(options or {})
-        self.train_months = train_months
-        self.test_month = test_month
 
     # ---- preparation: runs in a pool of processes, shard by shard
 
@@ -72,9 +72,8 @@ class Task(ABC):
         """Merges the scans, in shard order, into statistics that every `rows` call receives.
 
         They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
-        arrays. Five keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
-        (sentences that a reader of the results must know), and the windows that were taken, `train_months` and
-        `test_month`.
+        arrays. Four keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
+        (sentences that a reader of the results must know), and `split` (texts that say how the rows were split).
         """
         return {}
 
@@ -128,7 +127,7 @@ class Task(ABC):
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
-        from training.loop.blocks import repeated
+        from training.models.blocks import repeated
 
         return repeated(model)
 
@@ -142,10 +141,8 @@ class Task(ABC):
         """One line about the model, such as its sizes, for the start of training."""
         return ""
 
-    def workload(self, data: "Manifest") -> "Workload":
+    def workload(self, data: "Manifest") -> Workload:
         """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
-        from training.loop.accelerator import Workload
-
         return Workload()
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:

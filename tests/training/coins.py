@@ -34,8 +34,8 @@ class Coins(Task):
     `only`, the one class of a split by its number; `logits`, predicted in place of probabilities.
     """
 
-    def __init__(self, options=None, **window):
-        super().__init__(options, **window)
+    def __init__(self, options=None):
+        super().__init__(options)
         self.classes = tuple("abcdefghij"[: self.options.get("sides", 2)])
         plain = self.options.get("plain", False)
         self.slices, self.group = ((), "") if plain else (("colour", "size"), "day")

@@ -16,7 +16,8 @@ from training.checkpoint.saved import Saved
 from training.checkpoint.writer import Writer
 from training.config import parse
 from training.errors import UserError
-from training.loop import trainer as loop
+from training.loop import trainer
+from training.loop.request import TrainingRequest
 from training.processes.rank import Rank
 
 
@@ -41,8 +42,8 @@ class NanGradient(torch.autograd.Function):
 class Faulty(Digits):
     """FAULT=kind:rank:step; kinds are `gradient`, `loss`, `weight`, `buffer`, and `validation` at any step."""
 
-    def __init__(self, options=None, **window):
-        super().__init__(options, **window)
+    def __init__(self, options=None):
+        super().__init__(options)
         kind, rank, step = os.environ["FAULT"].split(":")
         self.kind = kind if int(rank) in (-1, int(os.environ["RANK"])) else ""
         self.step, self.steps = int(step), -1  # the first pass warms up
@@ -85,13 +86,13 @@ def attempt(trial: dict[str, Any], rank: Rank) -> str:
     if rank.leads and trial.get("poison"):
         poison(trial["folder"], trial["poison"])
     try:
-        loop.run(prepared(trial) if rank.leads else {}, rank)
+        trainer.run(prepared(trial), rank)
     except UserError as error:
         return str(error)
     return ""
 
 
-def prepared(trial: dict[str, Any]) -> dict[str, Any]:
+def prepared(trial: dict[str, Any]) -> TrainingRequest:
     """What `fit.train` would launch."""
     launched = []
     fit.launch = lambda target, argument, **how: launched.append(argument)
@@ -110,7 +111,7 @@ def poison(folder: str, steps: list[int]) -> None:
             tensors = Saved(store, manifest).tensors()
             tensors["model/layers.0.weight"][0] = torch.nan
             store.delete(name)
-            writer = Writer(store, dist.HashStore(), rank=0, world_size=1, run=0, token=os.urandom(4).hex(),
+            writer = Writer(store, dist.HashStore(), rank=0, world_size=1, run=0, launch_id=os.urandom(4).hex(),
                             settings=manifest.settings, keep=9, patience_s=9)  # fmt: skip
             writer.save(manifest.step, tensors, state.stored(tensors, 1), manifest.scalars, manifest.history)
             writer.wait()

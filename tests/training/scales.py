@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from training.config import TrainConfig
 from training.loop.learner import Learner, seed_everything
-from training.loop.order import Plan, deal, learning_rate_factor, seed_of
+from training.loop.order import Plan, assignment, learning_rate_factor, seed_of
 from training.task import Task
 
 #: Each column is normal with one of these deviations, around a thousand of them: as a pressure of 101,325 +- 100.
@@ -101,11 +101,11 @@ def curves(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     found = {"plain": plain()}
     for name, changes in argument.items():
         config = TrainConfig(epochs=1, learning_rate=0.01, **changes)
-        dealt = deal(PLAN.microbatches, rank.world_size, rank.rank)
-        learner = Learner(Scales(), None, config, PLAN, rank, dealt, batch(0, 0))
-        learner.warm_up(batch(0, dealt.start))
-        batches = (batch(step, number) for step in range(PLAN.steps) for number in dealt)
-        losses = torch.stack([sum(learner.step(step, batches)) for step in range(PLAN.steps)]) / len(dealt)
+        assigned = assignment(PLAN.microbatches, rank.world_size, rank.rank)
+        learner = Learner(Scales(), None, config, PLAN, rank, assigned, batch(0, 0))
+        learner.warm_up(batch(0, assigned.start))
+        batches = (batch(step, number) for step in range(PLAN.steps) for number in assigned)
+        losses = torch.stack([sum(learner.step(step, batches)) for step in range(PLAN.steps)]) / len(assigned)
         torch.distributed.all_reduce(losses)
         found[name] = (losses / rank.world_size).tolist()
     return found

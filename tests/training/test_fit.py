@@ -166,7 +166,7 @@ def test_the_exact_mode_refuses_what_no_binary_tree_fits(digits, tmp_path):
 
 
 def test_more_processes_than_microbatches_are_refused(digits, tmp_path):
-    with pytest.raises(UserError, match="microbatches=2 cannot be dealt to 4 processes"):
+    with pytest.raises(UserError, match="microbatches=2 cannot be assigned to 4 processes"):
         run(tmp_path, digits, 4, microbatches=2)
 
 
@@ -201,7 +201,7 @@ def test_a_warm_start_from_no_model_is_refused(digits, tmp_path):
 
 
 def test_an_unreadable_manifest_does_not_hide_an_older_one(tmp_path):
-    from training.fit import _newest_manifest
+    from training.loop.request import _newest_manifest
 
     store, part = DiskStore(tmp_path), Part(name="run000-step000000005-ab-0.safetensors", bytes=1, crc32c=0)
     good = Manifest(run=0, step=5, settings={"microbatches": 4}, parts=(part,), tensors={})

@@ -97,7 +97,7 @@ def test_a_step_runs_in_it_as_kfp_would_run_it(image: Path, tmp_path: Path, flig
     spec = json.loads((REPOSITORY / "tests" / "golden" / "training.json").read_text())
     container = spec["deploymentSpec"]["executors"]["exec-prepare"]["container"]
     executor_input = {
-        "inputs": {"parameterValues": {"data": str(flights_csv), "train_months": "1-2", "test_month": "3"}},
+        "inputs": {"parameterValues": {"data": str(flights_csv), "task_options": {"train": "1-2", "test": "3"}}},
         "outputs": {
             "artifacts": {
                 "dataset": {

@@ -14,6 +14,7 @@ from training.config import parse
 from training.errors import Preempted, UserError
 from training.fit import train
 from training.loop import blocks
+from training.models.blocks import repeated
 
 
 def run(folder, data, nproc, **changes):
@@ -106,8 +107,8 @@ class Net(nn.Module):
 
 def test_the_blocks_are_the_members_of_lists_that_have_layers_of_their_own():
     net = Net(nn.ModuleList([nn.Sequential(nn.Linear(4, 4))]))
-    assert blocks.repeated(nn.Sequential(net)) == list(net.blocks)
-    assert blocks.repeated(nn.Linear(4, 4)) == []
+    assert repeated(nn.Sequential(net)) == list(net.blocks)
+    assert repeated(nn.Linear(4, 4)) == []
 
 
 def test_recomputing_keeps_less_and_gives_the_same_gradients():
@@ -116,7 +117,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
         torch.manual_seed(0)
         net, kept = Net(nn.Tanh()), []
         if recomputed:
-            blocks.recompute(blocks.repeated(net))
+            blocks.recompute(repeated(net))
         with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t) or t, lambda t: t):
             loss = net(torch.ones(2, 4, requires_grad=True))
         loss.backward()
@@ -128,7 +129,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
 
 def test_blocks_that_cannot_be_recomputed_are_named():
     with pytest.raises(UserError, match="no blocks to recompute.*nn.ModuleList"):
-        blocks.recompute(blocks.repeated(Net(nn.BatchNorm1d(4))))
+        blocks.recompute(repeated(Net(nn.BatchNorm1d(4))))
 
 
 def test_offload_without_sharding_is_refused():

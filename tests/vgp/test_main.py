@@ -47,7 +47,7 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
     (row,) = json.loads(pipelines("list", "--json").stdout)
     assert row["name"] == "training"
     parameters = {parameter["name"]: parameter for parameter in row["parameters"]}
-    assert parameters["train_months"]["type"] == "STRING"
+    assert parameters["task_options"]["type"] == "STRUCT"
     assert parameters["seed"]["default"] == 0
     assert all(parameter["description"] for parameter in row["parameters"])
 
@@ -59,8 +59,9 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
         (["run", "training", "--set", "epoch=3"], "Did you mean epochs?"),
         (["run", "training", "--set", "epochs=many"], "epochs takes a number"),
         (["run", "training", "--nproc", "0"], "at least 1 process"),
-        (["run", "training", "--set", "train_months=1-13"], "13"),
-        (["run", "training", "--set", "train_months=1-7", "--set", "test_month=7"], "overlap"),
+        (["run", "training", "--set", 'task_options={"train": "1-13"}'], "13"),
+        (["run", "training", "--set", 'task_options={"train": "1-7", "test": 7}'], "overlap"),
+        (["run", "training", "--set", "task=language_model", "--set", 'task_options={"train": "1-7"}'], "no option"),
         (["run", "training", "--set", "task=flihts"], "flights"),
         (["run", "training", "--set", "task=training.task:Nothing"], "has no class Nothing"),
         (["run", "training", "--set", "task=training.task:Task"], "lacks "),

@@ -1,1 +1,14 @@
-"""Checkpoints that commit like a database: parts first, then the manifest that names and checksums them."""
+"""Checkpoints that commit like a database: parts first, then the manifest that names and checksums them.
+
+manifest.py   what a checkpoint is
+part.py       one file of tensors
+state.py      the state of training as named tensors, shared out
+scalars.py    what an optimizer keeps besides tensors
+snapshot.py   a copy in host memory, made while training goes on
+writer.py     saves in the background
+recovery.py   the newest checkpoint whose parts all verify
+saved.py      a committed checkpoint, read and verified
+store.py      what a store can do, and which a folder needs
+disk.py       a folder of a file system
+bucket.py     a folder in Cloud Storage
+"""

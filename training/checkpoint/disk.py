@@ -69,11 +69,11 @@ class DiskStore:
 
     def checksum(self, name: str) -> int:
         """CRC-32C of the file's bytes."""
-        found = 0
+        crc32c = 0
         with self._open(name) as file:
             while chunk := file.read(_CHUNK):
-                found = google_crc32c.extend(found, chunk)
-        return found
+                crc32c = google_crc32c.extend(crc32c, chunk)
+        return crc32c
 
     def _open(self, name: str) -> BinaryIO:
         """Raises OSError also for a symbolic link, which could lead out of the folder."""

@@ -1,7 +1,7 @@
 """What a checkpoint is: immutable parts, and a manifest whose presence is the commit. No torch here.
 
 run000-step000000120.json                        the manifest, written last
-run000-step000000120-1f0c3a77-0.safetensors      one part per rank; the token is new for every attempt
+run000-step000000120-1f0c3a77-0.safetensors      one part per rank; the launch_id is new for every attempt
 """
 
 import json
@@ -126,8 +126,8 @@ def manifest_name(run: int, step: int) -> str:
     return f"run{run:03d}-step{step:09d}.json"
 
 
-def part_name(run: int, step: int, token: str, rank: int) -> str:
-    return f"run{run:03d}-step{step:09d}-{token}-{rank}.safetensors"
+def part_name(run: int, step: int, launch_id: str, rank: int) -> str:
+    return f"run{run:03d}-step{step:09d}-{launch_id}-{rank}.safetensors"
 
 
 def position(name: str) -> tuple[int, int] | None:

@@ -64,25 +64,25 @@ def encode(tensors: Mapping[str, Tensor]) -> list[Bytes]:
 
 def as_bytes(tensor: Tensor) -> Bytes:
     """The memory of a contiguous CPU tensor."""
-    found: Bytes = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
-    return found
+    memory: Bytes = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return memory
 
 
 def header_bytes(length: bytes, size: int) -> int:
     """How long the header of a file of `size` bytes is. Raises ValueError if it cannot be."""
-    found = int.from_bytes(length, "little")
-    if not 2 <= found <= min(size - LENGTH_BYTES, MOST_HEADER_BYTES):
-        raise ValueError(f"a header of {found} bytes in a file of {size}")
-    return found
+    size_of_header = int.from_bytes(length, "little")
+    if not 2 <= size_of_header <= min(size - LENGTH_BYTES, MOST_HEADER_BYTES):
+        raise ValueError(f"a header of {size_of_header} bytes in a file of {size}")
+    return size_of_header
 
 
 def entries(header: bytes, size: int) -> dict[str, Entry]:
     """The tensors of a file of `size` bytes. Raises ValueError if the header says what cannot be."""
-    found = strict.loads(header)
-    if not isinstance(found, dict):
+    fields = strict.loads(header)
+    if not isinstance(fields, dict):
         raise ValueError("the header is no JSON object")
     first = LENGTH_BYTES + len(header)
-    return {name: _entry(name, value, first, size) for name, value in found.items() if name != "__metadata__"}
+    return {name: _entry(name, value, first, size) for name, value in fields.items() if name != "__metadata__"}
 
 
 def _entry(name: str, value: Any, first: int, size: int) -> Entry:

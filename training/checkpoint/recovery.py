@@ -22,8 +22,8 @@ def newest_run(store: Store) -> int:
 
 def committed(store: Store, run: int) -> list[str]:
     """Names of the run's manifests, newest first."""
-    found = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
-    return [name for _, name in sorted(found, reverse=True)]
+    steps = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
+    return [name for _, name in sorted(steps, reverse=True)]
 
 
 def read_manifest(store: Store, name: str) -> Manifest:
@@ -91,7 +91,7 @@ def newest(store: Store, run: int, say: Callable[[str], None]) -> Manifest | Non
     return None
 
 
-def retire(store: Store, run: int, keep: int) -> None:
+def prune(store: Store, run: int, keep: int) -> None:
     """Deletes all but the newest `keep` checkpoints of the run, manifest before parts, and older loose parts.
 
     A part of an unfinished attempt goes when its step is behind the oldest checkpoint that stays.

@@ -44,9 +44,9 @@ class Saved:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of them, whole."""
-        found = {name: self.empty(name) for name in self.manifest.tensors}
-        self.fill(Target(name, tensor) for name, tensor in found.items())
-        return found
+        tensors = {name: self.empty(name) for name in self.manifest.tensors}
+        self.fill(Target(name, tensor) for name, tensor in tensors.items())
+        return tensors
 
     def empty(self, name: str) -> Tensor:
         """A tensor like the saved one, for its bytes to come; no larger than the parts that hold them."""
@@ -72,7 +72,7 @@ class Saved:
         """(part, first byte, rows of the target to fill) of each piece that the target overlaps."""
         stored, tensor = self.manifest.tensors[target.name], target.tensor
         last = target.first + (len(tensor) if stored.shape else 1)
-        found = []
+        reads = []
         for piece in stored.pieces:
             start, stop = max(piece.start, target.first), min(piece.stop, last)
             if start >= stop or not tensor.numel():
@@ -81,8 +81,8 @@ class Saved:
             if entry.dtype != tensor.dtype:
                 raise self.refusal(f"{target.name} is {entry.dtype}, here {tensor.dtype}")
             rows = tensor[start - target.first : stop - target.first] if stored.shape else tensor
-            found.append((piece.part, entry.start + (start - piece.start) * entry.row_bytes, rows))
-        return found
+            reads.append((piece.part, entry.start + (start - piece.start) * entry.row_bytes, rows))
+        return reads
 
     def _entry(self, name: str, piece: Piece) -> Entry:
         """Where a piece of a tensor lies in its part, which must say of it what the manifest says."""
@@ -117,9 +117,9 @@ class _Part:
         self.number, self.block = -1, b""
 
     def bytes(self, start: int, stop: int) -> bytes:
-        found = bytearray(stop - start)
-        self.read(start, memoryview(found))
-        return bytes(found)
+        data = bytearray(stop - start)
+        self.read(start, memoryview(data))
+        return bytes(data)
 
     def read(self, start: int, into: memoryview) -> None:
         """Fills `into` with the bytes from `start` on."""

@@ -18,7 +18,7 @@ from training.checkpoint.part import as_bytes
 
 
 class Snapshot:
-    """Two threads share it: training calls `begin` and `settle`, the thread that saves calls `complete`."""
+    """Two threads share it: training calls `begin` and `wait_copied`, the thread that saves calls `complete`."""
 
     def __init__(self) -> None:
         #: Kept from save to save: a fresh page costs more than the copy.
@@ -26,22 +26,22 @@ class Snapshot:
         self.rest: dict[str, tuple[Tensor, int]] = {}
         """What is still to be copied, and its version when it was handed over."""
         self.pending = False
-        self.torn = ""
-        """A tensor that was changed before it was copied."""
-        self.copied, self.settled = threading.Event(), threading.Event()
+        self.changed = ""
+        """The name of a tensor that was changed before it was copied; "" = none."""
+        self.copied, self.released = threading.Event(), threading.Event()
         self.stream: Any = None
         self.began: Any = None
         self.done: Any = None
 
-    def begin(self, share: Mapping[str, Tensor], steady: Set[str]) -> None:
-        """Copies what may change at any time. The `steady` ones must stay as they are until `settle` returns."""
+    def begin(self, share: Mapping[str, Tensor], stable: Set[str]) -> None:
+        """Copies what may change at any time. The `stable` ones must stay as they are until `wait_copied` returns."""
         for name in self.copies.keys() - share.keys():
             del self.copies[name]
-        self._copy((name, tensor) for name, tensor in share.items() if name not in steady)
-        self.rest = {name: (tensor, tensor._version) for name, tensor in share.items() if name in steady}
-        self.torn, self.pending = "", True
+        self._copy((name, tensor) for name, tensor in share.items() if name not in stable)
+        self.rest = {name: (tensor, tensor._version) for name, tensor in share.items() if name in stable}
+        self.changed, self.pending = "", True
         self.copied.clear()
-        self.settled.clear()
+        self.released.clear()
         device = next((tensor.device for tensor in share.values() if tensor.is_cuda), None)
         if device is not None:
             self.stream = self.stream or torch.cuda.Stream(device)
@@ -62,22 +62,22 @@ class Snapshot:
             self.copied.set()
         self.done.synchronize()
 
-    def settle(self) -> None:
-        """Returns when the steady tensors may change; on a GPU, when whatever is queued next may change them."""
+    def wait_copied(self) -> None:
+        """Returns when the stable tensors may change; on a GPU, when whatever is queued next may change them."""
         if not self.pending:
             return
         self.copied.wait()
         if self.stream is not None:
             torch.cuda.current_stream().wait_event(self.done)
-        self.torn = next((name for name, (tensor, was) in self.rest.items() if tensor._version != was), "")
+        self.changed = next((name for name, (tensor, was) in self.rest.items() if tensor._version != was), "")
         self.rest, self.pending = {}, False
-        self.settled.set()
+        self.released.set()
 
     def require_whole(self) -> None:
-        """Waits until training has settled. Raises OSError if a tensor was changed while it was copied."""
-        self.settled.wait()
-        if self.torn:
-            raise OSError(f"{self.torn} was changed outside the optimizer's step, while it was copied")
+        """Waits until training has looked at what was copied. Raises OSError if a tensor was changed meanwhile."""
+        self.released.wait()
+        if self.changed:
+            raise OSError(f"{self.changed} was changed outside the optimizer's step, while it was copied")
 
     def _copy(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
         for name, tensor in tensors:

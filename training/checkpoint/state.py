@@ -25,10 +25,10 @@ def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     """Every tensor of the model and its optimizer by name; the live ones, not copies."""
-    found = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     for name, state in _states(model, optimizer).items():
-        found |= {f"optimizer/{name}/{key}": value for key, value in state.items() if isinstance(value, Tensor)}
-    return found
+        tensors |= {f"optimizer/{name}/{key}": value for key, value in state.items() if isinstance(value, Tensor)}
+    return tensors
 
 
 def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     return {"groups": groups, "states": {name: state for name, state in states.items() if state}}
 
 
-def steady(model: nn.Module, optimizer: Optimizer) -> set[str]:
+def stable(model: nn.Module, optimizer: Optimizer) -> set[str]:
     """Names of the tensors that change in the optimizer's step only: its own, and the weights that it updates."""
     updated = {name for parameter, name in _names(model).items() if parameter in optimizer.state}
     return {f"model/{name}" for name in updated} | {n for n in tensors_of(model, optimizer) if n[:10] == "optimizer/"}
@@ -91,15 +91,15 @@ def _require_fitting(model: nn.Module, saved: Saved) -> None:
 
 def _states_like(saved: Saved, parameters: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
     """The optimizer's state of each parameter, empty if it has none; the tensors' bytes are to come."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in parameters}
+    states: dict[str, dict[str, Any]] = {name: {} for name in parameters}
     for whole_name in saved.manifest.tensors:
         kind, _, rest = whole_name.partition("/")
         name, _, key = rest.rpartition("/")
         if kind == "optimizer" and name not in parameters:
             raise saved.refusal(f"{whole_name} belongs to no parameter")
         if kind == "optimizer":
-            found[name][key] = _state_like(saved, whole_name, parameters[name].detach())
-    return found
+            states[name][key] = _state_like(saved, whole_name, parameters[name].detach())
+    return states
 
 
 def _state_like(saved: Saved, name: str, parameter: Tensor) -> Tensor:

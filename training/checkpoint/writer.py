@@ -25,18 +25,18 @@ class Writer:
     """One rank's side of saving. Rank 0 collects what the others wrote, and commits.
 
     Args:
-        token: Names this attempt's parts; the same on every rank, different at every start.
+        launch_id: Names this attempt's parts; the same on every rank, different at every start.
         job: What started this attempt, as `Manifest.job`.
     """
 
-    def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, token: str,
+    def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
                  settings: dict[str, Any], keep: int, patience_s: float, job: str = ""):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
-        self.rank, self.world_size, self.run, self.token = rank, world_size, run, token
+        self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
         self.settings, self.keep, self.patience_s, self.job = settings, keep, patience_s, job
         self.thread: threading.Thread | None = None
         self.snapshot = Snapshot()
-        #: Whether to copy all at once, since a task was seen to change what should be steady.
+        #: Whether to copy all at once, since a task was seen to change what should be stable.
         self.at_once = False
         self.failing_since: float | None = None
         self.error: BaseException | None = None
@@ -48,26 +48,26 @@ class Writer:
         return self.thread is not None and self.thread.is_alive()
 
     def save(self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
-             history: dict[str, Any], steady: Set[str] = frozenset()) -> None:  # fmt: skip
+             history: dict[str, Any], stable: Set[str] = frozenset()) -> None:  # fmt: skip
         """Begins to save this rank's share; waits first if the checkpoint before is still being written.
 
         Args:
-            steady: Names of the share that nothing changes until `settle` has returned; the others are copied here.
+            stable: Names of the share that nothing changes until `wait_copied` returns; the others are copied here.
         """
         self.wait()
-        self.snapshot.begin(share, frozenset() if self.at_once else steady)
+        self.snapshot.begin(share, frozenset() if self.at_once else stable)
         work = (step, dict(layout), scalars, history)
         self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
         self.thread.start()
 
-    def settle(self) -> None:
-        """Call it before the steady tensors change: waits until they are copied."""
-        self.snapshot.settle()
-        self.at_once = self.at_once or bool(self.snapshot.torn)
+    def wait_copied(self) -> None:
+        """Call it before the stable tensors change: waits until they are copied."""
+        self.snapshot.wait_copied()
+        self.at_once = self.at_once or bool(self.snapshot.changed)
 
     def wait(self) -> None:
         """Blocks until nothing is being written. Raises what went wrong for longer than the patience."""
-        self.settle()
+        self.wait_copied()
         if self.thread:
             self.thread.join()
         if self.error:
@@ -76,7 +76,7 @@ class Writer:
     def newest(self) -> int | None:
         """Step of the newest checkpoint that this attempt committed; gives one that is on its way a little time."""
         if self.thread:
-            self.snapshot.settle()
+            self.snapshot.wait_copied()
             self.thread.join(_LAST_S)
         return self.durable_step
 
@@ -91,7 +91,7 @@ class Writer:
 
     def _write_part(self, step: int) -> dict[str, Any]:
         """This rank's part, or why it could not be written."""
-        name = part_name(self.run, step, self.token, self.rank)
+        name = part_name(self.run, step, self.launch_id, self.rank)
         sums = Checksums()
         try:
             self.store.write(name, sums.pieces(encode(self.snapshot.copies)))
@@ -117,7 +117,7 @@ class Writer:
         return tuple(Part(**part) for part in parts)
 
     def _key(self, step: int, rank: int) -> str:
-        return f"checkpoint/{self.token}/{step}/{rank}"
+        return f"checkpoint/{self.launch_id}/{step}/{rank}"
 
     def _commit(self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any]) -> None:
         manifest = Manifest(run=self.run, step=step, job=self.job, settings=self.settings, parts=self._collect(step),
@@ -127,7 +127,7 @@ class Writer:
                 self.store.delete(part.name)
         recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
         self.durable_step, self.failing_since = step, None
-        recovery.retire(self.store, self.run, self.keep)
+        recovery.prune(self.store, self.run, self.keep)
 
     def _failed(self, step: int, error: BaseException) -> None:
         """Training goes on without this checkpoint; the next is tried as usual, until the patience ends."""

@@ -1,1 +1,28 @@
-"""From raw input to fixed-width Parquet shards with a manifest, and back to rows."""
+"""From raw input to fixed-width Parquet shards with a manifest, and back to rows.
+
+prepare.py        a dataset of a task: scan, combine, make rows, check, write
+destination.py    the folder that a preparation may write to
+pool.py           work on many shards in a pool of processes
+shard.py          one shard: rows and their figures, then Parquet
+manifest.py       what the shards hold and where they came from
+rows.py           the rows of a prepared split, by number
+columns.py        columns brought to fixed width, and counted
+tabular.py        a task over CSV files
+declaration.py    what the class of such a task declares
+schema.py         the declared columns, and reading a chunk of CSV
+records.py        records of CSV text
+sources.py        raw CSV files, cut into chunks
+text.py           text files, cut into passages
+tokens.py         text to tokens and back
+splits.py         which rows train, validate and test: one of three ways
+split_time.py     by windows of time
+split_hash.py     by a hash of group, key or columns
+split_column.py   by a column that says it
+shares.py         what the three have in common
+windows.py        which days train and which test
+periods.py        time windows as people write them
+keys.py           duplicate keys in bounded memory
+alike.py          how often rows are alike
+leaks.py          columns that tell the label by themselves
+events.py         what happened lately, for features that look back
+"""

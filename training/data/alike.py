@@ -11,7 +11,7 @@ from training.data import keys
 from training.data.keys import Hashes
 
 #: A kind of rows is common if it has more rows than this, and more than this share of all. Kinds that are not common
-#: may be dealt to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two
+#: may go to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two
 #: percentage points, or in a small table by twice what it would be if all its rows differed.
 FEW_ROWS = 4
 FEW_SHARE = 1 / 400
@@ -55,16 +55,16 @@ class Kinds:
 
 def count(files: Sequence[CountFile]) -> Kinds:
     total = sum(int(file.counts().sum()) for file in files)
-    found = Kinds(total)
+    kinds = Kinds(total)
     for slices in keys.ranges(files):
         pairs = list(zip(files, slices, strict=True))
-        kinds, position = np.unique(np.concatenate([f.hashes()[s] for f, s in pairs]), return_inverse=True)
-        counts = np.zeros(len(kinds), np.int64)
+        hashes, position = np.unique(np.concatenate([f.hashes()[s] for f, s in pairs]), return_inverse=True)
+        counts = np.zeros(len(hashes), np.int64)
         np.add.at(counts, position, np.concatenate([file.counts()[span] for file, span in pairs]))
         common = counts > max(FEW_ROWS, FEW_SHARE * total)
-        found.kinds += len(kinds)
-        found.alike += int(counts[counts > 1].sum())
-        found.concentration += float(np.square(counts / total).sum())
-        found.common = np.concatenate([found.common, kinds[common]])
-        found.common_rows += int(counts[common].sum())
-    return found
+        kinds.kinds += len(hashes)
+        kinds.alike += int(counts[counts > 1].sum())
+        kinds.concentration += float(np.square(counts / total).sum())
+        kinds.common = np.concatenate([kinds.common, hashes[common]])
+        kinds.common_rows += int(counts[common].sum())
+    return kinds

@@ -1,52 +1,64 @@
-"""Checks of what a task declares, before any file is opened."""
+"""What the class of a tabular task declares about its columns; checked before any file is opened."""
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from training.data.schema import Field
 from training.errors import UserError
 
-if TYPE_CHECKING:
-    from training.data.tabular import TabularTask
+
+@dataclass(frozen=True)
+class Declaration:
+    """The class attributes of a tabular task that name columns."""
+
+    #: The name of the class.
+    task: str
+    schema: tuple[Field, ...]
+    key: tuple[str, ...]
+    time: str
+    group: str
+    target: str
+    #: Whether the class has methods of its own in place of the columns `time` and `target`.
+    own_dates: bool
+    own_labels: bool
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The columns known before the outcome."""
+        return tuple(field.name for field in self.schema if field.known == "before")
+
+    def check(self) -> None:
+        """Raises UserError if the names do not fit the schema."""
+        fields = {field.name: field for field in self.schema}
+        if not fields:
+            raise UserError(f"{self.task} declares no schema: name the columns of the CSV files and their types.")
+        for attribute, names in (("key", self.key), ("time", [self.time]), ("target", [self.target])):
+            for name in filter(None, names):
+                if name not in fields:
+                    raise UserError(f"{self.task}.{attribute} names {name!r}. {nearest(name, fields)}")
+        self._check_target(fields)
+        for name in filter(None, (*self.key, self.time)):
+            if fields[name].nullable:
+                raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
+        if self.time and not pa.types.is_temporal(fields[self.time].type) and not self.own_dates:
+            raise UserError(f"{self.task}.time must be a date or a timestamp; {self.time} is {fields[self.time].type}.")
+
+    def _check_target(self, fields: Mapping[str, Field]) -> None:
+        if not self.target and not self.own_labels:
+            raise UserError(f"{self.task} needs `target`, the column of the outcome, or a method `labels`.")
+        if self.target and fields[self.target].known == "before":
+            raise UserError(f"{self.task}: the target {self.target} must be declared with known='after'.")
 
 
-def check_declaration(task: "type[TabularTask]") -> None:
-    """Raises UserError if the names that the class gives do not fit its schema."""
-    fields = {field.name: field for field in task.schema}
-    if not fields:
-        raise UserError(f"{task.__name__} declares no schema: name the columns of the CSV files and their types.")
-    for attribute, names in (("key", task.key), ("time", [task.time]), ("target", [task.target])):
-        for name in filter(None, names):
-            if name not in fields:
-                raise UserError(f"{task.__name__}.{attribute} names {name!r}. {nearest(name, fields)}")
-    _check_target(task)
-    for name in filter(None, (*task.key, task.time)):
-        if fields[name].nullable:
-            raise UserError(f"{task.__name__}: {name} is a key or the time and may not be nullable.")
-    if task.time and not pa.types.is_temporal(fields[task.time].type) and not _overrides(task, "dates"):
-        raise UserError(f"{task.__name__}.time must be a date or a timestamp; {task.time} is {fields[task.time].type}.")
-
-
-def _check_target(task: "type[TabularTask]") -> None:
-    if not task.target and not _overrides(task, "labels"):
-        raise UserError(f"{task.__name__} needs `target`, the column of the outcome, or a method `labels`.")
-    if any(field.name == task.target and field.known == "before" for field in task.schema):
-        raise UserError(f"{task.__name__}: the target {task.target} must be declared with known='after'.")
-
-
-def _overrides(task: "type[TabularTask]", method: str) -> bool:
-    from training.data.tabular import TabularTask
-
-    return getattr(task, method) is not getattr(TabularTask, method)
-
-
-def check_options(name: str, options: Iterable[str], settings: Mapping[str, Any]) -> None:
+def check_options(task: str, options: Iterable[str], settings: Mapping[str, Any]) -> None:
     """Raises UserError for an option that the task does not have."""
     for option in options:
         if option not in settings:
-            raise UserError(f"{name} has no option {option!r}. {nearest(option, settings)}")
+            raise UserError(f"{task} has no option {option!r}. {nearest(option, settings)}")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

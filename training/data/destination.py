@@ -51,7 +51,7 @@ class Destination:
 
     def _clear(self) -> None:
         (self.folder / manifest.FILE_NAME).unlink(missing_ok=True)
-        for pattern in ("*-[0-9][0-9][0-9][0-9][0-9].parquet", "manifest.partial"):
+        for pattern in ("*-[0-9][0-9][0-9][0-9][0-9].parquet", manifest.FILE_NAME + ".partial"):
             for path in self.folder.glob(pattern):
                 path.unlink()
 

@@ -60,13 +60,13 @@ def lately(
     row = _key(place, places, np.zeros_like(hour), span)
     sorting = np.lexsort((hour, row))  # searching in order is several times faster
     row, hour = row[sorting], hour[sorting] - start
-    found = []
+    figures = []
     for first, last in windows:
         begin, end = (np.searchsorted(keys, row + np.clip(hour - back, 0, span - 1)) for back in (first, last - 1))
         n, summed = np.empty(len(row)), np.empty(len(row))
         n[sorting], summed[sorting] = count[end] - count[begin], total[end] - total[begin]
-        found.append((np.divide(summed, n, out=np.full(len(n), np.nan), where=n > 0), n))
-    return found
+        figures.append((np.divide(summed, n, out=np.full(len(n), np.nan), where=n > 0), n))
+    return figures
 
 
 def _span(history: pa.Table) -> int:

@@ -11,7 +11,6 @@ The manifest is written last: a directory without it is an unfinished preparatio
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,12 +74,12 @@ class SourceFile(Frozen):
 class Manifest(Frozen):
     """A prepared dataset. `Raises` on load: UserError if missing, unreadable or of another format."""
 
-    format: Literal[1] = 1
-    #: `module:Class` of the task that wrote it, and the options and window it was given.
+    format: Literal[2] = 2
+    #: `module:Class` of the task that wrote it, and the options it was given.
     task: str
     options: dict[str, Any] = {}
-    train_months: str = ""
-    test_month: str = ""
+    #: How the rows were split, for people: what decided (`by`), and the windows or shares that were taken.
+    split: dict[str, str] = {}
     columns: tuple[Column, ...]
     #: `train`, `test` and whatever other split the task makes.
     splits: dict[str, tuple[ShardFile, ...]]
@@ -123,6 +122,4 @@ def save(manifest: Manifest, directory: str | Path) -> None:
             f"the manifest would have {len(text) >> 20} MiB, and may have {files.MOST_JSON_BYTES >> 20}: categories of "
             f"fewer or shorter values are needed, above all {largest.name}."
         )
-    scratch = path.with_suffix(".partial")
-    scratch.write_text(text)
-    os.replace(scratch, path)
+    files.write(path, text)

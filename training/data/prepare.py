@@ -44,8 +44,6 @@ def prepare(
     destination: str | Path,
     *,
     options: Mapping[str, Any] | None = None,
-    train_months: str = "",
-    test_month: str = "",
     workers: int | None = None,
 ) -> Manifest:
     """Prepares the dataset of a task in the folder `destination` and returns its manifest.
@@ -54,15 +52,16 @@ def prepare(
         task: a shipped task or `module:Class`.
         data: what the task takes as input; for CSV tasks files, folders and globs, local or gs://,
             separated by commas. "" = the task's own.
+        options: what the task can be told, such as layer sizes or how its rows are split.
         destination: an empty or new folder, or one that holds a prepared dataset, which is replaced.
         workers: processes; None = one per core, if there is enough to do.
 
     Raises:
-        UserError: the task, the input, the windows or the destination is wrong. Nothing is left behind.
+        UserError: the task, its options, the input or the destination is wrong. Nothing is left behind.
     """
     started = time.monotonic()
     with _disk_errors_named():
-        work = tasks.load(task, options, train_months=train_months, test_month=test_month)
+        work = tasks.load(task, options)
         target = Destination.checked(destination)
         with tempfile.TemporaryDirectory(prefix="prepare-") as scratch, WorkerPool(workers) as pool:
             work.scratch = Path(scratch)
@@ -168,12 +167,11 @@ def _manifest(
     columns: tuple[manifest.Column, ...],
     splits: dict[str, tuple[ShardFile, ...]],
 ) -> Manifest:
-    own = {"rows_read", "rows_dropped", "notes", "train_months", "test_month"}
+    own = {"rows_read", "rows_dropped", "notes", "split"}
     return Manifest(
         task=tasks.spec(name),
         options=task.options,
-        train_months=statistics.get("train_months", task.train_months),
-        test_month=statistics.get("test_month", task.test_month),
+        split=statistics.get("split", {}),
         columns=columns,
         splits=splits,
         statistics={key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
@@ -191,7 +189,6 @@ def _fingerprint(name: str, task: Task) -> str:
         "task": tasks.spec(name),
         "code": inspect.getsource(sys.modules[type(task).__module__]),
         "options": task.options,
-        "window": [task.train_months, task.test_month],
         "sources": [source.sha256 for source in task.sources],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

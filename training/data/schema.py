@@ -1,4 +1,4 @@
-"""The declared columns of a CSV file, and reading a piece of one under that declaration."""
+"""The declared columns of a CSV file, and reading a chunk of one under that declaration."""
 
 import difflib
 import os
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from training.data import records
-from training.data.sources import Piece
+from training.data.sources import Chunk
 from training.errors import UserError
 from training.printable import listed, quoted
 
@@ -49,19 +49,19 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
     )
 
 
-def read(piece: Piece, fields: Sequence[Field]) -> pa.Table:
-    """The declared columns of one piece, in the order of `fields`.
+def read(chunk: Chunk, fields: Sequence[Field]) -> pa.Table:
+    """The declared columns of one chunk, in the order of `fields`.
 
     Raises:
         UserError: a value has the wrong type or is missing, or a row the wrong number of fields;
             names file, line and column.
     """
-    data = piece.read()
+    data = chunk.read()
     try:
         table = pyarrow.csv.read_csv(
             pa.BufferReader(data),
             # One thread: the pool has one process per core, and only so do errors carry the row.
-            pyarrow.csv.ReadOptions(column_names=piece.columns, use_threads=False, block_size=len(data) + 1),
+            pyarrow.csv.ReadOptions(column_names=chunk.columns, use_threads=False, block_size=len(data) + 1),
             pyarrow.csv.ParseOptions(newlines_in_values=b'"' in data),
             pyarrow.csv.ConvertOptions(
                 column_types={field.name: field.type for field in fields},
@@ -69,19 +69,19 @@ def read(piece: Piece, fields: Sequence[Field]) -> pa.Table:
             ),
         )
     except pa.ArrowInvalid as error:
-        raise UserError(_explained(piece, data, str(error))) from None
+        raise UserError(_explained(chunk, data, str(error))) from None
     for field in fields:
-        _check_present(piece, data, table, field)
+        _check_present(chunk, data, table, field)
     return table.combine_chunks()
 
 
-def line_of(piece: Piece, record: int, data: bytes | None = None) -> int:
-    """The number of the line at which a record of the piece starts, as an editor shows it."""
-    every = records.of(piece.read() if data is None else data)
-    return piece.first_line + next((line for _, line in islice(every, record, None)), 0)
+def line_of(chunk: Chunk, record: int, data: bytes | None = None) -> int:
+    """The number of the line at which a record of the chunk starts, as an editor shows it."""
+    every = records.of(chunk.read() if data is None else data)
+    return chunk.first_line + next((line for _, line in islice(every, record, None)), 0)
 
 
-def _check_present(piece: Piece, data: bytes, table: pa.Table, field: Field) -> None:
+def _check_present(chunk: Chunk, data: bytes, table: pa.Table, field: Field) -> None:
     if field.nullable:
         return
     column = table[field.name]
@@ -89,25 +89,25 @@ def _check_present(piece: Piece, data: bytes, table: pa.Table, field: Field) -> 
     record = pc.index(empty, True).as_py()
     if record >= 0:
         raise UserError(
-            f"{piece.source}, line {line_of(piece, record, data)}: column {field.name} is empty, "
+            f"{chunk.source}, line {line_of(chunk, record, data)}: column {field.name} is empty, "
             "and the schema says that it never is."
         )
 
 
-def _explained(piece: Piece, data: bytes, message: str) -> str:
-    """pyarrow's message in terms of the file: its line for the piece's row, the column's name for its index."""
+def _explained(chunk: Chunk, data: bytes, message: str) -> str:
+    """pyarrow's message in terms of the file: its line for the chunk's row, the column's name for its index."""
     row = re.search(r"Row #(\d+): ", message)
-    where = f"{piece.source}, line {line_of(piece, int(row[1]) - 1, data)}" if row else piece.source
+    where = f"{chunk.source}, line {line_of(chunk, int(row[1]) - 1, data)}" if row else chunk.source
     reason = message[row.end() :] if row else message
     if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
-        last = row is not None and _is_last_record(piece, data, int(row[1]))
+        last = row is not None and _is_last_record(chunk, data, int(row[1]))
         count = f"{width[2]} field{'s' * (width[2] != '1')}"
         return (
             f"{where} has {count} where the header has {width[1]}: {quoted(reason.partition(': ')[2])}."
             + " The file seems to be cut off there." * last
         )
     column = re.match(r"In CSV column #(\d+)", message)
-    name = f", column {listed([piece.columns[int(column[1])]])}" if column else ""
+    name = f", column {listed([chunk.columns[int(column[1])]])}" if column else ""
     if value := re.match(r"CSV conversion error to (.+?): invalid value '(.*)'", reason, re.DOTALL):
         reason = f"{quoted(value[2])} is not of type {value[1]}."
     elif "UTF8" in reason:
@@ -115,5 +115,5 @@ def _explained(piece: Piece, data: bytes, message: str) -> str:
     return f"{where}{name}: {reason[:300]}"
 
 
-def _is_last_record(piece: Piece, data: bytes, record: int) -> bool:
-    return piece.end == os.path.getsize(piece.path) and record == sum(1 for _ in records.of(data))
+def _is_last_record(chunk: Chunk, data: bytes, record: int) -> bool:
+    return chunk.end == os.path.getsize(chunk.path) and record == sum(1 for _ in records.of(data))

@@ -1,4 +1,4 @@
-"""One shard of a prepared dataset: a pure function from a piece of the input to rows and their figures.
+"""One shard of a prepared dataset: a pure function from a part of the input to rows and their figures.
 
 Two passes, because the codes of a category need the values of all shards: `prepare_shard` leaves the rows in
 scratch space and returns what they hold, `write_shard` writes the Parquet files of the dataset.
@@ -57,7 +57,7 @@ def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, 
         if rows.nbytes > MOST_SHARD_BYTES:
             raise UserError(
                 f"the rows of one shard take {rows.nbytes >> 30} GiB, and may take {MOST_SHARD_BYTES >> 30}: have "
-                f"{type(task).__name__}.shards cut the input into smaller pieces."
+                f"{type(task).__name__}.shards cut the input into smaller parts."
             )
         prepared.rows[split] = rows.num_rows
         prepared.classes[split] = _classes(rows, task.label)
@@ -70,14 +70,14 @@ def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, 
     return prepared
 
 
-def _merge(prepared: Prepared, found: dict[str, Sketch]) -> None:
-    if prepared.columns and (odd := sorted(prepared.columns.keys() ^ found.keys())):
+def _merge(prepared: Prepared, columns: dict[str, Sketch]) -> None:
+    if prepared.columns and (odd := sorted(prepared.columns.keys() ^ columns.keys())):
         raise UserError(f"the splits differ in their columns: {odd[0]} is not in all of them.")
     if not prepared.columns:
-        prepared.columns = found
+        prepared.columns = columns
         return
     for name, sketch in prepared.columns.items():
-        sketch.merge(found[name])
+        sketch.merge(columns[name])
 
 
 def _classes(rows: pa.Table, label: str) -> set[int]:

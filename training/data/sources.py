@@ -1,6 +1,6 @@
-"""Raw CSV files, wherever they lie, cut into pieces of whole lines that fit in memory.
+"""Raw CSV files, wherever they lie, cut into chunks of whole lines that fit in memory.
 
-Compressed and remote files are streamed to scratch space first. The size of a piece is fixed, so the pieces
+Compressed and remote files are streamed to scratch space first. The size of a chunk is fixed, so the chunks
 (and all that is made of them) are the same on any machine, with any number of workers.
 """
 
@@ -19,16 +19,16 @@ from training.errors import UserError
 from training.storage import download, files, inflate, storage
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip")
-PIECE_BYTES = 8 << 20
+CHUNK_BYTES = 8 << 20
 #: No real record is longer: somewhere a quote is not closed.
 MAX_RECORD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Piece:
+class Chunk:
     """Whole lines of one CSV file, without its header."""
 
-    #: Position among all pieces of the input.
+    #: Position among all chunks of the input.
     number: int
     #: The file as the user knows it, and the plain file on this machine that holds the text.
     source: str
@@ -37,7 +37,7 @@ class Piece:
     #: Byte range in `path`.
     start: int
     end: int
-    #: Number of the piece's first line in its file; the header is line 1.
+    #: Number of the chunk's first line in its file; the header is line 1.
     first_line: int
     columns: tuple[str, ...]
 
@@ -47,8 +47,8 @@ class Piece:
             return file.read(self.end - self.start)
 
 
-def cut(data: str, scratch: Path) -> tuple[list[Piece], tuple[SourceFile, ...]]:
-    """The pieces of the input and the checksums of its files.
+def cut(data: str, scratch: Path) -> tuple[list[Chunk], tuple[SourceFile, ...]]:
+    """The chunks of the input and the checksums of its files.
 
     Args:
         data: files, folders and globs, local or gs://, separated by commas.
@@ -60,10 +60,10 @@ def cut(data: str, scratch: Path) -> tuple[list[Piece], tuple[SourceFile, ...]]:
     inputs = resolve(data)
     with ThreadPoolExecutor(4) as pool:  # hashing, inflating and downloading all release the lock
         cuts = list(pool.map(lambda item: _cut_file(item[1], scratch / f"source-{item[0]}"), enumerate(inputs)))
-    pieces = [replace(piece, number=i) for i, piece in enumerate(chain.from_iterable(found for _, found in cuts))]
-    if not pieces:
+    chunks = [replace(chunk, number=i) for i, chunk in enumerate(chain.from_iterable(found for _, found in cuts))]
+    if not chunks:
         raise UserError(f"{data} has no rows: {len(inputs)} file(s) with a header and nothing below it.")
-    return pieces, tuple(source for source, _ in cuts)
+    return chunks, tuple(source for source, _ in cuts)
 
 
 def resolve(data: str) -> list[storage.File]:
@@ -82,7 +82,7 @@ def resolve(data: str) -> list[storage.File]:
     return list(inputs.values())
 
 
-def _cut_file(file: storage.File, scratch: Path) -> tuple[SourceFile, list[Piece]]:
+def _cut_file(file: storage.File, scratch: Path) -> tuple[SourceFile, list[Chunk]]:
     local = _local(file.path, scratch)
     with files.open_file(local) as stream:
         version = files.version(stream)
@@ -92,7 +92,7 @@ def _cut_file(file: storage.File, scratch: Path) -> tuple[SourceFile, list[Piece
     with files.open_file(plain) as stream:
         if plain == local and files.version(stream) != version:
             raise UserError(f"{file.path} changed while it was read: give a copy that nobody writes to.")
-        return source, list(_pieces(file.path, plain, stream))
+        return source, list(_chunks(file.path, plain, stream))
 
 
 def _local(path: str, scratch: Path) -> Path:
@@ -115,20 +115,20 @@ def _expanded(name: str, local: Path, target: Path) -> Path:
     return target
 
 
-def _pieces(name: str, plain: Path, stream: BufferedReader) -> Iterator[Piece]:
+def _chunks(name: str, plain: Path, stream: BufferedReader) -> Iterator[Chunk]:
     columns, header_lines, start = records.header(name, stream)
     stream.seek(start)
     version, line = files.version(stream), 1 + header_lines
     for block in _blocks(name, stream, line):
         if block.strip(b"\r\n"):
-            yield Piece(0, name, str(plain), version, start, start + len(block), line, columns)
+            yield Chunk(0, name, str(plain), version, start, start + len(block), line, columns)
         line, start = line + block.count(b"\n"), start + len(block)
 
 
 def _blocks(name: str, stream: BinaryIO, line: int) -> Iterator[bytes]:
-    """Blocks of about PIECE_BYTES that end at the end of a record, not inside a quoted line break."""
+    """Blocks of about CHUNK_BYTES that end at the end of a record, not inside a quoted line break."""
     rest = b""
-    while block := stream.read(PIECE_BYTES):
+    while block := stream.read(CHUNK_BYTES):
         block = rest + block
         end = records.last_end(block)
         rest = block[end:]

@@ -26,10 +26,13 @@ from numpy.typing import NDArray
 
 from training.data import alike, keys, schema, sources, splits
 from training.data.alike import CountFile
-from training.data.declaration import check_declaration, check_options
+from training.data.declaration import Declaration, check_options
 from training.data.keys import KeyFile
 from training.data.schema import Field
-from training.data.sources import Piece
+from training.data.shares import NAMES
+from training.data.sources import Chunk
+from training.data.split_column import WrongRow
+from training.data.split_hash import ByHash
 from training.errors import UserError
 from training.printable import listed, quoted
 from training.task import Task
@@ -43,16 +46,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Scan:
-    """What one piece tells before any row is written, or all pieces together."""
+    """What one chunk tells before any row is written, or all chunks together."""
 
     rows: int = 0
-    #: Labelled and unlabelled rows by day (days since 1970-01-01; one entry, 0, without a time column).
+    #: Labelled and unlabelled rows by the mark that decides their split, such as their day.
     labelled: Counter[int] = field(default_factory=Counter)
     unlabelled: Counter[int] = field(default_factory=Counter)
     keys: list[KeyFile] = field(default_factory=list)
     kinds: list[CountFile] = field(default_factory=list)
     summary: Any = None
-    #: Of all pieces together: the position of each one's first row.
+    #: Of all chunks together: the position of each one's first row.
     first_rows: list[int] = field(default_factory=list)
 
     def summaries(self, scans: "Iterable[Scan]") -> Iterator[Any]:
@@ -78,25 +81,28 @@ class TabularTask(Task):
     schema: ClassVar[tuple[Field, ...]] = ()
     #: Columns that together occur once; checked over all files.
     key: ClassVar[tuple[str, ...]] = ()
-    #: Date or timestamp column that the windows cut; without one, rows are split by a hash of `group` or key, or of all
-    #: columns known before the outcome.
+    #: Date or timestamp column that the windows `train` and `test` cut; without one, rows are split by a hash of
+    #: `group`, of the key, or of all columns known before the outcome.
     time: ClassVar[str] = ""
     #: Column that holds the outcome: bool, class names, or class codes. Unneeded if `labels` is overridden.
     target: ClassVar[str] = ""
-    #: Windows that hold if none are given; "" = all months before the last, and the last.
-    default_train_months: ClassVar[str] = ""
-    default_test_month: ClassVar[str] = ""
     #: Why a row may have no label, for the report.
     unlabelled: ClassVar[str] = "no label"
-    #: Options and their defaults; a task may add its own.
-    settings: ClassVar[Mapping[str, Any]] = {"hidden": [256, 128], "dropout": 0.1}
+    #: Options and their defaults; a task may add its own, and change these (`training.data.splits` says what they do).
+    settings: ClassVar[Mapping[str, Any]] = {"hidden": [256, 128], "dropout": 0.1, **splits.OPTIONS}
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
-        super().__init__(options, train_months=train_months, test_month=test_month)
-        check_declaration(type(self))
-        check_options(type(self).__name__, self.options, self.settings)
-        self.windows = splits.windows_of(self)
-        self.pieces: Sequence[Piece] = ()
+    def __init__(self, options: Mapping[str, Any] | None = None):
+        super().__init__(options)
+        name, defaults = type(self).__name__, {**splits.OPTIONS, **self.settings}
+        declaration = Declaration(
+            name, self.schema, self.key, self.time, self.group, self.target,
+            own_dates=type(self).dates is not TabularTask.dates,
+            own_labels=type(self).labels is not TabularTask.labels,
+        )  # fmt: skip
+        declaration.check()
+        check_options(name, self.options, defaults)
+        self.split = splits.choose(declaration, self.unlabelled, defaults, self.options)
+        self.chunks: Sequence[Chunk] = ()
 
     # ---- what a task of its own may override
 
@@ -119,13 +125,13 @@ class TabularTask(Task):
         """What the model learns from, by name: numbers or strings (rows,), as Arrow or numpy arrays.
 
         `table` holds the columns known before the outcome, no others. By default all of them but the key's,
-        the time and the group.
+        the time, the group and a column that says the split.
         """
-        spare = {*self.key, self.time, self.group}
+        spare = {*self.key, self.time, self.group, self.split.column}
         return {name: _column(table, name) for name in table.column_names if name not in spare}
 
     def summary(self, table: pa.Table) -> Any:
-        """What `merge` needs to know of one piece; `table` holds all columns."""
+        """What `merge` needs to know of one chunk; `table` holds all columns."""
         return None
 
     def merge(self, summaries: Iterable[Any]) -> dict[str, Any]:
@@ -139,23 +145,23 @@ class TabularTask(Task):
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to the workers with every call."""
-        return {**self.__dict__, "pieces": ()}
+        return {**self.__dict__, "chunks": ()}
 
-    def shards(self, data: str) -> Sequence[Piece]:
-        self.pieces, self.sources = sources.cut(data.strip() or self.default_data(), self.scratch)
-        for source, columns in dict.fromkeys((piece.source, piece.columns) for piece in self.pieces):
+    def shards(self, data: str) -> Sequence[Chunk]:
+        self.chunks, self.sources = sources.cut(data.strip() or self.default_data(), self.scratch)
+        for source, columns in dict.fromkeys((chunk.source, chunk.columns) for chunk in self.chunks):
             schema.check_header(source, columns, self.schema)
-        return self.pieces
+        return self.chunks
 
-    def scan(self, shard: Piece) -> Scan:
+    def scan(self, shard: Chunk) -> Scan:
         table = schema.read(shard, self.schema)
         labels = self._checked_labels(shard, table)
         known = labels.is_valid().to_numpy(zero_copy_only=False)
-        days = self._days(table)
+        marks = self._marks(shard, table)
         return Scan(
             rows=table.num_rows,
-            labelled=_counted(days[known]),
-            unlabelled=_counted(days[~known]),
+            labelled=_counted(marks[known]),
+            unlabelled=_counted(marks[~known]),
             keys=self._write_keys(shard, table),
             kinds=self._write_kinds(shard, table),
             summary=self.summary(table),
@@ -168,18 +174,18 @@ class TabularTask(Task):
         deque(summaries, maxlen=0)  # those that `merge` had no use for
         self._check_duplicates(whole.keys)
         kinds = alike.count(whole.kinds) if whole.kinds else None
-        planned = splits.plan(self, whole.labelled, whole.unlabelled, kinds)
+        planned = self.split.plan(whole.labelled, whole.unlabelled, kinds)
         return {**planned, "rows_read": whole.rows, "_first_rows": whole.first_rows, **merged}
 
-    def rows(self, shard: Piece, statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
+    def rows(self, shard: Chunk, statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         table = schema.read(shard, self.schema)
         columns = self._row_columns(shard, table, statistics)
         group = columns[self.group] if self.group else None
         first_row = statistics["_first_rows"][shard.number]
-        split = splits.assign(self, table, group, self._days(table), first_row, statistics)
+        split = self.split.assign(table, self._marks(shard, table), group, first_row, statistics)
         split[~columns[self.label].is_valid().to_numpy(zero_copy_only=False)] = -1
         finished = pa.table(columns)
-        return {name: finished.take(pa.array(np.flatnonzero(split == code))) for code, name in enumerate(splits.NAMES)}
+        return {name: finished.take(pa.array(np.flatnonzero(split == code))) for code, name in enumerate(NAMES)}
 
     # ---- a network that fits any table
 
@@ -198,29 +204,35 @@ class TabularTask(Task):
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         return cast("Tensor", model(batch).float().softmax(dim=-1))
 
-    # ---- one piece
+    # ---- one chunk
 
     def _days(self, table: pa.Table) -> NDArray[np.int32]:
-        if not self.time:
-            return np.zeros(table.num_rows, np.int32)
+        """The day of each row, counted from 1970-01-01."""
         return np.asarray(self.dates(table).cast(pa.int32()))
 
-    def _checked_labels(self, shard: Piece, table: pa.Table) -> pa.Array:
+    def _marks(self, shard: Chunk, table: pa.Table) -> NDArray[np.int32]:
+        """What decides the split of each row."""
+        try:
+            return self.split.marks(table, self._days)
+        except WrongRow as error:
+            raise UserError(f"{shard.source}, line {schema.line_of(shard, error.record)}: {error}") from None
+
+    def _checked_labels(self, shard: Chunk, table: pa.Table) -> pa.Array:
         labels = _array(self.labels(table)).cast(pa.int64())
         wrong = pc.or_(pc.less(labels, 0), pc.greater_equal(labels, len(self.classes)))
         if self.target and pa.types.is_string(table.schema.field(self.target).type):
             wrong = pc.and_(labels.is_null(), pc.not_equal(_column(table, self.target), ""))
         record = pc.index(wrong, True).as_py()
         if record >= 0:
-            given = table[self.target][record].as_py() if self.target else labels[record].as_py()
-            shown = quoted(given) if isinstance(given, str) else given
+            label = table[self.target][record].as_py() if self.target else labels[record].as_py()
+            shown = quoted(label) if isinstance(label, str) else label
             raise UserError(
                 f"{shard.source}, line {schema.line_of(shard, record)}: the label {shown} is none of "
                 f"{', '.join(self.classes)}{'' if self.target else f' (codes 0 to {len(self.classes) - 1})'}."
             )
         return labels
 
-    def _row_columns(self, shard: Piece, table: pa.Table, statistics: Mapping[str, Any]) -> dict[str, pa.Array]:
+    def _row_columns(self, shard: Chunk, table: pa.Table, statistics: Mapping[str, Any]) -> dict[str, pa.Array]:
         before = table.select([f.name for f in self.schema if f.known == "before"])
         features = self._checked_features(before, statistics)
         rest = {"row_id": pa.array(np.arange(table.num_rows) + statistics["_first_rows"][shard.number])}
@@ -257,18 +269,18 @@ class TabularTask(Task):
             )
         return _column(before, self.group)
 
-    def _write_keys(self, shard: Piece, table: pa.Table) -> list[KeyFile]:
+    def _write_keys(self, shard: Chunk, table: pa.Table) -> list[KeyFile]:
         if not self.key:
             return []
         hashes = keys.hashed([_column(table, name) for name in self.key])
         return [KeyFile.write(self.scratch / f"keys-{shard.number}", hashes)]
 
-    def _write_kinds(self, shard: Piece, table: pa.Table) -> list[CountFile]:
-        if not splits.counts_kinds(self) or not table.num_rows:
+    def _write_kinds(self, shard: Chunk, table: pa.Table) -> list[CountFile]:
+        if not (isinstance(self.split, ByHash) and self.split.counts_kinds and table.num_rows):
             return []
-        return [CountFile.write(self.scratch / f"kinds-{shard.number}", splits.hashes(self, table))]
+        return [CountFile.write(self.scratch / f"kinds-{shard.number}", self.split.hashes(table))]
 
-    # ---- all pieces
+    # ---- all chunks
 
     def _check_duplicates(self, files: Sequence[KeyFile]) -> None:
         for first, second in keys.duplicates(files):
@@ -278,9 +290,9 @@ class TabularTask(Task):
                 raise UserError(f"{here[0]} repeats the key of {there[0]}: {written}. A key must occur once.")
 
     def _key_at(self, row: keys.Row) -> tuple[str, dict[str, Any]]:
-        piece = self.pieces[row.shard]
-        values = schema.read(piece, self.schema).select(list(self.key)).slice(row.row, 1).to_pylist()[0]
-        return f"{piece.source}, line {schema.line_of(piece, row.row)}", values
+        chunk = self.chunks[row.shard]
+        values = schema.read(chunk, self.schema).select(list(self.key)).slice(row.row, 1).to_pylist()[0]
+        return f"{chunk.source}, line {schema.line_of(chunk, row.row)}", values
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

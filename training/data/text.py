@@ -1,4 +1,4 @@
-"""Text files, wherever they lie: found, dealt to splits by their names, and cut into passages of whole lines."""
+"""Text files, wherever they lie: listed, split by their names, and cut into passages of whole lines."""
 
 import hashlib
 import os
@@ -59,8 +59,8 @@ def find(data: str) -> list[Text]:
         UserError: a part matches nothing, or two files have the same name below their roots.
     """
     parts = [part.strip() for part in data.split(",") if part.strip()]
-    found = [text for part in parts for text in _below(part)] if parts else _standard_library()
-    texts = {text.path: text for text in found if text.bytes}
+    matches = [text for part in parts for text in _below(part)] if parts else _standard_library()
+    texts = {text.path: text for text in matches if text.bytes}
     names: dict[str, str] = {}
     for text in texts.values():
         if (other := names.setdefault(text.name, text.path)) != text.path:

@@ -1,141 +1,143 @@
-"""Time windows by month: which months train, and which later month tests.
+"""Which days train, and which later days test: the two windows of a task, and the data's days."""
 
-`1-6`, `1,2,5`, `7`; where the data spans several years `2013-01:2013-06`, `2013-07`.
-"""
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
-import re
-from collections.abc import Iterable
-from typing import NamedTuple
-
+from training.data.periods import (
+    FORMS,
+    Period,
+    Spans,
+    Window,
+    containing,
+    date_of,
+    following,
+    parse,
+    spans_of,
+    spoken,
+)  # fmt: skip
 from training.errors import UserError
 
-FORMS = "such as 1-6, 1,2,5 or 7, or with the year 2013-01:2013-06 or 2013-07"
-
-
-class Month(NamedTuple):
-    year: int  # 0: whatever year the data has
-    month: int
-
-    def __str__(self) -> str:
-        return f"{self.year}-{self.month:02}" if self.year else str(self.month)
-
-    def next(self) -> "Month":
-        return Month(self.year + self.month // 12, self.month % 12 + 1) if self.year else self._plain_next()
-
-    def _plain_next(self) -> "Month":
-        if self.month == 12:
-            raise UserError("after month 12 comes the next year: give the months with their years.")
-        return Month(0, self.month + 1)
+#: A table may have no rows at weekends and holidays, where a window in days begins or ends.
+MOST_EMPTY_DAYS = 7
 
 
 class Windows(NamedTuple):
-    train: tuple[Month, ...]
-    test: Month
+    """The two windows of a task, which `resolve` turns into days."""
 
-    def resolve(self, present: Iterable[tuple[int, int]]) -> "Windows":
-        """The windows with years, for data that has the months `present`, (year, month) pairs.
+    train: Window
+    test: Window
+
+    def resolve(self, present: Collection[int]) -> tuple[Spans, Spans]:
+        """The days that train and those that test, in data that has rows on the days `present`.
 
         Raises:
-            UserError: a month has no data, or plain months do not say which year of several.
+            UserError: a part of a window has no data, or months do not say of which year they are.
         """
-        known = sorted(Month(*month) for month in set(present))
-        years = sorted({month.year for month in known})
-        if not self.test.year and len(years) > 1:
+        days = sorted(present)
+        train, test = self._dated(days)
+        test_spans = spans_of(test.periods) or _test_span(train, test, days)
+        train_spans = spans_of(train.periods) or _train_span(train, test_spans[0][0], days)
+        for name, window, spans in (("train", train, train_spans), ("test", test, test_spans)):
+            _require_rows(name, window, spans, days)
+        return train_spans, test_spans
+
+    def _dated(self, days: Sequence[int]) -> "Windows":
+        if not (self.train.yearless or self.test.yearless):
+            return self
+        years = {date_of(days[0]).year, date_of(days[-1]).year}
+        if len(years) > 1:
             raise UserError(
-                f"the data spans {spoken(known)}, so month {self.test} could be of {len(years)} years: "
-                f"write the year too, {FORMS}."
+                f"the data spans {_months(days)}, so month {(self.test if self.test.yearless else self.train).text} "
+                f"could be of several years: write the year too, {FORMS}."
             )
-        dated = Windows(tuple(_dated(month, years[0]) for month in self.train), _dated(self.test, years[0]))
-        for month in (*dated.train, dated.test):
-            if month not in known:
-                raise UserError(f"the data has no month {month}; it has {spoken(known)}.")
-        return dated
+        return Windows(*(w.dated(min(years)) if w.yearless else w for w in self))
 
 
-def windows(train_months: str, test_month: str) -> Windows:
-    """Reads the two windows; without a test month it is the one after the last train month.
+def windows(train: Any, test: Any) -> Windows:
+    """Reads the two windows. Without `test` the month, week or year after `train` tests; without `train` all days
+    before `test` train; without both the data's last month tests.
 
     Raises:
-        UserError: no such month, the windows overlap, or the test month lies before the end of training.
+        UserError: no such window; the two overlap; or the test window lies before the end of training.
     """
-    train = parse(train_months, "train_months")
-    test = parse(test_month, "test_month") if test_month.strip() else (train[-1].next(),)
-    if len(test) > 1:
-        raise UserError(f"test_month {test_month!r} names {len(test)} months; it must be one.")
-    if bool(train[0].year) != bool(test[0].year):
+    pair = Windows(parse(train, "train"), parse(test, "test"))
+    if pair.train.periods and not pair.test.text:
+        pair = pair._replace(test=_test_after(pair.train))
+    if pair.train.periods and pair.test.periods:
+        _check_order(*pair)
+    return pair
+
+
+def _test_after(train: Window) -> Window:
+    last = train.periods[-1]
+    if last.unit == "day":
+        raise UserError(f"train {train.text!r} needs a window `test`: its length, such as '2 weeks', or its days.")
+    if train.yearless and last.text == "12":
+        raise UserError("after month 12 comes the next year: give the months with their years.")
+    period = following(last, train.yearless)
+    return Window(period.text, (period,), yearless=train.yearless)
+
+
+def _check_order(train: Window, test: Window) -> None:
+    both = f"train {train.text!r} and test {test.text!r}"
+    if train.yearless != test.yearless:
+        raise UserError(f"{both}: give both with years or neither.")
+    for period in test.periods:
+        if any(period.start < other.end and other.start < period.end for other in train.periods):
+            raise UserError(f"{both} overlap in {period.text}.")
+    if test.periods[0].start < train.periods[-1].end:
         raise UserError(
-            f"train_months {train_months!r} and test_month {test_month!r}: give both with years or neither."
-        )
-    if test[0] in train:
-        raise UserError(f"train_months {train_months!r} and test_month {test_month!r} overlap in {test[0]}.")
-    if test[0] < train[-1]:
-        raise UserError(
-            f"test_month {test[0]} lies before the end of train_months, {train[-1]}: "
+            f"test {test.periods[0].text} lies before the end of train, {train.periods[-1].text}: "
             "a model may not learn from the future of the rows that test it."
         )
-    return Windows(train, test[0])
 
 
-def latest(present: Iterable[tuple[int, int]]) -> Windows:
-    """The windows of a task that names none: the last month of the data tests, all before it train."""
-    known = sorted(Month(*month) for month in set(present))
-    if len(known) < 2:
-        raise UserError(f"the data has one month only, {spoken(known)}: a later one must test the model.")
-    return Windows(tuple(known[:-1]), known[-1])
+def _test_span(train: Window, test: Window, days: Sequence[int]) -> Spans:
+    """A test window that was given by its length, or not at all."""
+    if not test.length:
+        last_month = containing("month", days[-1])
+        return ((last_month.start, last_month.end),)
+    if train.periods:
+        end = train.periods[-1].end
+        return ((end, _within_calendar("test", test, test.length.after, end)),)
+    end = days[-1] + 1
+    return ((_within_calendar("test", test, test.length.before, end), end),)
 
 
-def parse(text: str, parameter: str) -> tuple[Month, ...]:
-    """The months that `text` names, in order of time.
-
-    Raises:
-        UserError: nothing is named, or something that is no month.
-    """
-    months = {month for item in text.split(",") for month in _range(item.strip(), text, parameter)}
-    if len({bool(month.year) for month in months}) > 1:
-        raise UserError(f"{parameter} {text!r} mixes months with and without a year.")
-    return tuple(sorted(months))
-
-
-def spoken(months: Iterable[Month]) -> str:
-    """`2013-01:2013-06,2013-09` for those months, in a form that `parse` reads."""
-    runs: list[list[Month]] = []
-    for month in sorted(months):
-        if runs and runs[-1][-1].month != 12 + bool(month.year) and runs[-1][-1].next() == month:
-            runs[-1].append(month)
-        else:
-            runs.append([month])
-    colon = ":" if runs and runs[0][0].year else "-"
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}{colon}{run[-1]}" for run in runs)
+def _train_span(train: Window, test_start: int, days: Sequence[int]) -> Spans:
+    """A train window that was given by its length, or not at all."""
+    if train.length:
+        return ((_within_calendar("train", train, train.length.before, test_start), test_start),)
+    if days[0] >= test_start:
+        raise UserError(
+            f"the data has rows in {_months(days)} only, and none before the test window: a later window must test "
+            "the model."
+        )
+    return ((containing("month", days[0]).start, test_start),)
 
 
-def _range(item: str, text: str, parameter: str) -> list[Month]:
-    first_text, last_text = _ends(item, text, parameter)
-    first, last = _month(first_text, text, parameter), _month(last_text, text, parameter)
-    if bool(first.year) != bool(last.year):
-        raise UserError(f"{parameter} {text!r} mixes months with and without a year.")
-    if last < first:
-        raise UserError(f"{parameter} {text!r}: {item} runs backwards.")
-    months = [first]
-    while months[-1] < last:
-        months.append(months[-1].next())
-    return months
+def _within_calendar(name: str, window: Window, move: Callable[[int], int], day: int) -> int:
+    try:
+        return move(day)
+    except OverflowError:
+        raise UserError(f"{name} {window.text!r} reaches beyond the years 1 to 9999.") from None
 
 
-def _ends(item: str, text: str, parameter: str) -> tuple[str, str]:
-    match = re.fullmatch(r"(\d{4}-\d{1,2}|\d{1,2})(?:\s*[:]\s*(\d{4}-\d{1,2}|\d{1,2}))?", item) or re.fullmatch(
-        r"(\d{1,2})\s*-\s*(\d{1,2})", item
-    )
-    if not match:
-        raise UserError(f"{parameter} {text!r}: {item!r} is not a month or a range of months, {FORMS}.")
-    return match[1], match[2] or match[1]
+def _require_rows(name: str, window: Window, spans: Spans, days: Sequence[int]) -> None:
+    """Raises UserError if a period has no rows, or a window in days reaches far beyond the data."""
+    lengths = [Period(spoken((span,)), *span, "day") for span in spans if window.length]
+    for text, start, end, unit in window.periods or lengths:
+        beyond = max(days[0] - start, end - 1 - days[-1]) if unit == "day" else 0
+        if beyond >= MOST_EMPTY_DAYS or bisect_left(days, start) == bisect_left(days, end):
+            shown = f" ({window.text})" if window.length else ""
+            raise UserError(
+                f"the data does not have {text}, which {name}{shown} asks for; it has rows in {_months(days)}"
+                f"{f', from {date_of(days[0])} to {date_of(days[-1])}' if unit == 'day' else ''}."
+            )
 
 
-def _month(written: str, text: str, parameter: str) -> Month:
-    year, _, month = written.rpartition("-")
-    if not 1 <= int(month) <= 12:
-        raise UserError(f"{parameter} {text!r}: there is no month {int(month)}; months are 1 to 12.")
-    return Month(int(year or 0), int(month))
-
-
-def _dated(month: Month, year: int) -> Month:
-    return month if month.year else Month(year, month.month)
+def _months(days: Sequence[int]) -> str:
+    """The months that have rows."""
+    periods = dict.fromkeys(containing("month", day) for day in days)
+    return spoken(spans_of(list(periods)))

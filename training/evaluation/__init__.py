@@ -1,1 +1,17 @@
-"""Evaluation: saved predictions, the metrics computed from them, and the decision to promote."""
+"""Scores, predictions, figures of merit, and the decision to promote.
+
+evaluate.py        scores model, champion and baseline on the same rows
+score.py           a trained model as a function of rows
+baseline.py        logistic regression
+ngrams.py          the baseline of a language model
+names.py           values as names, for slices and groups
+predictions.py     what everything below reads
+probabilities.py   losses and bins, row by row
+metrics.py         figures of merit of one model
+measure.py         predictions -> metrics.json
+record.py          the content of metrics.json
+comparison.py      two models on the same rows: bootstrap, tests
+decide.py          the paired test
+decision.py        the content of decision.json
+reason.py          the decision in a sentence
+"""

@@ -3,7 +3,7 @@
 Rows of one day share its weather, so a test that treats them as independent finds differences that are not there.
 Whole groups are resampled instead (cluster bootstrap: Field & Welsh 2007, https://doi.org/10.1111/j.1467-9868.2007.00593.x).
 Every statistic is a function of sums per group, so a replicate costs a product of small matrices, not a pass
-over the rows. Independent rows, and groups beyond `MOST_BLOCKS`, are dealt at random into that many blocks, which
+over the rows. Independent rows, and groups beyond `MOST_BLOCKS`, are put at random into that many blocks, which
 are independent again.
 
 Shapes: N rows, G blocks, R replicates, B calibration bins. `weights_RG` counts how often a replicate drew a block.
@@ -12,10 +12,10 @@ Shapes: N rows, G blocks, R replicates, B calibration bins. `weights_RG` counts 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special  # scipy.stats says the same, and takes a second to import
 
-from training.evaluation.metrics import bin_codes, confidence_and_outcome
 from training.evaluation.predictions import Names
+from training.evaluation.probabilities import bin_codes, confidence_and_outcome
 
 SEED = 20130701
 REPLICATES = 2_000
@@ -43,13 +43,13 @@ class Blocks:
 
 
 def blocks(group: Names | None, rows: int) -> Blocks:
-    """One block a group; independent rows and numerous groups are dealt to `MOST_BLOCKS` at random, fixed seed."""
+    """One block a group; independent rows and numerous groups are put into `MOST_BLOCKS` at random, fixed seed."""
     codes = np.arange(rows) if group is None else np.unique(group.codes, return_inverse=True)[1]
     count = int(codes.max(initial=-1)) + 1
     if count <= MOST_BLOCKS:
         return Blocks(codes, count)
-    deal = np.random.default_rng(SEED).permutation(count) % MOST_BLOCKS
-    return Blocks(deal[codes], MOST_BLOCKS)
+    block = np.random.default_rng(SEED).permutation(count) % MOST_BLOCKS
+    return Blocks(block[codes], MOST_BLOCKS)
 
 
 def resample(count: int, replicates: int = REPLICATES) -> np.ndarray:
@@ -67,7 +67,7 @@ def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: 
     replicates_R = replicates_R[np.isfinite(replicates_R)]
     if count < 2 or not len(replicates_R):
         return Interval(estimate, -np.inf, np.inf)
-    tail = stats.norm.cdf(-np.sqrt(count / (count - 1)) * stats.t.ppf(confidence, count - 1))
+    tail = special.ndtr(-np.sqrt(count / (count - 1)) * special.stdtrit(count - 1, confidence))
     low, high = np.quantile(replicates_R, [tail, 1 - tail])
     return Interval(estimate, float(low), float(high))
 
@@ -154,7 +154,7 @@ def worse_p_value(difference: np.ndarray, group: np.ndarray, sizes: np.ndarray |
     error = np.sqrt(count / (count - 1) * np.sum(totals**2)) / sizes.sum()
     if error < 1e-12:  # equal predictions, or a difference that is the same in every row
         return 0.0 if mean > 1e-9 else 1.0
-    return float(stats.t.sf(mean / error, count - 1))
+    return float(special.stdtr(count - 1, -mean / error))
 
 
 def holm(p_values: list[float]) -> list[float]:

@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from training.errors import UserError, exits
-from training.evaluation import comparison, decision, metrics, predictions, reason
+from training.errors import exits
+from training.evaluation import comparison, decision, predictions, reason
 from training.evaluation.comparison import Blocks
 from training.evaluation.decision import CalibrationCheck, Decision, Reference, SliceCheck
 from training.evaluation.predictions import Predictions
+from training.evaluation.probabilities import LN_2
 
 __all__ = ["Decision", "decide"]
 
@@ -54,10 +55,7 @@ def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float
     Raises:
         UserError: an argument out of range, or no readable predictions.
     """
-    if not 0.5 < confidence < 1:
-        raise UserError(f"confidence is {confidence}; it must be above 0.5 and below 1, such as 0.95.")
-    if not -1 < margin < 1:
-        raise UserError(f"margin is {margin}; it must be between -1 and 1, such as 0.005.")
+    decision.check(margin, confidence)
     result = _decide(predictions.read(evaluation_dir), margin, confidence)
     decision.save(result, evaluation_dir)
     return result
@@ -117,7 +115,7 @@ def _loss_with_replicates(
 
 def _losses(data: Predictions, model: str) -> np.ndarray:
     """Loss of each row, float64 (N,): in nats with classes, in bits without."""
-    return data.row_losses(model) / (1.0 if data.header.classes else metrics.LN_2)
+    return data.row_losses(model) / (1.0 if data.header.classes else LN_2)
 
 
 def _calibration(
@@ -141,7 +139,7 @@ def _slices(data: Predictions, reference: Reference, confidence: float) -> tuple
     increase = _losses(data, "challenger") - _losses(data, reference)
     group = data.group.codes if data.group else np.arange(len(data))
     drafts = [
-        _slice(column, names.values[code], *(each[names.codes == code] for each in (increase, group, data.weight)))
+        _slice(column, names.values[code], *(values[names.codes == code] for values in (increase, group, data.weight)))
         for column, names in data.slices.items()
         for code in np.unique(names.codes)
     ]

@@ -1,11 +1,11 @@
 """What was decided, and what it rests on: the content of `decision.json`."""
 
 import json
-import os
 from pathlib import Path
 from typing import Literal
 
 from training.data.manifest import Frozen
+from training.errors import UserError
 from training.storage import files
 
 FILE_NAME = "decision.json"
@@ -79,12 +79,17 @@ class Decision(Frozen):
         return tuple(s for s in self.slices if s.p_value is not None)
 
 
+def check(margin: float, confidence: float) -> None:
+    """Raises UserError for a margin or a confidence out of range, whichever parameter of a run it came from."""
+    if not 0.5 < confidence < 1:
+        raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
+    if not -1 < margin < 1:
+        raise UserError(f"margin = {margin}: it is a difference in log loss, between -1 and 1, such as 0.002.")
+
+
 def save(decision: Decision, directory: str | Path) -> None:
     """Writes `decision.json` atomically."""
-    path = Path(directory) / FILE_NAME
-    scratch = path.with_suffix(".partial")
-    scratch.write_text(json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
-    os.replace(scratch, path)
+    files.write(Path(directory) / FILE_NAME, json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
 
 
 def load(directory: str | Path) -> Decision | None:

@@ -15,9 +15,9 @@ from training.data.rows import Rows, open_rows
 from training.errors import UserError
 from training.evaluation import baseline as baselines
 from training.evaluation import measure, predictions, score
-from training.evaluation.measure import Evaluation
 from training.evaluation.names import Namer, namer
 from training.evaluation.predictions import Header
+from training.evaluation.record import Evaluation
 from training.task import Task
 
 __all__ = ["Evaluation", "evaluate"]

@@ -3,109 +3,22 @@
 python -m training.evaluation.measure DIRECTORY    # recompute from DIRECTORY/predictions.parquet
 """
 
-import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from training.data.manifest import Frozen
-from training.errors import UserError, exits
-from training.evaluation import comparison, metrics, predictions
-from training.evaluation.metrics import CalibrationBin, Roc, Scores
+from training.errors import exits
+from training.evaluation import comparison, metrics, predictions, record
 from training.evaluation.predictions import Names, Predictions
-from training.storage import files
+from training.evaluation.probabilities import LN_2, confidence_and_outcome
+from training.evaluation.record import Evaluation, ModelMetrics, SliceMetrics
 
-FILE_NAME = "metrics.json"
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
 MOST_SLICE_VALUES = 50
 #: Each side of a 95% interval.
 INTERVAL_CONFIDENCE = 0.975
 SLICE_REPLICATES = 1_000
-
-
-class ModelMetrics(Frozen):
-    """One model on all rows of the split. Without classes there are scores and their interval only."""
-
-    scores: Scores
-    #: 95% interval of the AUC, from resampled groups of rows; None where the AUC is undefined.
-    auc_interval: tuple[float, float] | None = None
-    #: Likewise of `Scores.bits`.
-    bits_interval: tuple[float, float] | None = None
-    roc: Roc | None = None
-    calibration: tuple[CalibrationBin, ...] = ()
-    #: Rows by confidence, in 20 bins of equal width over [0, 1].
-    confidence_counts: tuple[int, ...] = ()
-
-
-class SliceMetrics(Frozen):
-    """All models on the rows where one column has one value."""
-
-    column: str
-    value: str
-    rows: int
-    #: Rate of the second of two classes; above two, of the slice's most frequent class. Without classes the
-    #: slice's part of the whole weight.
-    base_rate: float
-    models: dict[str, Scores]
-    #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
-    interval: tuple[float, float] | None
-
-
-class Evaluation(Frozen):
-    """What `metrics.json` holds."""
-
-    task: str
-    split: str
-    #: Empty for a task that is judged by a loss for each row, which counts by `weight`, such as `bytes`.
-    classes: tuple[str, ...]
-    weight: str = ""
-    rows: int
-    #: Rows of each class.
-    label_counts: tuple[int, ...]
-    #: Column whose equal values mark rows that are not independent, and how many values; "" and 0 if none.
-    group: str
-    groups: int
-    #: By `challenger`, `champion`, `baseline`, as far as scored.
-    models: dict[str, ModelMetrics]
-    #: The challenger's counts, actual class by predicted class.
-    confusion_matrix: list[list[int]]
-    slices: tuple[SliceMetrics, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def slice_metric(self) -> str:
-        """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
-        if not self.classes:
-            return "bits"
-        return "auc" if len(self.classes) == 2 else "accuracy"
-
-    @property
-    def unit(self) -> str:
-        """What losses are counted per without classes: one of the weight, such as `byte`."""
-        return self.weight.removesuffix("s") or "row"
-
-    @property
-    def scalars(self) -> dict[str, float]:
-        """Flat figures for a metrics table: the challenger's by name, the others' as `champion_auc`..."""
-        result = {"rows": float(self.rows)}
-        for model, measured in self.models.items():
-            prefix = "" if model == "challenger" else f"{model}_"
-            values = measured.scores.model_dump().items()
-            result.update({prefix + self._spoken(name): value for name, value in values if value is not None})
-        return result
-
-    def _spoken(self, name: str) -> str:
-        return f"bits_per_{self.unit}" if name == "bits" else name
-
-    @property
-    def roc_curve(self) -> tuple[list[float], list[float], list[float]] | None:
-        """The challenger's false positive rates, true positive rates and thresholds; None if undefined."""
-        curve = self.models["challenger"].roc
-        if curve is None:
-            return None
-        return list(curve.false_positive_rate), list(curve.true_positive_rate), list(curve.threshold)
 
 
 def measure(directory: str | Path) -> Evaluation:
@@ -129,29 +42,8 @@ def measure(directory: str | Path) -> Evaluation:
         slices=tuple(s for column, names in data.slices.items() for s in _slices(data, column, names)),
         notes=(*data.header.notes, *_notes(data)),
     )
-    _save(result, Path(directory) / FILE_NAME)
+    record.save(result, directory)
     return result
-
-
-def load(directory: str | Path) -> Evaluation:
-    """Reads `metrics.json`.
-
-    Raises:
-        UserError: it is missing or of another format.
-    """
-    path = Path(directory) / FILE_NAME
-    try:
-        return Evaluation.model_validate_json(files.read(path))
-    except FileNotFoundError:
-        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
-    except ValueError as error:
-        raise UserError(f"{path} cannot be read as an evaluation: {error}") from None
-
-
-def _save(result: Evaluation, path: Path) -> None:
-    scratch = path.with_suffix(".partial")
-    scratch.write_text(json.dumps(result.model_dump(), indent=1, allow_nan=False) + "\n")
-    os.replace(scratch, path)
 
 
 def _model(data: Predictions, model: str) -> ModelMetrics:
@@ -160,7 +52,7 @@ def _model(data: Predictions, model: str) -> ModelMetrics:
         scores = metrics.likelihood(data.losses[model], data.weight)
         return ModelMetrics(scores=scores, bits_interval=_bits_interval(data, model, everything, comparison.REPLICATES))
     probabilities = data.probabilities[model]
-    confidence, outcome = metrics.confidence_and_outcome(data.label, probabilities)
+    confidence, outcome = confidence_and_outcome(data.label, probabilities)
     return ModelMetrics(
         scores=metrics.scores(data.label, probabilities),
         auc_interval=_auc_interval(data.label, probabilities, data.group, comparison.REPLICATES),
@@ -184,7 +76,7 @@ def _auc_interval(
 
 def _bits_interval(data: Predictions, model: str, chosen: np.ndarray, replicates: int) -> tuple[float, float] | None:
     """Interval of `Scores.bits` on the chosen rows, bool (N,)."""
-    bits, sizes = data.losses[model][chosen] / metrics.LN_2, data.weight[chosen]
+    bits, sizes = data.losses[model][chosen] / LN_2, data.weight[chosen]
     group = Names(data.group.codes[chosen], data.group.values) if data.group else None
     rows = comparison.blocks(group, len(bits))
     values = comparison.mean_replicates(comparison.resample(rows.count, replicates), bits, rows, sizes)

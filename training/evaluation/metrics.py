@@ -6,55 +6,11 @@ Shapes: N rows, C classes; `probabilities` float (N, C), `label` int (N,).
 import numpy as np
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
-from training.data.manifest import Frozen
+from training.evaluation.probabilities import LN_2, bin_codes, confidence_and_outcome, row_losses
+from training.evaluation.record import CalibrationBin, Roc, Scores
 
-#: Bins of the calibration error and of its plot; 15 as in Guo et al. 2017, https://arxiv.org/abs/1706.04599
-CALIBRATION_BINS = 15
 #: Points kept of a ROC curve: artifact metadata is limited.
 ROC_POINTS = 200
-LN_2 = float(np.log(2))
-#: Probabilities are stored as float32: below its resolution a logarithm measures rounding, not the model.
-SMALLEST_PROBABILITY = float(np.finfo(np.float32).eps)
-
-
-class Scores(Frozen):
-    """One model in six numbers; in the first and the last without classes."""
-
-    #: Log loss in nats, per row or per unit of weight; lower is better.
-    loss: float
-    #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
-    auc: float | None = None
-    accuracy: float | None = None
-    #: Expected calibration error over bins of equal mass; 0 is best.
-    calibration_error: float | None = None
-    #: Mean squared error of the probabilities, over the second of two classes or summed over all.
-    brier: float | None = None
-    #: Mean predicted minus observed rate: of the second class, or of being right. Above 0 is overconfident.
-    calibration_gap: float | None = None
-    #: The loss in bits per unit of weight, such as a byte: only without classes.
-    bits: float | None = None
-
-    @property
-    def compression(self) -> float | None:
-        """How many times smaller a coder with this model makes bytes: 8 bits over the bits that it needs."""
-        return 8 / self.bits if self.bits else None
-
-
-class Roc(Frozen):
-    """A ROC curve of at most `ROC_POINTS` points, from (0, 0) to (1, 1)."""
-
-    false_positive_rate: tuple[float, ...]
-    true_positive_rate: tuple[float, ...]
-    #: Falling, finite, in [0, 1].
-    threshold: tuple[float, ...]
-
-
-class CalibrationBin(Frozen):
-    """Rows of similar confidence: what was predicted and what came true, as rates."""
-
-    rows: int
-    predicted: float
-    observed: float
 
 
 def scores(label: np.ndarray, probabilities: np.ndarray) -> Scores:
@@ -76,12 +32,6 @@ def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
     return Scores(loss=loss, bits=loss / LN_2)
 
 
-def row_losses(label: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Log loss of each row in nats, float64 (N,)."""
-    chosen = probabilities[np.arange(len(label)), label]
-    return -np.log(np.clip(chosen, SMALLEST_PROBABILITY, 1.0))
-
-
 def auc(label: np.ndarray, probabilities: np.ndarray) -> float | None:
     """Area under the ROC curve, macro one-vs-rest above two classes; None if a class does not occur."""
     classes = probabilities.shape[1]
@@ -96,27 +46,6 @@ def brier(label: np.ndarray, probabilities: np.ndarray) -> float:
     if probabilities.shape[1] == 2:
         return float(np.mean((probabilities[:, 1] - label) ** 2))
     return float(np.mean(((probabilities - np.eye(probabilities.shape[1])[label]) ** 2).sum(axis=1)))
-
-
-def confidence_and_outcome(label: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What calibration compares, each float64 (N,).
-
-    Two classes: probability of the second, and whether it was the second. More: probability of the predicted
-    class, and whether it was right (top-label calibration, Guo et al. 2017).
-    """
-    if probabilities.shape[1] == 2:
-        return probabilities[:, 1], label.astype(np.float64)
-    return probabilities.max(axis=1), (probabilities.argmax(axis=1) == label).astype(np.float64)
-
-
-def bin_codes(confidence: np.ndarray, bins: int = CALIBRATION_BINS) -> np.ndarray:
-    """Deals rows to bins of equal mass, int (N,); equal confidences share a bin, so row order does not matter.
-
-    Equal mass rather than equal width, because the estimate is less biased: Nguyen & O'Connor 2015,
-    https://aclanthology.org/D15-1182
-    """
-    edges = np.unique(np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1]))
-    return np.searchsorted(edges, confidence, side="right")
 
 
 def calibration_bins(confidence: np.ndarray, outcome: np.ndarray) -> list[CalibrationBin]:

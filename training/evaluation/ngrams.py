@@ -52,13 +52,13 @@ def fit(tokens_BT: NDArray[np.uint16], counts_B: Numbers, vocab: int) -> Ngrams:
     used = min(rows, max(1, MOST_TOKENS // width))
     chosen = np.linspace(0, rows - 1, used).astype(np.int64)
     tokens_BT, counts_B = tokens_BT[chosen], counts_B[chosen]
-    found = []
+    counts = []
     for length in range(1, ORDER + 1):
         numbers = _numbers(tokens_BT, length, vocab)
         numbers = numbers[:, 1:] if length == 1 else numbers  # a row's first token is given, not predicted
         last = np.arange(numbers.shape[1]) + max(1, length - 1)
-        found.append(_counts(numbers[last[None, :] <= counts_B[:, None]], vocab))
-    return Ngrams(vocab, tuple(found), used)
+        counts.append(_counts(numbers[last[None, :] <= counts_B[:, None]], vocab))
+    return Ngrams(vocab, tuple(counts), used)
 
 
 def _numbers(tokens_BT: NDArray[np.uint16], length: int, vocab: int) -> Numbers:

@@ -15,7 +15,6 @@
 What the columns mean (`Header`) is JSON under the key `predictions` of the Parquet schema's metadata.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,7 @@ import pyarrow.parquet as pq
 
 from training.data.manifest import Frozen
 from training.errors import UserError
-from training.evaluation import metrics
+from training.evaluation.probabilities import row_losses
 from training.storage import files
 
 FILE_NAME = "predictions.parquet"
@@ -86,7 +85,7 @@ class Predictions:
     def row_losses(self, model: str) -> np.ndarray:
         """Loss of each row in nats, float64 (N,)."""
         if self.header.classes:
-            return metrics.row_losses(self.label, self.probabilities[model])
+            return row_losses(self.label, self.probabilities[model])
         return self.losses[model]
 
     @property
@@ -106,12 +105,8 @@ def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any
         raise UserError(f"a slice may not be called {clash[0]!r}: predictions keep {', '.join(RESERVED)}.")
     path = Path(directory) / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(".partial")
-    try:
+    with files.replacing(path) as scratch:
         _write(scratch, header, batches)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
     return path
 
 

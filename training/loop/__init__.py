@@ -1,1 +1,23 @@
-"""The training loop: order, gradients, precision, validation and resume."""
+"""The training loop, from the request to the finished model.
+
+request.py       what a run is asked for: plan, settings, start
+trainer.py       a run on one rank
+monitor.py       where the ranks meet: losses, progress, decisions
+saving.py        its checkpoints
+resume.py        the checkpoint that it goes on from
+outcome.py       the model and the figures that it leaves
+learner.py       model, optimizer, one step
+gradients.py     how gradients cross processes
+buffers.py       buffers that a forward pass changes
+order.py         which sample when, under which seed
+batches.py       microbatches, fed one block ahead
+validation.py    the validation loss
+precision.py     float32 or bfloat16
+finite.py        gradients and states that are not finite
+health.py        whether training can go on
+history.py       the learning curve
+curves.py        TensorBoard
+progress.py      what a person sees
+accelerator.py   how fast a GPU can be, and the share used
+blocks.py        blocks recomputed or compiled
+"""

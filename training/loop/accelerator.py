@@ -1,6 +1,6 @@
 """How fast a GPU can be at most, and what share of that a training run uses (model FLOPs utilisation, MFU)."""
 
-from dataclasses import dataclass
+from training.models.workload import Workload
 
 #: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
 #: Where NVIDIA gives figures "with sparsity", these are half of them. The addresses are NVIDIA's own; on 2026-11-21
@@ -21,17 +21,6 @@ PEAKS_TFLOPS = (
     ("L40", 181.0),  # https://www.nvidia.com/en-us/data-center/l40/: 181.05, 362.1 sparse
     ("L4", 121.0),  # https://www.nvidia.com/en-us/data-center/l4/: 242 sparse
 )
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What one row of the data is to the hardware."""
-
-    #: What throughput is counted in, and how many of it a row is.
-    unit: str = "samples"
-    units_per_row: int = 1
-    #: Floating-point operations of training on one row, forward and backward; 0 = not known, and no MFU is shown.
-    flops_per_row: float = 0.0
 
 
 def peak_flops(device_name: str) -> float | None:

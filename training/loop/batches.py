@@ -27,14 +27,14 @@ def tensors(columns: dict[str, np.ndarray], device: torch.device) -> dict[str, T
 
 
 def microbatches(
-    rows: "Rows", plan: Plan, dealt: range, first_step: int, device: torch.device
+    rows: "Rows", plan: Plan, assigned: range, first_step: int, device: torch.device
 ) -> Iterator[dict[str, Tensor]]:
-    """The dealt microbatches of step `first_step`, then of the next..., to the last step."""
-    sizes = [stop - start for start, stop in map(plan.span, dealt)]
+    """The assigned microbatches of step `first_step`, then of the next..., to the last step."""
+    sizes = [stop - start for start, stop in map(plan.span, assigned)]
     length = _steps_per_block(rows, sum(sizes))
 
     def gather(first: int, last: int) -> list[dict[str, Tensor]]:
-        columns = tensors(rows.take(plan.rows(first, last, dealt)), device)
+        columns = tensors(rows.take(plan.rows(first, last, assigned)), device)
         return cut(columns, sizes * (last - first))
 
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:

@@ -1,11 +1,9 @@
-"""The repeated blocks of a model: the pieces that FSDP2 gathers, `torch.compile` compiles and checkpointing recomputes.
+"""What is done to the repeated blocks of a model (`training.models.blocks`): computed again, or compiled.
 
-By default they are the members of the outermost `nn.ModuleList`s that consist of further layers, as a transformer's
-blocks do; a list of single layers, such as embeddings, has none. `Task.blocks` may say otherwise. What is done to a
-block is done to its `forward` in place, so that no name in a state dict changes.
+It is done to a block's `forward` in place, so that no name in a state dict changes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -14,19 +12,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 from training.errors import UserError
-
-
-def repeated(module: nn.Module) -> list[nn.Module]:
-    """The blocks of a model, by the rule above, in the order of their names."""
-    return [block for member in _outermost_lists(module) for block in member if next(block.children(), None)]
-
-
-def _outermost_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
-    for child in module.children():
-        if isinstance(child, nn.ModuleList):
-            yield child
-        else:
-            yield from _outermost_lists(child)
 
 
 def recompute(blocks: Sequence[nn.Module]) -> None:

@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
-
 from training.storage import storage
 
 #: Seconds between copies: Cloud Storage takes one write a second to the same object at most.
@@ -19,6 +17,8 @@ class Curves:
     """What `SummaryWriter` does, into any folder. A bucket that cannot be reached costs curves, never the run."""
 
     def __init__(self, folder: str, *, purge_step: int | None = None):
+        from torch.utils.tensorboard import SummaryWriter  # heavy, and for one rank only
+
         self.remote = folder if storage.is_remote(folder) else ""
         self.scratch = tempfile.TemporaryDirectory(prefix="curves-") if self.remote else None
         self.here = Path(self.scratch.name if self.scratch else folder)

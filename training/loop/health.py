@@ -7,25 +7,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from training.checkpoint.writer import Writer
 from training.config import TrainConfig
 from training.data.rows import Rows
 from training.errors import UserError
 from training.loop.learner import Learner, gather
 from training.loop.order import Plan
+from training.loop.saving import Saving
 from training.processes.rank import Rank
 
 
 class Health:
-    """Of one run, seen by one rank."""
+    """The health of one run, seen by one rank."""
 
-    def __init__(self, learner: Learner, writer: Writer, plan: Plan, rows: Rows, config: TrainConfig, rank: Rank):
-        self.learner, self.writer, self.plan, self.rows = learner, writer, plan, rows
+    def __init__(self, learner: Learner, saving: Saving, plan: Plan, rows: Rows, config: TrainConfig, rank: Rank):
+        self.learner, self.saving, self.plan, self.rows = learner, saving, plan, rows
         self.config, self.rank = config, rank
-        #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
-        self.patience_s = config.checkpoint_patience_s + config.hang_after_s
-        #: The step of the checkpoint that the run has gone on from; 0 = none.
-        self.resumed_from = 0
 
     def require_finite(self, step: int, loss: float, *, gradient_is_finite: bool) -> None:
         """Raises UserError if the step's loss is too large or not finite, or its gradient is not finite."""
@@ -59,7 +55,7 @@ class Health:
     def broken(self) -> str:
         """What is not finite in the state of any rank; "" if all is."""
         names = sorted(name.removeprefix("model/") for name in self.learner.broken())
-        return next(filter(None, self.rank.exchange(listed(names, 5), within_s=self.patience_s)), "")
+        return next(filter(None, self.rank.exchange(listed(names, 5), within_s=self.saving.patience_s)), "")
 
     def _row_ids(self, step: int) -> str:
         rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
@@ -76,8 +72,8 @@ class Health:
 
     def _advice(self) -> str:
         """Where to go on from, and what often helps."""
-        good = self.rank.exchange(self.writer.newest() or self.resumed_from, within_s=self.patience_s)[0]
-        where = f"The last good checkpoint is of step {good}, in {self.writer.store}."
+        good = self.rank.exchange(self.saving.newest(), within_s=self.saving.patience_s)[0]
+        where = f"The last good checkpoint is of step {good}, in {self.saving.store}."
         saved = where if good else "No checkpoint was saved."
         precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
         helps = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."

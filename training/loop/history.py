@@ -33,12 +33,12 @@ class History:
 
     def go_on(self, state: dict[str, Any], step: int) -> None:
         """Takes the `state` of a checkpoint after `step` steps. Raises ValueError if it cannot be that."""
-        found = strict.parse(_State, json.dumps(state).encode())
-        covered = (found.points[-1].step if found.points else 0) + found.count
+        parsed = strict.parse(_State, json.dumps(state).encode())
+        covered = (parsed.points[-1].step if parsed.points else 0) + parsed.count
         if covered != step:
             raise ValueError(f"its learning curve ends at step {covered}, not {step}")
-        self.points = [point.model_dump() for point in found.points]
-        self.total, self.count = found.total, found.count
+        self.points = [point.model_dump() for point in parsed.points]
+        self.total, self.count = parsed.total, parsed.count
 
     @property
     def state(self) -> dict[str, Any]:

@@ -34,10 +34,17 @@ class Learner:
     """A task's model in training on one rank."""
 
     def __init__(
-        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, dealt: range, rows: Batch
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch
     ):
         """`rows` are some of the data, the same on every rank."""
-        self.task, self.data, self.config, self.plan, self.rank, self.dealt = task, data, config, plan, rank, dealt
+        self.task, self.data, self.config, self.plan, self.rank, self.assigned = (
+            task,
+            data,
+            config,
+            plan,
+            rank,
+            assigned,
+        )
         make_deterministic(config.deterministic)
         seed_everything(seed_of(config.seed, "model"))
         self.module: nn.Module = task.model(data).to(rank.device)
@@ -58,7 +65,7 @@ class Learner:
         self.augments = type(task).augment is not Task.augment
         self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
-        self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in dealt]
+        self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
@@ -82,7 +89,7 @@ class Learner:
         """
         self.boundless = finite.broken(self.tensors())
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self._backward(0, self.dealt.start, batch, self.weights[0])
+        self._backward(0, self.assigned.start, batch, self.weights[0])
         self.optimizer.zero_grad()
         total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
@@ -94,11 +101,11 @@ class Learner:
         """
         losses = []
         self.buffers.begin_step()
-        for number, weight in zip(self.dealt, self.weights, strict=True):
+        for number, weight in zip(self.assigned, self.weights, strict=True):
             self.buffers.begin_microbatch()
             self.rank.trace.mark(step, "its batch")
             batch = next(batches)
-            with self.gradients.microbatch(last=number == self.dealt.stop - 1):
+            with self.gradients.microbatch(last=number == self.assigned.stop - 1):
                 losses.append(self._backward(step, number, batch, weight))
             self.buffers.end_microbatch(self.plan.share(number))
         self.buffers.end_step()
@@ -143,9 +150,9 @@ class Learner:
         """Mean losses in evaluation mode, without gradients."""
         self.module.eval()
         with torch.no_grad(), self.autocast:
-            found = [self.task.loss(self.module, batch).detach() for batch in batches]
+            losses = [self.task.loss(self.module, batch).detach() for batch in batches]
         self.module.train()
-        return found
+        return losses
 
     def broken(self) -> set[str]:
         """Names in the state of which this rank holds a nan or an infinity, though they were finite at first."""
@@ -156,14 +163,17 @@ class Learner:
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         return [names.get(p, f"parameter {n} of the optimizer") for n, p in enumerate(self.norm.parameters)]
 
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
     def tensors(self) -> dict[str, Tensor]:
         return state.tensors_of(self.module, self.optimizer)
 
     def scalars(self) -> dict[str, Any]:
         return state.scalars_of(self.module, self.optimizer)
 
-    def steady(self) -> set[str]:
-        return state.steady(self.module, self.optimizer)
+    def stable(self) -> set[str]:
+        return state.stable(self.module, self.optimizer)
 
     def restore(self, saved: Saved) -> None:
         state.restore(self.module, self.optimizer, saved)

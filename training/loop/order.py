@@ -93,10 +93,15 @@ class Plan:
         """Whether the step numbered `step` (from 0) takes the last sample of an epoch, or is the last step."""
         return step + 1 == self.steps or int(self.epoch(step + 1)) > int(self.epoch(step))
 
+    def epoch_end(self, step: int) -> int:
+        """Steps done when the epoch that step `step` belongs to has ended."""
+        done = int(self.epoch(step) + 1e-12)
+        return max(step + 1, math.ceil((done + 1) * self.samples / self.global_batch_size))
+
     def span(self, microbatch: int) -> tuple[int, int]:
         """First and past-the-last position of a microbatch within its global batch."""
-        size, pieces = self.global_batch_size, self.microbatches
-        return microbatch * size // pieces, (microbatch + 1) * size // pieces
+        size, parts = self.global_batch_size, self.microbatches
+        return microbatch * size // parts, (microbatch + 1) * size // parts
 
     def share(self, microbatch: int) -> float:
         """The microbatch's share of the global batch: the weight of its mean loss."""
@@ -118,7 +123,7 @@ class Plan:
         return result
 
 
-def deal(microbatches: int, world_size: int, rank: int) -> range:
+def assignment(microbatches: int, world_size: int, rank: int) -> range:
     """The consecutive microbatches of every step that `rank` computes; the first ranks get one more if uneven."""
     return range(-(-microbatches * rank // world_size), -(-microbatches * (rank + 1) // world_size))
 

@@ -3,7 +3,8 @@
 import sys
 import time
 
-from training.loop.accelerator import Workload, utilisation
+from training.loop.accelerator import utilisation
+from training.models.workload import Workload
 
 #: Seconds between lines in a log that is not a terminal.
 _LOG_EVERY_S = 10.0

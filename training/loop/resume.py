@@ -4,30 +4,28 @@ They meet without a collective, whose timeout would end those that have read the
 """
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from training.checkpoint import recovery
 from training.checkpoint.manifest import Manifest
 from training.checkpoint.saved import Saved
 from training.checkpoint.store import Store, store_at
-from training.config import TrainConfig
 from training.errors import ProcessFailed, UserError
 from training.loop.learner import Learner
+from training.loop.request import TrainingRequest
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 
-def newest(argument: Mapping[str, Any], rank: Rank, learner: Learner, config: TrainConfig) -> Manifest | None:
+def newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest | None:
     """The newest checkpoint that verifies, its state taken by `learner`; None without one.
 
     Raises:
         ProcessFailed: the store could not be reached for `checkpoint_patience_s` seconds.
         UserError: checkpoints are whole, but none of them holds a state that training can go on from.
     """
-    patience_s = config.checkpoint_patience_s
-    source = store_at(argument["resume_from"], deadline_s=patience_s)
+    patience_s = request.config.checkpoint_patience_s
+    source = store_at(request.start.folder, deadline_s=patience_s)
     try:
-        return _newest(argument["resume_run"], rank, learner, source, patience_s + config.hang_after_s)
+        return _newest(request.start.run, rank, learner, source, patience_s + request.config.hang_after_s)
     except ConnectionError as error:
         raise ProcessFailed(f"{error} (checkpoint_patience_s={patience_s:g})") from None
 
@@ -36,15 +34,15 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
     names = rank.exchange(recovery.committed(source, run) if rank.leads and run >= 0 else [], within_s=within_s)[0]
     diverged = ""
     for name in names:
-        found, damage = _verified(source, name, rank)
-        longest_s = within_s + sum(part.bytes for part in (found.parts if found else ())) / SLOWEST_BYTES_PER_S
+        manifest, damage = _verified(source, name, rank)
+        longest_s = within_s + sum(part.bytes for part in (manifest.parts if manifest else ())) / SLOWEST_BYTES_PER_S
         damages = rank.exchange(damage, within_s=longest_s)
         if not any(damages):
-            assert found
-            _restore(learner, Saved(source, found))
+            assert manifest
+            _restore(learner, Saved(source, manifest))
             damages = rank.exchange(_divergence(name, learner), within_s=longest_s)
             if not any(damages):
-                return found
+                return manifest
             diverged = next(filter(None, damages))
         if rank.leads:
             print(f"checkpoint passed over: {next(filter(None, damages))}", file=sys.stderr, flush=True)
@@ -59,10 +57,10 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
 def _verified(source: Store, name: str, rank: Rank) -> tuple[Manifest | None, str]:
     """The manifest, and what is wrong with it or with this rank's every n-th of its parts."""
     try:
-        found = recovery.read_manifest(source, name)
-        for part in found.parts[rank.rank :: rank.world_size]:
+        manifest = recovery.read_manifest(source, name)
+        for part in manifest.parts[rank.rank :: rank.world_size]:
             recovery.verify_part(source, part)
-        return found, ""
+        return manifest, ""
     except recovery.Damaged as damage:
         return None, str(damage)
 

@@ -1,1 +1,8 @@
-"""Networks that fill more than a page; small ones stand with their task or in training/models/networks.py."""
+"""Networks, and what the loop must know of them.
+
+networks.py      a network for any table
+transformer.py   a decoder-only transformer
+sampling.py      text that it writes
+blocks.py        the repeated blocks of a model
+workload.py      what a row is to the hardware
+"""

@@ -1,1 +1,12 @@
-"""One process per GPU: started, watched, and ended together."""
+"""One process per GPU: started, watched, and ended together.
+
+cluster.py    where this process stands among machines, from CLUSTER_SPEC
+launch.py     the one call: starts the processes and waits
+request.py    what a launch is asked for
+launcher.py   the launcher process: imports torch once, forks the ranks
+rank.py       one training process and its process group
+child.py      a rank, seen from its launcher
+watch.py      waits for the ranks, finds the first to fail
+control.py    how the launchers of several machines talk
+hang.py       where a rank is, without its help
+"""

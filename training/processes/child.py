@@ -40,7 +40,7 @@ class Child:
         self.aborted = self.aborted or _NCCL_LATE in data
         return lines
 
-    def last_words(self) -> list[str]:
+    def last_output(self) -> list[str]:
         return [*self.last, *(_shown(line) for line in self.partial.values() if line)]
 
     @property

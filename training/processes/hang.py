@@ -20,7 +20,9 @@ STAGES = ("the start", "its batch", "the forward pass", "the backward pass", "th
 _POSITION = struct.Struct("qq")
 _FRAME = re.compile(r'  File ".*", line \d+ in ')
 #: The innermost frame of a rank that waits for another.
-_WAITING = re.compile(r'  File ".*(/torch/distributed/.*|/training/rank\.py", line \d+ in (exchange|agree|_leave)$)')
+_WAITING = re.compile(
+    r'  File ".*(/torch/distributed/.*|/training/processes/rank\.py", line \d+ in (exchange|agree|_leave)$)'
+)
 #: The innermost frame of a thread that has nothing to do.
 _IDLE = re.compile(r"concurrent/futures/thread\.py.* in _worker$|/threading\.py.* in wait$")
 #: Frames that say nothing about a hang, unless they are the innermost.

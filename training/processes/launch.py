@@ -15,8 +15,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pydantic import BaseModel
+from pydantic_core import to_json
+
 from training.errors import Preempted, ProcessFailed, UserError
-from training.processes import cluster as clusters
+from training.processes.cluster import cluster, process_count, started_by_torchrun
+from training.processes.request import LaunchRequest
 
 #: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
 #: Read when the thread library is loaded, so it must be set before torch is imported.
@@ -25,7 +29,7 @@ THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 def launch(
     target: str,
-    argument: Mapping[str, Any],
+    argument: BaseModel | Mapping[str, Any],
     *,
     nproc: int | None = None,
     rendezvous_timeout_s: float = 900,
@@ -36,6 +40,7 @@ def launch(
     """Runs `target` (`module:function`, called with the argument and its `Rank`) in every process.
 
     Args:
+        argument: Goes to the processes as JSON, and is there what the target's first parameter is annotated with.
         rendezvous_timeout_s: How long machines wait for each other at the start.
         lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
         hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
@@ -49,26 +54,22 @@ def launch(
         ProcessFailed: a rank failed; says which, where and its traceback or last words.
     """
     environment = os.environ if environment is None else environment
-    if clusters.started_by_torchrun(environment):
+    if started_by_torchrun(environment):
         from training.processes.rank import run_as_rank
 
-        return run_as_rank(target, argument, environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s)
-    place = clusters.cluster(environment)
+        return run_as_rank(
+            target, to_json(argument).decode(), environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s
+        )
+    place = cluster(environment)
     if not place.trains:
         return None
-    request = {
-        "target": target,
-        "argument": dict(argument),
-        "cluster": place.model_dump(),
-        "nproc": clusters.process_count(nproc, environment),
-        "timeout_s": rendezvous_timeout_s,
-        "lost_after_s": lost_after_s,
-        "hang_after_s": hang_after_s,
-        "parent": os.getpid(),
-        "path": sys.path,
-        "terminal": sys.stderr.isatty(),
-    }
-    report, code, asked = _run_launcher(json.dumps(request), environment)
+    request = LaunchRequest(
+        target=target, argument=to_json(argument).decode(), cluster=place,
+        nproc=process_count(nproc, environment), rendezvous_timeout_s=rendezvous_timeout_s,
+        lost_after_s=lost_after_s, hang_after_s=hang_after_s, parent=os.getpid(), path=tuple(sys.path),
+        terminal=sys.stderr.isatty(),
+    )  # fmt: skip
+    report, code, asked = _run_launcher(request.model_dump_json(), environment)
     if not report and asked:
         raise Preempted("training was ended before it could save; start it again to resume from the last checkpoint.")
     return _outcome(report, code)

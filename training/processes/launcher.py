@@ -12,40 +12,38 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from training.processes.request import LaunchRequest
 
 if TYPE_CHECKING:
     from training.processes.child import Child
-
+    from training.processes.control import Control
 
 #: Seconds between a request to stop and SIGKILL: a preempted Spot VM has about 30.
 STOP_S = 25.0
 
 
 def main(report: int) -> None:
-    request = json.loads(sys.stdin.buffer.read())
-    sys.path[:] = request["path"]
+    request = LaunchRequest.model_validate_json(sys.stdin.buffer.read())
+    sys.path[:] = request.path
     from training.processes.rank import die_with
     from training.processes.watch import Watch
 
-    die_with(request["parent"])
-    request["launcher"] = os.getpid()
-    _preload(request["target"])
+    die_with(request.parent)
+    _preload(request.target)
     children = _fork_all(request)
     ending = Watch(children, request, _control(request), stop_s=STOP_S).until_end()
     os.write(report, json.dumps(ending).encode())
 
 
-def _control(request: Mapping[str, Any]) -> Any:
+def _control(request: LaunchRequest) -> "Control | None":
     """The line to the launchers of other machines; only after the forks, since it is a thread."""
-    from training.processes.cluster import Cluster
     from training.processes.control import Control
 
-    place = Cluster(**request["cluster"])
-    if place.nodes == 1:
+    if request.cluster.nodes == 1:
         return None
-    control = Control(place, request["timeout_s"], request["lost_after_s"])
+    control = Control(request.cluster, request.rendezvous_timeout_s, request.lost_after_s)
     control.start()
     return control
 
@@ -59,21 +57,18 @@ def _preload(target: str) -> None:
     gc.freeze()  # the collector then leaves shared pages alone
 
 
-def _fork_all(request: dict[str, Any]) -> "list[Child]":
-    listener = _listener(request)
-    return [_fork(request, local_rank, listener) for local_rank in range(request["nproc"])]
+def _fork_all(request: LaunchRequest) -> "list[Child]":
+    """The ranks. On a single machine the rendezvous takes any free port, bound here so that no other gets it."""
+    listener = None
+    if request.cluster.nodes == 1:
+        listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        here = request.cluster.model_copy(update={"port": listener.getsockname()[1]})
+        request = request.model_copy(update={"cluster": here})
+    launcher = os.getpid()
+    return [_fork(request, launcher, local_rank, listener) for local_rank in range(request.nproc)]
 
 
-def _listener(request: dict[str, Any]) -> socket.socket | None:
-    """On a single machine the rendezvous takes any free port, bound here so that no other process gets it."""
-    if request["cluster"]["nodes"] > 1:
-        return None
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    request["cluster"]["port"] = listener.getsockname()[1]
-    return listener
-
-
-def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket | None) -> "Child":
+def _fork(request: LaunchRequest, launcher: int, local_rank: int, listener: socket.socket | None) -> "Child":
     """One rank, with a pipe each for stdout, stderr and its ending."""
     from training.processes.child import Child
     from training.processes.hang import Trace
@@ -83,9 +78,8 @@ def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket |
     if pid:
         for _, write in pipes:
             os.close(write)
-        number = request["cluster"]["node"] * request["nproc"] + local_rank
         stdout, stderr, events = (read for read, _ in pipes)
-        return Child(pid, number, stdout, stderr, events, trace)
+        return Child(pid, request.first_rank + local_rank, stdout, stderr, events, trace)
     code = 1
     try:
         for descriptor in (1, 2):
@@ -93,7 +87,7 @@ def _fork(request: Mapping[str, Any], local_rank: int, listener: socket.socket |
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         from training.processes.rank import child
 
-        code = child(request, local_rank, pipes[2][1], listener.fileno() if listener else None, trace)
+        code = child(request, launcher, local_rank, pipes[2][1], listener.fileno() if listener else None, trace)
     finally:
         os._exit(code)
 

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import faulthandler
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -20,11 +21,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from pydantic import TypeAdapter
 
 from training.errors import EXIT_FAILED, EXIT_PREEMPTED, EXIT_USER_ERROR, Preempted, ProcessFailed, UserError
-from training.processes import cluster as clusters
+from training.processes.cluster import Cluster, cores
 from training.processes.control import tell_launchers
 from training.processes.hang import Trace
+from training.processes.request import LaunchRequest
 
 #: What a rank sees when another one does not come, or has gone: never the cause of a failure.
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
@@ -97,13 +100,17 @@ class Rank:
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
 
 
-def call(target: str, argument: Mapping[str, Any], rank: Rank) -> Any:
+def call(target: str, argument: str, rank: Rank) -> Any:
+    """Calls the target with the argument, from JSON to what its first parameter is annotated with."""
     module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)(argument, rank)
+    function = getattr(importlib.import_module(module), name)
+    kind = next(iter(inspect.signature(function).parameters.values())).annotation
+    untyped = kind is inspect.Parameter.empty or isinstance(kind, str)
+    return function(TypeAdapter(Any if untyped else kind).validate_json(argument), rank)
 
 
 def run_as_rank(
-    target: str, argument: Mapping[str, Any], environment: Mapping[str, str], *, timeout_s: float, hang_after_s: float
+    target: str, argument: str, environment: Mapping[str, str], *, timeout_s: float, hang_after_s: float
 ) -> Any:
     """Runs the target in this process, which torchrun has made a rank."""
     local_rank, local_world_size = int(environment["LOCAL_RANK"]), int(environment.get("LOCAL_WORLD_SIZE", "1"))
@@ -122,21 +129,24 @@ def run_as_rank(
         dist.destroy_process_group()
 
 
-def child(request: Mapping[str, Any], local_rank: int, events: int, listener: int | None, trace: Trace) -> int:
+def child(
+    request: LaunchRequest, launcher: int, local_rank: int, events: int, listener: int | None, trace: Trace
+) -> int:
     """The life of a forked rank; returns its exit code and tells the launcher how it ended."""
-    die_with(request["launcher"])
+    die_with(launcher)
     faulthandler.enable()
     trace.listen()
-    place, nproc, hang_after_s = clusters.Cluster(**request["cluster"]), request["nproc"], request["hang_after_s"]
-    rank = _rank(place.node * nproc + local_rank, place.nodes * nproc, local_rank, nproc)
+    place, nproc, hang_after_s = request.cluster, request.nproc, request.hang_after_s
+    rank = _rank(request.first_rank + local_rank, request.world_size, local_rank, nproc)
     rank.trace = trace
-    rank.terminal = request["terminal"]
+    rank.terminal = request.terminal
     _catch_signals(rank)
     os.environ.update(RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(local_rank),
                       LOCAL_WORLD_SIZE=str(nproc), MASTER_ADDR=place.chief, MASTER_PORT=str(place.port))  # fmt: skip
     try:
-        _join(rank, _store(rank, place, listener, request["timeout_s"]), request["timeout_s"], hang_after_s)
-        value = call(request["target"], request["argument"], rank)
+        timeout_s = request.rendezvous_timeout_s
+        _join(rank, _store(rank, place, listener, timeout_s), timeout_s, hang_after_s)
+        value = call(request.target, request.argument, rank)
         _leave(rank, hang_after_s)
         _tell(events, kind="value", value=value if rank.leads else None)
         if rank.leads:
@@ -172,7 +182,7 @@ def die_with(parent: int) -> None:
 
 
 def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) -> Rank:
-    torch.set_num_threads(max(1, clusters.cores() // local_world_size))
+    torch.set_num_threads(max(1, cores() // local_world_size))
     device = torch.device("cpu")
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
@@ -188,7 +198,7 @@ def _catch_signals(rank: Rank) -> None:
     signal.signal(signal.SIGINT, stop)
 
 
-def _store(rank: Rank, place: clusters.Cluster, listener: int | None, timeout_s: float) -> dist.TCPStore:
+def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -> dist.TCPStore:
     """The rendezvous on the chief. torch retries the connection until the timeout, which also covers its name."""
     return dist.TCPStore(
         place.chief, place.port, rank.world_size, is_master=rank.leads, timeout=timedelta(seconds=timeout_s),

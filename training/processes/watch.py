@@ -6,37 +6,34 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from training.errors import EXIT_PREEMPTED
 from training.processes.child import Child
 from training.processes.control import NOWHERE, Control
+from training.processes.request import LaunchRequest
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
-_SETTLE_S = 0.5
+_GRACE_S = 0.5
 #: The same, where the cause may be on another machine.
-_SETTLE_FAR_S = 4.0
+_GRACE_FAR_S = 4.0
 #: The same, where a rank waited in vain: time for the others to say so as well, and for stacks to be written; and
 #: where the rank that they waited for may be on another machine.
-_SETTLE_LATE_S = 3.0
-_SETTLE_LATE_FAR_S = 7.0
+_GRACE_LATE_S = 3.0
+_GRACE_LATE_FAR_S = 7.0
 
 
 class Watch:
     """The children and what they have said. `until_end` returns the report for `training.processes.launch`."""
 
-    def __init__(
-        self, children: list[Child], request: Mapping[str, Any], control: Control | None = None, *, stop_s: float
-    ):
+    def __init__(self, children: list[Child], request: LaunchRequest, control: Control | None = None, *, stop_s: float):
         self.children = children
         self.control = control
-        self.host = request["cluster"]["host"]
-        self.world_size = request["cluster"]["nodes"] * request["nproc"]
+        self.host, self.world_size = request.cluster.host, request.world_size
         self.stop_s = stop_s
         self.stop_by = float("inf")
-        self.settled_at = float("inf")
-        self.hang_after_s = request["hang_after_s"]
+        self.deadline = float("inf")
+        self.hang_after_s = request.hang_after_s
         self.muted = False
         self.late_at = float("inf")
         """When it was known that a rank has waited in vain for another, here or on another machine."""
@@ -63,7 +60,7 @@ class Watch:
     def _goes_on(self) -> bool:
         """Whether ranks run, or all have ended because of something that another machine may yet explain."""
         unexplained = self.control and not self.control.failure and any(child.is_bystander for child in self.children)
-        return time.monotonic() < self.settled_at and bool(self._running() or unexplained or self._waits_for_chief())
+        return time.monotonic() < self.deadline and bool(self._running() or unexplained or self._waits_for_chief())
 
     def _running(self) -> list[Child]:
         return [child for child in self.children if child.status is None]
@@ -83,14 +80,14 @@ class Watch:
             self._read(key.data, key.fd)
         self._reap()
         if time.monotonic() > self.stop_by:
-            self.settled_at = 0
+            self.deadline = 0
         if self.control and self.control.late:
             self._look_for_the_late()
-        if time.monotonic() > self.late_at + _SETTLE_LATE_S and self._hanging():
-            self.settled_at = 0
+        if time.monotonic() > self.late_at + _GRACE_LATE_S and self._hanging():
+            self.deadline = 0
         if self.control and (self.control.failure or self.control.lost):
             self.muted = True
-            self.settled_at = min(self.settled_at, time.monotonic() + _SETTLE_S)
+            self.deadline = min(self.deadline, time.monotonic() + _GRACE_S)
 
     def _look_for_the_late(self) -> None:
         """Has the ranks that still run write their stacks: the others may have waited for one of them."""
@@ -98,12 +95,12 @@ class Watch:
             return
         self.late_at, self.muted = time.monotonic(), True
         self._signal(signal.SIGUSR1)
-        self.settled_at = min(self.settled_at, self.late_at + self._settling_late())
+        self.deadline = min(self.deadline, self.late_at + self._late_grace_s())
         if self.control:
             self.control.late = True
 
-    def _settling_late(self) -> float:
-        return _SETTLE_LATE_FAR_S if self.control else _SETTLE_LATE_S
+    def _late_grace_s(self) -> float:
+        return _GRACE_LATE_FAR_S if self.control else _GRACE_LATE_S
 
     def _stop(self, number: int, frame: Any) -> None:
         self.stop_by = min(self.stop_by, time.monotonic() + self.stop_s)
@@ -152,14 +149,14 @@ class Watch:
         self.muted = True
         if child.is_late:
             self._look_for_the_late()
-        self.settled_at = min(self.settled_at, time.monotonic() + self._settling(child))
+        self.deadline = min(self.deadline, time.monotonic() + self._grace_s(child))
 
-    def _settling(self, child: Child) -> float:
+    def _grace_s(self, child: Child) -> float:
         if not child.is_bystander:
-            return _SETTLE_S
+            return _GRACE_S
         if self.late_at < float("inf"):
-            return self._settling_late()
-        return _SETTLE_FAR_S if self.control else _SETTLE_S
+            return self._late_grace_s()
+        return _GRACE_FAR_S if self.control else _GRACE_S
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)
@@ -225,7 +222,7 @@ class Watch:
     def _failure(self, child: Child) -> dict[str, Any]:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
-        words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_words())
+        words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_output())
         head = f"rank {child.rank} of {self.world_size} on {self.host} {child.how}"
         if not child.ending:
             head += "; its last words:" if words else "; it had said nothing"

@@ -1,1 +1,9 @@
-"""The report: one self-contained HTML file, and a short Markdown summary."""
+"""Dataset, model, evaluation and decision as one page.
+
+report.py       the page and the summary
+cards.py        key figures and checks, in words
+plots.py        the plots
+svg.py          matplotlib figures as inline SVG
+data.py         what the prepared data holds
+template.html   the page
+"""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from training.evaluation.decision import Decision
-from training.evaluation.measure import Evaluation, ModelMetrics
 from training.evaluation.reason import metric, rival
+from training.evaluation.record import Evaluation, ModelMetrics
 
 MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline"}
 
@@ -34,12 +34,12 @@ def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
     if evaluation.classes:
         return FIGURES
     unit = evaluation.unit
-    found = (
+    losses = (
         Figure("bits", f"Bits per {unit}", ".4f", False, f"mean surprise for each {unit}"),
         Figure("loss", f"Nats per {unit}", ".4f", False, "the same in natural logarithms"),
     )
     compression = Figure("compression", "Compression", ".2f", True, "times smaller, as the model of a coder")
-    return (*found, compression) if unit == "byte" else found
+    return (*losses, compression) if unit == "byte" else losses
 
 
 @dataclass(frozen=True)

@@ -72,11 +72,11 @@ def _sample(folder: Path, files: tuple[ShardFile, ...], columns: list[Column]) -
     if not files or not columns:
         return {}
     chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, SAMPLE_SHARDS).astype(int))]
-    each = SAMPLE_ROWS // len(chosen)
+    rows = SAMPLE_ROWS // len(chosen)
     parts: dict[str, list[np.ndarray]] = {column.name: [] for column in columns}
     for file in chosen:
         table = read_shard(folder, file, columns, verify=False)
-        index = np.linspace(0, len(table) - 1, min(each, len(table))).astype(np.int64)
+        index = np.linspace(0, len(table) - 1, min(rows, len(table))).astype(np.int64)
         for name in parts:
             parts[name].append(elements(table[name].combine_chunks())[index])
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from training.bundle import Point
-from training.evaluation.measure import Evaluation, SliceMetrics
+from training.evaluation.record import Evaluation, SliceMetrics
 from training.report.svg import BAD, BASELINE, CHALLENGER, CHAMPION, INK, LINE, MUTED, render
 
 WIDTH_IN = 5.6

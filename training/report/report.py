@@ -3,7 +3,6 @@
 python -m training decide DATA --model MODEL EVALUATION --report report.html
 """
 
-import os
 import platform
 import re
 from importlib import metadata
@@ -17,12 +16,13 @@ from training import bundle
 from training.bundle import ModelCard
 from training.data import manifest as manifests
 from training.data.manifest import Manifest
-from training.evaluation import measure
+from training.evaluation import record
 from training.evaluation.decision import Decision
-from training.evaluation.measure import Evaluation, SliceMetrics
 from training.evaluation.reason import verdict
+from training.evaluation.record import Evaluation, SliceMetrics
 from training.report import cards, plots, svg
 from training.report import data as summaries
+from training.storage import files
 
 FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
@@ -51,7 +51,7 @@ def write(
     Raises:
         UserError: a directory does not hold what it should.
     """
-    manifest, card, measured = manifests.load(data), bundle.load_card(model), measure.load(evaluation)
+    manifest, card, measured = manifests.load(data), bundle.load_card(model), record.load(evaluation)
     context = {
         **_headline(manifest, measured, decision),
         **_plots(card, measured, decision),
@@ -64,14 +64,12 @@ def write(
     html = _environment().get_template("template.html").render(context)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".partial")
-    scratch.write_text(html, encoding="utf-8")
-    os.replace(scratch, path)
+    files.write(path, html)
 
 
 def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str:
     """The decision and the key figures as Markdown, for the console's summary."""
-    measured = measure.load(evaluation)
+    measured = record.load(evaluation)
     models = list(measured.models)
     lines = [f"# {task_name(measured.task)}", ""]
     lines += [decision.reason, ""] if decision else []
@@ -167,7 +165,7 @@ def _made(manifest: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
             name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")
         },
         "Data": {
-            **_months(manifest),
+            **{f"split {name}": text for name, text in manifest.split.items()},
             "fingerprint": _short(manifest.fingerprint),
             **_sources(manifest),
         },
@@ -181,12 +179,6 @@ def _sources(manifest: Manifest) -> dict[str, str]:
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
     return {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
-
-
-def _months(manifest: Manifest) -> dict[str, str]:
-    if not (manifest.train_months or manifest.test_month):
-        return {}
-    return {"train months": manifest.train_months or "all", "test month": manifest.test_month or "none named"}
 
 
 def _short(fingerprint: str) -> str:

@@ -1,1 +1,9 @@
-"""Files on this machine and objects in Cloud Storage: found, read within limits, and written once."""
+"""Files on this machine and objects in Cloud Storage: found, read within limits, and written once.
+
+storage.py    both, found and written the same way; Google's client
+objects.py    objects that are written once
+download.py   objects as verified files here
+files.py      files that somebody else may have made; replaced whole
+inflate.py    compressed files, expanded within limits
+strict.py     JSON that somebody else may have written
+"""

@@ -105,8 +105,8 @@ def _replaced(path: str) -> UserError:
 
 def checksum(path: Path) -> int:
     """CRC-32C of a file's bytes."""
-    found = 0
+    crc32c = 0
     with open(path, "rb") as file:
         while block := file.read(inflate.BLOCK_BYTES):
-            found = google_crc32c.extend(found, block)
-    return found
+            crc32c = google_crc32c.extend(crc32c, block)
+    return crc32c

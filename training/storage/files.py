@@ -1,8 +1,10 @@
-"""Files on this machine that somebody else may have made: opened without waiting, and read up to a limit."""
+"""Files that somebody else may have made: opened without waiting, read up to a limit, and replaced whole."""
 
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
@@ -51,9 +53,27 @@ def read(path: str | Path, *, most: int = MOST_JSON_BYTES, links: bool = True) -
     return data
 
 
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place once all is written, and goes if that fails."""
+    path = Path(path)
+    scratch = path.with_name(path.name + ".partial")
+    try:
+        yield scratch
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write(path: str | Path, text: str | bytes) -> None:
+    """Writes a small file in place of what is there: whole, or not at all."""
+    with replacing(path) as scratch:
+        scratch.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
 def version(file: BufferedReader) -> Version:
-    found = os.fstat(file.fileno())
-    return Version(found.st_size, found.st_mtime_ns)
+    status = os.fstat(file.fileno())
+    return Version(status.st_size, status.st_mtime_ns)
 
 
 def open_unchanged(path: str | Path, known: Version, name: str) -> BufferedReader:

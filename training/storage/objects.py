@@ -166,12 +166,12 @@ class _Pieces(io.RawIOBase):
     def read(self, size: int | None = -1) -> bytes:
         """All of `size` bytes, but at the end: the client takes a short read for the end."""
         wanted = self.size - self.position if size is None or size < 0 else min(size, self.size - self.position)
-        found = []
+        buffers = []
         while wanted > 0:
             number = bisect_right(self.starts, self.position) - 1
             start = self.position - self.starts[number]
             piece = self.pieces[number][start : start + wanted]
-            found.append(piece)
+            buffers.append(piece)
             self.position += len(piece)
             wanted -= len(piece)
-        return b"".join(found)
+        return b"".join(buffers)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
+from training.storage import files
 
 WILDCARDS = frozenset("*?[")
 #: Seconds for which reading from a store that does not answer is tried again; then the step fails.
@@ -54,18 +55,18 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         UserError: nothing matches, or it may not be read.
         ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
-    found = _find_remote(pattern, suffixes) if is_remote(pattern) else _find_local(pattern, suffixes)
-    if not found:
+    matches = _find_remote(pattern, suffixes) if is_remote(pattern) else _find_local(pattern, suffixes)
+    if not matches:
         folder = not is_remote(pattern) and os.path.isdir(pattern)
         what = f"holds no file that ends in {', '.join(suffixes)}" if folder else "matches no file"
         raise UserError(f"{pattern} {what}.")
-    return sorted(found, key=lambda file: file.path)
+    return sorted(matches, key=lambda file: file.path)
 
 
 def overwrite(path: str, data: bytes) -> None:
     """Writes a small file in place of what is there. Raises OSError, ConnectionError if the store is down."""
     if not is_remote(path):
-        Path(path).write_bytes(data)
+        files.write(path, data)
         return
     place, name = split(path)
     with os_errors(path):

@@ -15,11 +15,11 @@ def parse(model: type[Model], text: bytes) -> Model:
         ValueError: in one line: it is no JSON, not of the model, nested too deeply, or gives a key twice.
     """
     try:
-        found = model.model_validate_json(text)
+        parsed = model.model_validate_json(text)
     except ValidationError as error:
         raise ValueError("; ".join(map(_sentence, error.errors()[:3]))) from None
     loads(text)
-    return found
+    return parsed
 
 
 def loads(text: bytes) -> Any:
@@ -31,10 +31,10 @@ def loads(text: bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key is given twice")
-    return found
+    return members
 
 
 def _sentence(problem: Any) -> str:

@@ -1,4 +1,8 @@
-"""The tasks that ship, and the way any task is found: `module:Class`."""
+"""The tasks that ship, and the way any task is found: `module:Class`.
+
+flights.py          late arrivals of flights, from a table
+language_model.py   next tokens of any text files
+"""
 
 import difflib
 import importlib
@@ -19,13 +23,13 @@ SHIPPED = {
 }
 
 
-def load(name: str, options: Mapping[str, Any] | None = None, **window: str) -> Task:
+def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     """The task called `name`: a shipped one by its short name, or any `module:Class` that can be imported.
 
     Raises:
         UserError: no such module or class, or the class does not fill the contract of `training.task.Task`.
     """
-    return find(name)(options, **window)
+    return find(name)(options)
 
 
 def spec(name: str) -> str:

@@ -59,8 +59,7 @@ class Flights(TabularTask):
     group = "day"
     classes = ("on time", "late")
     slices = ("carrier", "origin", "part_of_day")
-    default_train_months = "1-6"
-    default_test_month = "7"
+    settings: ClassVar[Mapping[str, Any]] = {**TabularTask.settings, "train": "1-6", "test": "7"}
     unlabelled: ClassVar[str] = "cancelled or diverted: no arrival delay"
 
     def default_data(self) -> str:
@@ -99,8 +98,8 @@ class Flights(TabularTask):
         """Departures and their delays by place and by the UTC hour in which they happened; flights that waited."""
         left = table.filter(table["dep_delay"].is_valid())
         hour, delay = _departure_hours(left), np.clip(left["dep_delay"].to_numpy().astype(np.int64), 0, MAX_DELAY_MIN)
-        found = {name: events.counted(_place(left, by), hour, delay) for name, (by, _) in RECENT_HOURS.items()}
-        return {**found, "waiting": _waiting(table)}
+        histories = {name: events.counted(_place(left, by), hour, delay) for name, (by, _) in RECENT_HOURS.items()}
+        return {**histories, "waiting": _waiting(table)}
 
     def merge(self, summaries: Iterable[dict[str, pa.Table]]) -> dict[str, Any]:
         return {"_history": events.merged(summaries)}
@@ -144,8 +143,8 @@ def _recent(table: pa.Table, past: Mapping[str, pa.Table]) -> dict[str, Numbers]
     """
     hour, columns = _hours(table), {}
     for name, (by, windows) in RECENT_HOURS.items():
-        found = events.lately(past[name], _place(table, by), hour, windows)
-        for (first, last), (mean, count) in zip(windows, found, strict=True):
+        recent = events.lately(past[name], _place(table, by), hour, windows)
+        for (first, last), (mean, count) in zip(windows, recent, strict=True):
             columns[f"{name}_delay_{first}_to_{last}_h_ago"] = mean
             columns[f"{name}_departures_{first}_to_{last}_h_ago"] = count
     [(_, columns["origin_waiting"])] = events.lately(past["waiting"], _place(table, ("origin",)), hour, [(1, 1)])

@@ -17,7 +17,7 @@ from training.data.declaration import check_options
 from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
-from training.loop.accelerator import Workload
+from training.models.workload import Workload
 from training.task import Batch, Task
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class LanguageModel(Task):
         "test_share": 0.1, "prompt": "", "sample_tokens": 400,
     }  # fmt: skip
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, train_months: str = "", test_month: str = ""):
-        super().__init__(options)  # files have no months
+    def __init__(self, options: Mapping[str, Any] | None = None):
+        super().__init__(options)
         check_options(type(self).__name__, self.options, self.settings)
         self.chosen = {**self.settings, **self.options}
         _check(self.chosen)
@@ -61,9 +61,9 @@ class LanguageModel(Task):
     def shards(self, data: str) -> Sequence[tuple[Passage, ...]]:
         texts = text.find(data)
         for split in ("train", "test"):
-            if not any(self._split(each.name) == split for each in texts):
+            if not any(self._split(file.name) == split for file in texts):
                 raise UserError(
-                    f"none of {len(texts)} text file(s) falls into the {split} split: whole files are dealt by a hash "
+                    f"none of {len(texts)} text file(s) falls into the {split} split: whole files are split by a hash "
                     f"of their names. Give more files (`split --number=l/100` cuts one), or another test_share "
                     f"(now {self.chosen['test_share']})."
                 )
@@ -87,7 +87,8 @@ class LanguageModel(Task):
             passages = [passage for scan in scans for passage in scan]
             stride = -(-sum(p.end - p.start for p in passages) // LEARNING_BYTES)
             vocabulary = learn((p.read() for p in passages[:: max(1, stride)]), self.chosen["vocab"])
-        return {"vocabulary": vocabulary, "train_months": "", "test_month": ""}
+        shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
+        return {"vocabulary": vocabulary, "split": {"by": "file", **shares}}
 
     def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted."""
@@ -180,8 +181,8 @@ class LanguageModel(Task):
         from training.models.sampling import continued
 
         coder = tokens(data.statistics["vocabulary"])
-        given = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]
-        return coder.decode(continued(model, given, int(self.chosen["sample_tokens"]), coder.size - 1))
+        prompt = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]
+        return coder.decode(continued(model, prompt, int(self.chosen["sample_tokens"]), coder.size - 1))
 
 
 def _shifted(batch: Batch) -> "tuple[Tensor, Tensor]":

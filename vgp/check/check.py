@@ -6,8 +6,9 @@ report.errors
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from vgp.check import kinds
@@ -111,17 +112,25 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Itera
     for item in inputs:
         if isinstance(item, Document):
             yield item
-            continue
-        for path in _files(Path(item), report) if item != "-" else [None]:
-            try:
-                documents = load(path) if path else parse("<stdin>", standard_input())
-                if not documents:
-                    raise Unreadable(str(path or "<stdin>"), "the file is empty")
-            except Unreadable as error:
-                report.unreadable.append(str(error))
-                continue
-            # A folder may hold other YAML; a file that was named is meant.
-            yield from documents if path in (None, Path(item)) else filter(kinds.recognises, documents)
+        elif item == "-":
+            yield from _readable("<stdin>", lambda: parse("<stdin>", standard_input()), report)
+        else:
+            for path in _files(Path(item), report):
+                documents = _readable(str(path), partial(load, path), report)
+                # A folder may hold other YAML; a file that was named is meant.
+                yield from documents if path == Path(item) else filter(kinds.recognises, documents)
+
+
+def _readable(file: str, read: Callable[[], list[Document]], report: Report) -> list[Document]:
+    """What can be read; that nothing can is in the report."""
+    try:
+        documents = read()
+        if not documents:
+            raise Unreadable(file, "the file is empty")
+    except Unreadable as error:
+        report.unreadable.append(str(error))
+        return []
+    return documents
 
 
 def _files(path: Path, report: Report) -> list[Path]:

@@ -105,7 +105,7 @@ def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]
 @app.command(
     "run",
     rich_help_panel=_PANEL,
-    epilog="Example: pipelines run training --set epochs=3 --set train_months=1-3 --set test_month=4 --nproc 2",
+    epilog='Example: pipelines run training --set epochs=3 --set \'task_options={"train": "1-3"}\' --nproc 2',
 )
 def run_(
     name: Workflow,

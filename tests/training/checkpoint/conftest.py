@@ -18,7 +18,7 @@ from training.checkpoint.writer import Writer
 class Subject:
     """Three ranks' worth of writers over one model; `train` changes every tensor."""
 
-    def __init__(self, directory: Any, *, seed: int = 0, world_size: int = 3, token: str = "", keep: int = 3,
+    def __init__(self, directory: Any, *, seed: int = 0, world_size: int = 3, launch_id: str = "", keep: int = 3,
                  patience_s: float = 600, store: Any = None):  # fmt: skip
         torch.manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Linear(7, 2)).double()
@@ -35,14 +35,14 @@ class Subject:
                 world_size=world_size,
                 run=0,
                 settings={"seed": seed},
-                token=token or os.urandom(4).hex(),
+                launch_id=launch_id or os.urandom(4).hex(),
                 keep=keep,
                 patience_s=patience_s,
             )  # fmt: skip
             for rank in range(world_size)
         ]
         for writer in self.writers:
-            writer.token = self.writers[0].token
+            writer.launch_id = self.writers[0].launch_id
 
     def train(self) -> None:
         self.model(torch.randn(4, 5).double()).square().mean().backward()
@@ -60,17 +60,17 @@ class Subject:
         layout = state.stored(whole, self.world_size)
         for writer in self.writers:
             share = state.share(whole, layout, writer.rank)
-            scalars, steady = (f(self.model, self.optimizer) for f in (state.scalars_of, state.steady))
-            writer.save(step, share, layout, scalars, {"step": step}, steady)
+            scalars, stable = (f(self.model, self.optimizer) for f in (state.scalars_of, state.stable))
+            writer.save(step, share, layout, scalars, {"step": step}, stable)
 
     def finish(self) -> None:
-        self.settle()  # all of them first, as ranks of their own would
+        self.wait_copied()  # all of them first, as ranks of their own would
         for writer in self.writers:
             writer.wait()
 
-    def settle(self) -> None:
+    def wait_copied(self) -> None:
         for writer in self.writers:
-            writer.settle()
+            writer.wait_copied()
 
     def load(self, said: list[str] | None = None) -> Any:
         """(step, tensors) of the newest good checkpoint."""

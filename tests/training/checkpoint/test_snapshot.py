@@ -39,7 +39,7 @@ def test_what_may_change_is_copied_at_once_and_the_rest_in_the_background(snapsh
     thread = start(snapshot)
     assert "weight" not in snapshot.copies
     snapshot.go.set()
-    snapshot.settle()
+    snapshot.wait_copied()
     weight.zero_()  # as the optimizer's next step
     thread.join()
     snapshot.require_whole()
@@ -49,13 +49,13 @@ def test_what_may_change_is_copied_at_once_and_the_rest_in_the_background(snapsh
 def test_training_waits_with_its_next_change_until_the_copy_is_made(snapshot):
     snapshot.begin({"weight": torch.ones(4)}, {"weight"})
     start(snapshot)
-    settled = threading.Thread(target=snapshot.settle)
-    settled.start()
-    settled.join(0.2)
-    assert settled.is_alive()
+    released = threading.Thread(target=snapshot.wait_copied)
+    released.start()
+    released.join(0.2)
+    assert released.is_alive()
     snapshot.go.set()
-    settled.join(5)
-    assert not settled.is_alive()
+    released.join(5)
+    assert not released.is_alive()
 
 
 def test_a_weight_that_changes_meanwhile_spoils_the_copy(snapshot):
@@ -64,7 +64,7 @@ def test_a_weight_that_changes_meanwhile_spoils_the_copy(snapshot):
     weight.clamp_(0, 0.5)  # a task that writes to its weights in the forward pass
     snapshot.go.set()
     thread = start(snapshot)
-    snapshot.settle()
+    snapshot.wait_copied()
     with pytest.raises(OSError, match="layer was changed outside the optimizer's step"):
         snapshot.require_whole()
     thread.join()
@@ -76,7 +76,7 @@ def test_buffers_are_kept_from_save_to_save_unless_the_shape_changes(snapshot):
     for size in (4, 4, 5):
         snapshot.begin({"weight": torch.ones(size)}, {"weight"})
         snapshot.complete()
-        snapshot.settle()
+        snapshot.wait_copied()
         places.append(snapshot.copies["weight"].data_ptr())
     assert places[0] == places[1] != places[2]
     snapshot.begin({"other": torch.ones(1)}, frozenset())
@@ -85,9 +85,9 @@ def test_buffers_are_kept_from_save_to_save_unless_the_shape_changes(snapshot):
 
 def test_weights_and_optimizer_state_are_steady_and_running_statistics_are_not(subject):
     subject.train()
-    steady = state.steady(subject.model, subject.optimizer)
-    moving = state.tensors_of(subject.model, subject.optimizer).keys() - steady
+    stable = state.stable(subject.model, subject.optimizer)
+    moving = state.tensors_of(subject.model, subject.optimizer).keys() - stable
     assert moving == {"model/1.running_mean", "model/1.running_var", "model/1.num_batches_tracked"}
     subject.model[0].weight.requires_grad_(False)
     frozen = torch.optim.AdamW(p for p in subject.model.parameters() if p.requires_grad)
-    assert "model/0.weight" not in state.steady(subject.model, frozen)
+    assert "model/0.weight" not in state.stable(subject.model, frozen)

@@ -28,13 +28,13 @@ def test_what_was_saved_comes_back_bit_for_bit(subject):
 
 
 def test_the_copy_is_of_the_moment_of_saving(subject):
-    """Training goes on while the thread writes: the next forward pass at once, the next change when it has settled."""
+    """Training goes on while the thread writes: the next forward pass at once, the next change when it has released."""
     subject.train()
     saved = subject.tensors()
     subject.store.write = slowly(subject.store.write)
     subject.begin(1)
     subject.model(torch.randn(4, 5).double())  # moves batch norm's statistics
-    subject.settle()
+    subject.wait_copied()
     with torch.no_grad():
         for parameter in subject.model.parameters():
             parameter.zero_()

@@ -38,7 +38,7 @@ def tightened() -> None:
     from training.data import columns, sources
     from training.storage import inflate
 
-    sources.PIECE_BYTES, sources.MAX_RECORD_BYTES = 1 << 20, 2 << 20
+    sources.CHUNK_BYTES, sources.MAX_RECORD_BYTES = 1 << 20, 2 << 20
     inflate.MAX_BYTES = 32 << 20
     columns.MAX_VALUES, columns.MAX_VALUE_BYTES = 5_000, 2 << 20
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 import psutil
@@ -38,10 +39,10 @@ def rows_of(folder: Path) -> dict[str, list[dict]]:
 
 
 def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
     lines = visit_rows()
     path = write_csv(lines)
-    made = prepare(visits, str(path), tmp_path / "data", train_months="1-2", test_month="3", workers=1)
+    made = prepare(visits, str(path), tmp_path / "data", options={"train": "1-2", "test": "3"}, workers=1)
     assert len(made.splits["train"]) > 3
     rows = rows_of(tmp_path / "data")
     given = [row for row in csv.DictReader([HEADER, *lines]) if row["day"] < "2024-04"]
@@ -57,18 +58,52 @@ def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, t
         )
 
 
-def test_windows_split_by_month_and_validation_takes_whole_days(visits, write_csv, tmp_path):
+def test_windows_split_by_time_and_validation_takes_whole_days(visits, write_csv, tmp_path):
     path = write_csv(visit_rows())
-    made = prepare(visits, str(path), tmp_path / "data", train_months="1-2", test_month="4", workers=1)
+    made = prepare(visits, str(path), tmp_path / "data", options={"train": "1-2", "test": "4"}, workers=1)
     days = {split: {row["day"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
     first_of = {month: (2024 - 1970) * 365 + 13 + offset for month, offset in ((1, 0), (3, 60), (4, 91))}
     assert days["train"] | days["validation"] == set(range(first_of[1], first_of[3]))
     assert not days["train"] & days["validation"]
     assert len(days["validation"]) == 3  # 60 days, one in twenty
     assert days["test"] <= set(range(first_of[4], first_of[4] + 30))
-    assert (made.train_months, made.test_month) == ("2024-01:2024-02", "2024-04")
+    assert (made.split["train"], made.split["test"]) == ("2024-01:2024-02", "2024-04")
     assert made.rows_read == 2400
-    assert made.rows_dropped == {"outside the months asked for": 31 * 20}
+    assert made.rows_dropped == {"outside the windows": 31 * 20}
+
+
+@pytest.mark.parametrize(
+    ("options", "train", "test"),
+    [
+        (
+            {"train": "4 weeks", "test": "2024-02-05:2024-02-11"},
+            ("2024-01-08", "2024-02-04"),
+            ("2024-02-05", "2024-02-11"),
+        ),
+        ({"train": "2024-W01:2024-W03", "test": "5 days"}, ("2024-01-01", "2024-01-21"), ("2024-01-22", "2024-01-26")),
+        ({"train": "1 month", "test": "10 days"}, ("2024-03-20", "2024-04-19"), ("2024-04-20", "2024-04-29")),
+    ],
+)
+def test_a_window_of_any_length_holds_exactly_the_rows_of_its_days(visits, write_csv, tmp_path, options, train, test):
+    made = prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", options=options, workers=1)
+    dates = {
+        split: {date(1970, 1, 1) + timedelta(row["day"]) for row in rows}
+        for split, rows in rows_of(tmp_path / "data").items()
+    }
+    for days, (first, last) in ((dates["train"] | dates["validation"], train), (dates["test"], test)):
+        assert (min(days).isoformat(), max(days).isoformat()) == (first, last)
+        assert len(days) == (max(days) - min(days)).days + 1
+    assert (made.split["train"], made.split["test"]) == (":".join(train), ":".join(test))
+    kept = sum(made.rows(split) for split in made.splits)
+    assert made.rows_dropped == {"outside the windows": made.rows_read - kept}
+
+
+def test_the_share_of_validation_days_is_an_option(visits, write_csv, tmp_path):
+    path = str(write_csv(visit_rows()))
+    for share, days in ((0.5, 45), (0.1, 9), (0, 0)):
+        made = prepare(visits, path, tmp_path / "data", options={"validation_share": share}, workers=1)
+        assert len(made.statistics["validation_days"]) == days  # of 91 in January to March
+        assert made.rows("validation") == 20 * days
 
 
 def test_the_manifest_describes_the_train_split_and_the_files(visits, write_csv, tmp_path):
@@ -94,12 +129,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_bytes_do_not_depend_on_workers_or_on_an_earlier_run(visits, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
     path = write_csv(visit_rows())
     for name, workers in (("one", 1), ("three", 3)):
         prepare(visits, str(path), tmp_path / name, workers=workers)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
-    prepare(visits, str(path), tmp_path / "three", train_months="1", workers=1)  # fewer shards, then again
+    prepare(visits, str(path), tmp_path / "three", options={"train": "1"}, workers=1)  # fewer shards, then again
     prepare(visits, str(path), tmp_path / "three", workers=1)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
 
@@ -116,7 +151,7 @@ def test_the_fingerprint_tells_other_data_and_other_configurations(visits, visit
     assert fingerprint(packed) == first
     others = [
         fingerprint(write_csv(lines[:-1], "other.csv")),
-        fingerprint(path, train_months="1"),
+        fingerprint(path, options={"train": "1"}),
         fingerprint(path, options={"dropout": 0.2}),
         fingerprint(path, task=f"{visits_module}:Timeless"),
     ]
@@ -163,15 +198,15 @@ def test_without_a_time_rows_of_one_group_stay_together(visits_module, write_csv
     groups = {split: {row["visitor"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
     assert sum(map(len, groups.values())) == len(set.union(*groups.values())) == 400
     assert 50 < len(groups["test"]) < 110
-    assert made.train_months == ""
+    assert made.split == {"by": "group visitor", "test_share": "0.2", "validation_share": "0.05"}
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"train_months": "13"}, "no month 13"),
-        ({"train_months": "1-4", "test_month": "4"}, "overlap"),
-        ({"train_months": "1-4", "test_month": "5"}, "no month 2024-05; it has 2024-01:2024-04"),
+        ({"options": {"train": "13"}}, "no month 13"),
+        ({"options": {"train": "1-4", "test": "4"}}, "overlap"),
+        ({"options": {"train": "1-4", "test": "5"}}, "not have 2024-05, which test asks for; .* in 2024-01:2024-04"),
         ({"options": {"droput": 1}}, "no option 'droput'. Did you mean dropout?"),
         ({"workers": 0}, "workers is 0"),
     ],
@@ -216,7 +251,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(visits, write_csv, tm
 
 
 def test_a_full_scratch_disk_is_named_by_a_worker_too(visits_module, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
     with pytest.raises(UserError, match="No space left on device.*TMPDIR"):
         prepare(f"{visits_module}:Failing", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
 
@@ -235,7 +270,7 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
 
 
 def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
     with pytest.raises(UserError, match="a process died while making rows.*fewer than 2 workers"):
         prepare(f"{visits_module}:Dying", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
 
@@ -323,10 +358,10 @@ def test_an_infinite_number_is_refused_in_every_split(visits, write_csv, tmp_pat
 
 
 def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_path, monkeypatch):
-    """By the first piece that is too much, not after all of them."""
+    """By the first chunk that is too much, not after all of them."""
     from training.data import columns
 
-    monkeypatch.setattr(sources, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
     monkeypatch.setattr(columns, "MAX_VALUES", 300)
     lines = [line.replace('"home"', f'"home {i}"') for i, line in enumerate(visit_rows())]
     with pytest.raises(UserError, match="the category page has more than 300 values; drop it or group them"):

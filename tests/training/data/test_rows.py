@@ -90,7 +90,7 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
         (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "other checksum"),
         (lambda path: path.unlink(), "cannot be read: No such file"),
     ],
-    ids=["torn", "changed", "lost"],
+    ids=["cut off", "changed", "lost"],
 )
 def test_a_damaged_shard_is_refused_by_name(dataset: Path, damage, says):
     damage(dataset / "test-00000.parquet")

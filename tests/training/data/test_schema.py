@@ -13,8 +13,8 @@ GOOD = "7,2013-01-01T10:00:00Z,x"
 
 def read(tmp_path: Path, lines: list[str], fields=FIELDS, end: str = "\n") -> pa.Table:
     (tmp_path / "x.csv").write_text("n,when,word\n" + "\n".join(lines) + end)
-    pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
-    return pa.concat_tables([schema.read(piece, fields) for piece in pieces])
+    chunks, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    return pa.concat_tables([schema.read(chunk, fields) for chunk in chunks])
 
 
 def test_declared_columns_come_in_the_declared_order_and_types(tmp_path: Path):
@@ -47,9 +47,9 @@ def test_na_is_a_word_where_words_are_expected(tmp_path: Path):
     [([], 2), ([GOOD] * 3, 5), ([GOOD, '7,2013-01-01T10:00:00Z,"two\nlines"', "", GOOD], 7)],
     ids=["first", "fourth", "after a quoted line break and an empty line"],
 )
-@pytest.mark.parametrize("piece_bytes", [40, 4000], ids=["several pieces", "one piece"])
-def test_a_wrong_value_is_named_with_file_line_and_column(tmp_path, monkeypatch, bad, says, before, line, piece_bytes):
-    monkeypatch.setattr(sources, "PIECE_BYTES", piece_bytes)
+@pytest.mark.parametrize("chunk_bytes", [40, 4000], ids=["several chunks", "one chunk"])
+def test_a_wrong_value_is_named_with_file_line_and_column(tmp_path, monkeypatch, bad, says, before, line, chunk_bytes):
+    monkeypatch.setattr(sources, "CHUNK_BYTES", chunk_bytes)
     with pytest.raises(UserError, match=says) as refusal:
         read(tmp_path, [*before, bad, GOOD])
     assert f"x.csv, line {line}" in str(refusal.value)

@@ -22,19 +22,19 @@ def text_of(rows: list[list[str]]) -> str:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=st.lists(CELLS, min_size=1, max_size=30), piece_bytes=st.integers(1, 60))
-def test_pieces_of_any_size_hold_whole_records_and_know_their_lines(rows, piece_bytes, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", max(piece_bytes, 10))
+@given(rows=st.lists(CELLS, min_size=1, max_size=30), chunk_bytes=st.integers(1, 60))
+def test_pieces_of_any_size_hold_whole_records_and_know_their_lines(rows, chunk_bytes, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "CHUNK_BYTES", max(chunk_bytes, 10))
     text = text_of(rows)
     (tmp_path / "x.csv").write_bytes(b"a,b\n" + text.encode())
-    pieces, _ = sources.cut(str(tmp_path / "x.csv"), tmp_path)
-    found = [row for piece in pieces for row in csv.reader(io.StringIO(piece.read().decode(), newline=""))]
+    chunks, _ = sources.cut(str(tmp_path / "x.csv"), tmp_path)
+    found = [row for chunk in chunks for row in csv.reader(io.StringIO(chunk.read().decode(), newline=""))]
     assert found == rows
     line = 2
-    for number, piece in enumerate(pieces):
-        assert (piece.number, piece.first_line) == (number, line)
-        assert piece.columns == ("a", "b")
-        line += piece.read().count(b"\n")
+    for number, chunk in enumerate(chunks):
+        assert (chunk.number, chunk.first_line) == (number, line)
+        assert chunk.columns == ("a", "b")
+        line += chunk.read().count(b"\n")
 
 
 def test_compressed_files_are_read_like_plain_ones(tmp_path: Path):
@@ -46,9 +46,9 @@ def test_compressed_files_are_read_like_plain_ones(tmp_path: Path):
         archive.writestr("__MACOSX/._z.csv", "junk")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    pieces, files = sources.cut(str(tmp_path), scratch)
+    chunks, files = sources.cut(str(tmp_path), scratch)
     assert [Path(file.path).name for file in files] == ["x.csv", "y.csv.gz", "z.csv.zip"]
-    assert [piece.read() for piece in pieces] == [text[4:]] * 3
+    assert [chunk.read() for chunk in chunks] == [text[4:]] * 3
     zipped = (tmp_path / "z.csv.zip").read_bytes()
     assert (files[2].bytes, files[2].sha256) == (len(zipped), hashlib.sha256(zipped).hexdigest())
 
@@ -116,25 +116,25 @@ def test_input_that_is_not_there_is_refused(tmp_path: Path, data: str, says: str
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path):
     (tmp_path / "x.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,2\r\n")
-    pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
-    assert pieces[0].columns == ("a", "b")
+    chunks, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    assert chunks[0].columns == ("a", "b")
 
 
 def test_a_file_that_is_written_to_while_it_is_read_is_an_error_with_its_name(tmp_path: Path):
     """Its checksum would be of other rows than the dataset's."""
     (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
-    pieces, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    chunks, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
     with open(tmp_path / "x.csv", "ab") as file:
         file.write(b"3,4\n")
     with pytest.raises(UserError, match="x.csv changed while it was read: give a copy that nobody writes to"):
-        pieces[0].read()
+        chunks[0].read()
 
 
 def test_a_header_and_blank_lines_of_any_size_are_no_rows(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(sources, "PIECE_BYTES", 10)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 10)
     (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"\r\n" * 100)
     with pytest.raises(UserError, match="has no rows"):
         sources.cut(f"{tmp_path}/x.csv", tmp_path)
     (tmp_path / "y.csv").write_bytes(b"a,b\n" + b"\n" * 100 + b"1,2\n")
-    pieces, _ = sources.cut(f"{tmp_path}/x.csv,{tmp_path}/y.csv", tmp_path)
-    assert pieces[0].first_line == 102 and pieces[0].read().strip() == b"1,2"
+    chunks, _ = sources.cut(f"{tmp_path}/x.csv,{tmp_path}/y.csv", tmp_path)
+    assert chunks[0].first_line == 102 and chunks[0].read().strip() == b"1,2"

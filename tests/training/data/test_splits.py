@@ -5,6 +5,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +13,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from training import tasks
-from training.data import sources, splits
+from training.data import sources
 from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.data.schema import Field
+from training.data.split_hash import ByHash
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.evaluation import baseline
@@ -140,12 +142,12 @@ def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(run):
     )
 
 
-@pytest.mark.parametrize("piece_bytes", [60, 1000, 1 << 23])
+@pytest.mark.parametrize("chunk_bytes", [60, 1000, 1 << 23])
 @pytest.mark.parametrize("blank", [False, True])
-def test_the_split_does_not_depend_on_how_the_input_is_cut(run, monkeypatch, piece_bytes, blank):
+def test_the_split_does_not_depend_on_how_the_input_is_cut(run, monkeypatch, chunk_bytes, blank):
     rows = passengers()[:120]
     _, expected, _ = run(Titanic, NAMES, rows)
-    monkeypatch.setattr(sources, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", chunk_bytes)
     if blank:  # no rows, and no places either
         rows = [row for pair in zip(rows, [[]] * len(rows), strict=True) for row in pair]
     assert run(Titanic, NAMES, rows)[1] == expected
@@ -160,10 +162,11 @@ def test_more_rows_leave_the_others_where_they_are(run):
 
 
 def test_each_run_of_twenty_positions_has_the_exact_shares():
-    codes = splits._by_position(0, 2000).reshape(-1, 20)
+    by_position = ByHash((), "", (), 20, 5, "").by_position
+    codes = by_position(0, 2000).reshape(-1, 20)
     assert (codes == 2).sum(axis=1).tolist() == [4] * 100 and (codes == 1).sum(axis=1).tolist() == [1] * 100
     assert len({tuple(row) for row in codes.tolist()}) > 90
-    assert np.array_equal(np.concatenate([splits._by_position(0, 7), splits._by_position(7, 1993)]), codes.reshape(-1))
+    assert np.array_equal(np.concatenate([by_position(0, 7), by_position(7, 1993)]), codes.reshape(-1))
 
 
 def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run, capfd, tmp_path):
@@ -171,12 +174,12 @@ def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run,
     (note,) = made.notes
     assert "1,315 of 1,316 rows are like another" in note and "12 kinds" in note
     assert f"note: {note}" in capfd.readouterr().err.splitlines()
-    assert made.statistics["split_by"] == "position"
+    assert made.split["by"] == "position"
 
 
 def test_rows_that_differ_are_not_worth_a_word(run):
     made, _, _ = run(Wide, WIDE, wide())
-    assert made.notes == () and made.statistics["split_by"] == "columns"
+    assert made.notes == () and made.split["by"] == "columns"
 
 
 class Keyed(Wide):
@@ -188,7 +191,7 @@ def test_a_key_alone_decides(run):
     rows = [[str(i), *row] for i, row in enumerate(wide(copies=60))]
     made, first, _ = run(Keyed, ["id", *WIDE], rows)
     again, second, _ = run(Keyed, ["id", *WIDE], [[row[0], "0", "", "a", row[-1]] for row in rows])
-    assert first == second and made.statistics["split_by"] == again.statistics["split_by"] == "key"
+    assert first == second and made.split["by"] == again.split["by"] == "key"
     assert made.notes == ()
 
 
@@ -214,7 +217,7 @@ def groups_of(values: list[str]) -> list[list[str]]:
 
 def test_a_group_of_few_values_is_said(run):
     made, found, _ = run(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(12)]))
-    assert made.statistics["split_by"] == "group word"
+    assert made.split["by"] == "group word"
     assert "few make up most of the 600 rows (12 values of word)" in made.notes[0]
     assert all(found[i] == found[i % 12] for i in range(600))
     assert run(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(300)]))[0].notes == ()
@@ -312,8 +315,61 @@ def test_numbers_that_may_be_missing_need_no_key(run):
     assert sum(made.rows(split) for split in made.splits) == 344
 
 
-def test_a_date_beyond_the_calendar_is_a_sentence():
-    with pytest.raises(
-        UserError, match="a row is dated 10,000,000 days from 1970, which is beyond the years 1 to 9999"
-    ):
-        splits._date(10_000_000)
+class Folded(Wide):
+    schema = (*Wide.schema, Field("fold", pa.string(), nullable=True))
+    settings: ClassVar = {**TabularTask.settings, "split": "fold"}
+
+
+def folded(rows: list[list[str]]) -> list[list[str]]:
+    return [[*row, ("train", "test", "train", "validation", "")[i % 5]] for i, row in enumerate(rows)]
+
+
+def test_a_given_column_decides_and_is_no_feature(run):
+    rows = folded(wide())
+    made, found, _ = run(Folded, [*WIDE, "fold"], rows)
+    assert found == {i: row[-1] for i, row in enumerate(rows) if row[-1]}
+    assert made.split == {"by": "column fold"} and made.rows_dropped == {"no split in fold": 120}
+    assert "fold" not in {column.name for column in made.columns}
+
+
+def test_an_unlabelled_row_is_not_counted_twice(run):
+    rows = folded(wide())
+    rows[0][3] = rows[4][3] = ""  # one of train, one of no split
+    made, _, _ = run(Folded, [*WIDE, "fold"], rows)
+    assert made.rows_dropped == {"no label": 1, "no split in fold": 120}
+    assert made.rows_read == 600 == sum(made.rows(split) for split in made.splits) + 121
+
+
+def test_a_split_that_is_none_is_named_with_its_line(run):
+    rows = folded(wide())
+    rows[6][-1] = "Test"
+    with pytest.raises(UserError, match=r"csv, line 8: the split 'Test' is none of train, validation, test"):
+        run(Folded, [*WIDE, "fold"], rows)
+
+
+@pytest.mark.parametrize(("test", "validation"), [(0.1, 0.1), (0.33, 0.07), (0.5, 0)])
+def test_shares_are_options(run, test, validation):
+    class Shared(Keyed):
+        settings: ClassVar = {**TabularTask.settings, "test_share": test, "validation_share": validation}
+
+    made, _, _ = run(Shared, ["id", *WIDE], [[str(i), *row] for i, row in enumerate(wide(3000))])
+    assert made.rows("test") / 3000 == pytest.approx(test, abs=0.03)
+    assert made.rows("validation") / 3000 == pytest.approx(validation, abs=0.02)
+
+    class Alike(Titanic):
+        settings = Shared.settings
+
+    made, _, _ = run(Alike, NAMES, passengers())
+    assert made.rows("test") / 1316 == pytest.approx(test, abs=0.01)
+
+
+class Dated(Keyed):
+    schema = (Field("day", pa.date32()), *Keyed.schema)
+    time = "day"
+    settings: ClassVar = {**TabularTask.settings, "split": "hash"}
+
+
+def test_a_task_with_a_time_may_be_split_by_its_key(run):
+    rows = [[f"2024-01-{1 + i % 28:02}", str(i), *row] for i, row in enumerate(wide())]
+    made, found, _ = run(Dated, ["day", "id", *WIDE], rows)
+    assert made.split["by"] == "key" and found == run(Keyed, ["id", *WIDE], [row[1:] for row in rows])[1]

@@ -35,19 +35,46 @@ def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, says):
         task_of(**attributes)()
 
 
-def test_months_mean_nothing_without_a_time():
-    task_of()()
-    with pytest.raises(UserError, match="has no time column"):
-        task_of()(train_months="1-6")
+OWN_WINDOWS = {**TabularTask.settings, "train": "1-6", "test": "9"}
 
 
-def test_a_test_month_alone_is_refused_and_a_train_window_alone_is_not():
-    with pytest.raises(UserError, match="test_month '7' needs train_months"):
-        task_of(time="day")(test_month="7")
-    task = task_of(time="day", default_train_months="1-6", default_test_month="9")
-    assert str(task(train_months="1-3").windows.test) == "4"
-    assert str(task(test_month="8").windows.test) == "8"
-    assert str(task().windows.test) == "9"
+@pytest.mark.parametrize(
+    ("options", "train", "test"),
+    [
+        ({}, "1-6", "9"),
+        ({"train": "1-3"}, "1-3", "4"),  # not the task's own test window, which belongs to its train window
+        ({"test": "8"}, "1-6", "8"),
+        ({"train": "1-3", "test": 5}, "1-3", "5"),
+        ({"train": ""}, "", ""),
+    ],
+)
+def test_windows_are_options_of_a_task_with_a_time(options, train, test):
+    split = task_of(time="day", settings=OWN_WINDOWS)(options).split
+    assert (split.windows.train.text, split.windows.test.text) == (train, test)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "options", "says"),
+    [
+        ({}, {"train": "1-6", "test": "7"}, "train and test would do nothing: Mine has no time column"),
+        ({}, {"split": "time"}, "Mine has no time column, so split = time is not possible"),
+        ({}, {"split": "fold"}, "split = 'fold' is neither time nor hash nor a column. There is day, page, done"),
+        ({}, {"split": "pge"}, "nor a column. Did you mean page"),
+        ({}, {"split": "day"}, "the split column day must be of strings; it is date32"),
+        ({}, {"split": "page", "test_share": 0.1}, "test_share would do nothing: the column page says which rows test"),
+        ({"time": "day"}, {"test_share": 0.1}, "test_share would do nothing: windows of time say which rows test"),
+        ({"time": "day"}, {"split": "hash", "train": "1-6"}, "train would do nothing: Mine is split by a hash"),
+        ({"time": "day"}, {"train": "1-13"}, "no month 13"),
+        ({}, {"test_share": 0}, "test_share is above 0, and both are below 1 in sum"),
+        ({}, {"test_share": 0.6, "validation_share": 0.4}, "both are below 1 in sum"),
+        ({}, {"test_share": 0.125}, "test_share = 0.125: a share of the rows in whole per cent, such as 0.2"),
+        ({}, {"test_share": "half"}, "test_share = 'half': a share"),
+        ({"time": "day"}, {"validation_share": 1}, "validation_share = 1: a share"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(attributes, options, says):
+    with pytest.raises(UserError, match=says):
+        task_of(**attributes)(options)
 
 
 @pytest.mark.parametrize(

@@ -1,91 +1,87 @@
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+"""Two windows and the days that the data has: which days train, and which test."""
 
-from training.data.windows import Month, latest, parse, spoken, windows
+from datetime import date, timedelta
+
+import pytest
+
+from training.data.periods import spoken
+from training.data.windows import windows
 from training.errors import UserError
 
-YEAR_2013 = [(2013, month) for month in range(1, 13)]
+
+def day_numbers(first: str, last: str, step: int = 1) -> list[int]:
+    start, count = date.fromisoformat(first), (date.fromisoformat(last) - date.fromisoformat(first)).days
+    return [(start + timedelta(n) - date(1970, 1, 1)).days for n in range(0, count + 1, step)]
 
 
-def plain(*months: int) -> tuple[Month, ...]:
-    return tuple(Month(0, month) for month in months)
+YEAR_2013 = day_numbers("2013-01-01", "2013-12-31")
 
 
 @pytest.mark.parametrize(
-    ("text", "months"),
+    ("train", "test", "trains", "tests"),
     [
-        ("1-6", plain(1, 2, 3, 4, 5, 6)),
-        ("5,1, 2", plain(1, 2, 5)),
-        ("07", plain(7)),
-        ("1:3,8", plain(1, 2, 3, 8)),
-        ("2013-11:2014-02", (Month(2013, 11), Month(2013, 12), Month(2014, 1), Month(2014, 2))),
-        ("2013-7", (Month(2013, 7),)),
+        ("1-6", "7", "2013-01:2013-06", "2013-07"),
+        ("1-6", 7, "2013-01:2013-06", "2013-07"),
+        ("1,2,5", "", "2013-01:2013-02,2013-05", "2013-06"),
+        ("2013-01:2013-06", "", "2013-01:2013-06", "2013-07"),
+        ("2013-W01:2013-W04", "", "2012-12-31:2013-01-27", "2013-01-28:2013-02-03"),
+        ("6 months", "2013-07", "2013-01:2013-06", "2013-07"),
+        ("4 weeks", "2013-03-01:2013-03-14", "2013-02", "2013-03-01:2013-03-14"),
+        ("1-3", "2 weeks", "2013-01:2013-03", "2013-04-01:2013-04-14"),
+        ("2013-01-10:2013-02-09", "10 days", "2013-01-10:2013-02-09", "2013-02-10:2013-02-19"),
+        ("6 months", "1 month", "2013-06:2013-11", "2013-12"),
+        ("3 months", "", "2013-09:2013-11", "2013-12"),
+        ("", "2013-07:2013-08", "2013-01:2013-06", "2013-07:2013-08"),
+        ("", "4 weeks", "2013-01-01:2013-12-03", "2013-12-04:2013-12-31"),
+        ("", "", "2013-01:2013-11", "2013-12"),
     ],
 )
-def test_months_are_read_in_every_form(text: str, months: tuple[Month, ...]):
-    assert parse(text, "train_months") == months
-
-
-@given(st.sets(st.builds(Month, st.integers(1999, 2003), st.integers(1, 12)), min_size=1))
-def test_what_is_spoken_is_read_back(months: set[Month]):
-    assert parse(spoken(months), "x") == tuple(sorted(months))
-
-
-@given(st.sets(st.integers(1, 12), min_size=1))
-def test_plain_months_are_read_back_too(months: set[int]):
-    assert parse(spoken(Month(0, month) for month in months), "x") == plain(*sorted(months))
+def test_windows_of_any_length_become_days(train, test, trains, tests):
+    train_spans, test_spans = windows(train, test).resolve(YEAR_2013)
+    assert (spoken(train_spans), spoken(test_spans)) == (trains, tests)
 
 
 @pytest.mark.parametrize(
     ("train", "test", "says"),
     [
-        ("", "7", "'' is not a month"),
-        ("1-13", "7", "there is no month 13"),
-        ("0", "7", "there is no month 0"),
-        ("june", "7", "'june' is not a month or a range of months, such as 1-6"),
-        ("1-", "7", "'1-' is not a month"),
-        ("6-1", "7", "6-1 runs backwards"),
-        ("1-7", "7", "overlap in 7"),
-        ("1,2,9", "7", "test_month 7 lies before the end of train_months, 9"),
-        ("1-6", "7,8", "names 2 months; it must be one"),
-        ("1-6", "2013-07", "both with years or neither"),
-        ("1,2013-02", "3", "mixes months with and without a year"),
-        ("1:2013-02", "3", "mixes months with and without a year"),
+        ("1-7", "7", "train '1-7' and test '7' overlap in 7"),
         ("2013-06:2013-08", "2013-08", "overlap in 2013-08"),
         ("2013-06:2014-01", "2013-12", "overlap"),
+        ("2013-01", "2013-01-31:2013-02-10", "overlap in 2013-01-31:2013-02-10"),
+        ("1,2,9", "7", "test 7 lies before the end of train, 9"),
         ("2014-01", "2013-12", "lies before the end"),
+        ("1-6", "2013-07", "both with years or neither"),
         ("12", "", "give the months with their years"),
+        ("2013-01-10:2013-02-09", "", "needs a window `test`: its length, such as '2 weeks', or its days"),
     ],
 )
-def test_windows_that_cannot_be_are_refused(train: str, test: str, says: str):
+def test_windows_that_cannot_be_are_refused_before_any_file_is_opened(train, test, says):
     with pytest.raises(UserError, match=says):
         windows(train, test)
 
 
-def test_without_a_test_month_the_next_one_tests():
-    assert windows("1-3", "").test == Month(0, 4)
-    assert windows("2013-10:2013-12", "").test == Month(2014, 1)
+@pytest.mark.parametrize(
+    ("train", "test", "days", "says"),
+    [
+        ("1-6", "7", day_numbers("2012-12-01", "2013-12-31"), "spans 2012-12:2013-12, so month 7 could be of several"),
+        (
+            "1-6", "7", [day for day in YEAR_2013 if day not in set(day_numbers("2013-07-01", "2013-07-31"))],
+            "does not have 2013-07, which test asks for; it has rows in 2013-01:2013-06,2013-08:2013-12",
+        ),
+        ("9 months", "2013-07", YEAR_2013, r"not have 2012-10:2013-06, which train \(9 months\) asks for.*from 2013-"),
+        ("1-12", "2014-01-01:2014-01-31", YEAR_2013, "both with years or neither"),
+        ("2013-10:2013-12", "2 weeks", YEAR_2013, "does not have 2014-01-01:2014-01-14"),
+        ("2013-11", "2013-12-01:2014-02-01", YEAR_2013, "does not have 2013-12-01:2014-02-01"),
+        ("", "", day_numbers("2013-12-01", "2013-12-31"), "rows in 2013-12 only, and none before the test window"),
+        ("9999 years", "2013-07", YEAR_2013, "train '9999 years' reaches beyond the years 1 to 9999"),
+    ],
+)  # fmt: skip
+def test_a_window_without_data_is_refused_with_what_there_is(train, test, days, says):
+    with pytest.raises(UserError, match=says):
+        windows(train, test).resolve(days)
 
 
-def test_plain_months_take_the_year_of_the_data():
-    dated = windows("1-6", "7").resolve(YEAR_2013)
-    assert spoken(dated.train) == "2013-01:2013-06"
-    assert str(dated.test) == "2013-07"
-
-
-def test_plain_months_in_data_of_several_years_are_refused_with_the_choices():
-    with pytest.raises(UserError, match="spans 2012-12,2013-01:2013-12|spans 2012-12:2013-12"):
-        windows("1-6", "7").resolve([(2012, 12), *YEAR_2013])
-
-
-def test_a_month_without_data_is_refused_with_those_that_have_some():
-    with pytest.raises(UserError, match="no month 2013-07; it has 2013-01:2013-06,2013-08"):
-        windows("1-6", "7").resolve([month for month in YEAR_2013[:8] if month[1] != 7])
-
-
-def test_without_any_window_the_last_month_tests():
-    chosen = latest([(2013, 12), (2014, 1), (2013, 11)])
-    assert (spoken(chosen.train), str(chosen.test)) == ("2013-11:2013-12", "2014-01")
-    with pytest.raises(UserError, match="one month only"):
-        latest([(2013, 12)])
+def test_a_window_in_days_may_begin_and_end_where_nobody_works():
+    mondays = day_numbers("2013-01-07", "2013-12-30", step=7)
+    train, test = windows("2013-01-01:2013-11-30", "2013-12-01:2014-01-05").resolve(mondays)
+    assert (spoken(train), spoken(test)) == ("2013-01:2013-11", "2013-12-01:2014-01-05")

@@ -65,7 +65,7 @@ def delong(label, first, second):
     return (p1 - p2).mean(), np.sqrt(variance)
 
 
-@pytest.mark.parametrize("count", [300, 2_000])  # every row its own block, and rows dealt to blocks
+@pytest.mark.parametrize("count", [300, 2_000])  # every row its own block, and rows in random blocks
 def test_on_independent_rows_the_bootstrap_agrees_with_delong(count):
     random = np.random.default_rng(2)
     label = random.integers(0, 2, count)

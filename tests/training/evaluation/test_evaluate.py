@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from training.errors import UserError
-from training.evaluation import measure
+from training.evaluation import measure, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 
@@ -53,7 +53,7 @@ def test_metrics_are_plain_json_and_read_back_the_same(data, model, tmp_path):
     found = evaluate(data, model, tmp_path / "out")
     text = (tmp_path / "out" / "metrics.json").read_text()
     assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["rows"] == found.rows
-    assert measure.load(tmp_path / "out") == found == measure.measure(tmp_path / "out")
+    assert record.load(tmp_path / "out") == found == measure.measure(tmp_path / "out")
     assert [len(column) for column in found.roc_curve] == [len(found.roc_curve[0])] * 3
 
 

@@ -1,7 +1,8 @@
 import pytest
 
-from training.loop.accelerator import Workload, peak_flops, throughput
+from training.loop.accelerator import peak_flops, throughput
 from training.loop.progress import Progress
+from training.models.workload import Workload
 
 
 def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():

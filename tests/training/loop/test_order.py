@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.loop.order import Plan, count_microbatches, deal, learning_rate_factor, permute, seed_of
+from training.loop.order import Plan, assignment, count_microbatches, learning_rate_factor, permute, seed_of
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**62))
@@ -48,10 +48,10 @@ def test_the_ranks_together_see_each_global_batch_whatever_their_number(samples,
     pieces = min(pieces, batch)
     world = min(world, pieces)
     plan = Plan(samples, epochs, batch, pieces, seed=5)
-    dealt = [deal(pieces, world, rank) for rank in range(world)]
-    assert [number for part in dealt for number in part] == list(range(pieces))
-    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1 and min(map(len, dealt)) >= 1
-    steps = [np.concatenate([plan.rows(s, s + 1, part) for part in dealt]) for s in range(plan.steps)]
+    assigned = [assignment(pieces, world, rank) for rank in range(world)]
+    assert [number for part in assigned for number in part] == list(range(pieces))
+    assert max(map(len, assigned)) - min(map(len, assigned)) <= 1 and min(map(len, assigned)) >= 1
+    steps = [np.concatenate([plan.rows(s, s + 1, part) for part in assigned]) for s in range(plan.steps)]
     assert all(np.array_equal(step, plan.rows(s, s + 1, range(pieces))) for s, step in enumerate(steps))
     seen = np.concatenate(steps)[: samples * epochs].reshape(epochs, samples)
     assert all(np.array_equal(np.sort(epoch), np.arange(samples)) for epoch in seen)

@@ -9,7 +9,7 @@ from training import bundle
 from training.data import manifest as manifests
 from training.data.rows import open_rows
 from training.errors import UserError
-from training.evaluation import decision, measure, predictions
+from training.evaluation import decision, predictions, record
 from training.storage import files
 
 
@@ -48,7 +48,7 @@ def test_no_more_is_read_than_is_allowed(tmp_path):
 
 @pytest.mark.parametrize(
     "read",
-    [manifests.load, lambda folder: open_rows(folder, "train"), bundle.load_card, measure.load, decision.load,
+    [manifests.load, lambda folder: open_rows(folder, "train"), bundle.load_card, record.load, decision.load,
      predictions.read],
     ids=["manifest", "rows", "card", "metrics", "decision", "predictions"],
 )  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_pipe_in_place_of_what_a_step_wrote_is_refused_at_once(tmp_path, read)
         read(tmp_path)
 
 
-@pytest.mark.parametrize("read", [manifests.load, bundle.load_card, measure.load], ids=["manifest", "card", "metrics"])
+@pytest.mark.parametrize("read", [manifests.load, bundle.load_card, record.load], ids=["manifest", "card", "metrics"])
 def test_a_description_of_a_terabyte_is_refused(tmp_path, read):
     for name in ("manifest.json", "model.json", "metrics.json"):
         with open(tmp_path / name, "wb") as file:

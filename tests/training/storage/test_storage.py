@@ -108,7 +108,7 @@ def test_a_dataset_is_prepared_from_a_bucket_to_the_same_bytes(bucket: str, tmp_
     (tmp_path / "flights.csv").write_bytes(lines)
     google_storage.Client().bucket("raw-data").blob("flights/one.csv").upload_from_string(lines)
     made = [
-        prepare("flights", data, tmp_path / name, train_months="1-6", test_month="7", workers=1)
+        prepare("flights", data, tmp_path / name, options={"train": "1-6", "test": "7"}, workers=1)
         for name, data in (("local", f"{tmp_path}/flights.csv"), ("remote", f"{bucket}/flights/*.csv"))
     ]
     assert made[0].splits == made[1].splits and made[0].fingerprint == made[1].fingerprint

@@ -20,8 +20,8 @@ from training.tasks.flights import Flights
 def three_days(tmp_path_factory) -> pa.Table:
     """All flights of 10 to 12 January 2013, as the task reads them."""
     folder = tmp_path_factory.mktemp("flights")
-    pieces, _ = sources.cut(Flights().default_data(), folder)
-    table = schema.read(pieces[0], Flights.schema)
+    chunks, _ = sources.cut(Flights().default_data(), folder)
+    table = schema.read(chunks[0], Flights.schema)
     return table.filter((pc.field("month") == 1) & (pc.field("day") >= 10) & (pc.field("day") <= 12))
 
 
@@ -104,22 +104,22 @@ def test_late_is_more_than_fifteen_minutes_and_unknown_without_an_arrival():
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
-    return folder, prepare("flights", "", folder, train_months="1-2")
+    return folder, prepare("flights", "", folder, options={"train": "1-2"})
 
 
 def test_all_flights_of_the_year_are_read_and_accounted_for(prepared):
     folder, made = prepared
     rows = {split: len(open_rows(folder, split)) for split in made.splits}
     assert made.rows_read == 336_776 == sum(rows.values()) + sum(made.rows_dropped.values())
-    assert (made.train_months, made.test_month) == ("2013-01:2013-02", "2013-03")
-    assert list(made.rows_dropped) == ["cancelled or diverted: no arrival delay", "outside the months asked for"]
+    assert (made.split["train"], made.split["test"]) == ("2013-01:2013-02", "2013-03")
+    assert list(made.rows_dropped) == ["cancelled or diverted: no arrival delay", "outside the windows"]
     assert sum(made.column("dest").counts) == rows["train"] and made.column("dest").counts[0] == 0
 
 
 def test_row_ids_lead_back_to_the_line_of_the_file(prepared, tmp_path):
     folder, _ = prepared
-    pieces, _ = sources.cut(Flights().default_data(), tmp_path)
-    raw = schema.read(pieces[0], Flights.schema)
+    chunks, _ = sources.cut(Flights().default_data(), tmp_path)
+    raw = schema.read(chunks[0], Flights.schema)
     train = open_rows(folder, "train").columns
     inside = train["row_id"] < raw.num_rows
     given = raw["distance"].to_numpy()[train["row_id"][inside]]
@@ -131,7 +131,7 @@ def test_the_task_goes_to_other_processes_without_the_list_of_its_pieces(tmp_pat
     task = Flights()
     task.scratch = tmp_path
     task.shards("")
-    assert len(task.pieces) > 1 and len(pickle.dumps(task)) < 1000
+    assert len(task.chunks) > 1 and len(pickle.dumps(task)) < 1000
 
 
 def test_finding_the_data_does_not_import_the_package_that_reads_it_all():

@@ -213,6 +213,12 @@ def test_standard_input_that_is_no_text_is_unreadable(monkeypatch, capsys):
     assert "<stdin>: not a text file" in capsys.readouterr().err
 
 
+def test_standard_input_without_a_word_is_no_proof_that_all_is_well(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert exit_code("check", "-") == 2
+    assert "<stdin>: the file is empty" in capsys.readouterr().err
+
+
 def test_a_launcher_whose_job_is_no_json_is_said_to_be_unread():
     image = "gcr.io/ml-pipeline/google-cloud-pipeline-components:2.22.0"
     executor = {"image": image, "args": ["--payload", '{"job_spec": {"worker_pool_specs": [}']}

@@ -63,7 +63,7 @@ def test_the_spec_parses_strictly_and_the_sdk_takes_it(compiled: PipelineSpec, t
         project="project",
         location="us-central1",
         credentials=AnonymousCredentials(),
-        parameter_values={"epochs": 2.0, "train_months": "1-3"},
+        parameter_values={"epochs": 2.0, "task_options": {"train": "1-3"}},
     )
 
 

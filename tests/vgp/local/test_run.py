@@ -17,7 +17,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 REPOSITORY = Path(__file__).parents[3]
-SETTINGS = ("train_months=1-2", "test_month=3", "epochs=2")
+SETTINGS = ('task_options={"train": "1-2", "test": "3"}', "epochs=2")
 
 
 @pytest.fixture(scope="module")

@@ -35,9 +35,9 @@ def values(environ: dict[str, str]) -> Any:
             {"schedules": {"nightly-eu": {"parameters": {"epochs": 3.5}}}},
         ),
         (
-            "PIPELINES_SCHEDULES__NIGHTLY_EU__PARAMETERS__TEST_MONTH",
+            "PIPELINES_SCHEDULES__NIGHTLY_EU__PARAMETERS__PRECISION",
             "2013-07",
-            {"schedules": {"nightly-eu": {"parameters": {"test_month": "2013-07"}}}},
+            {"schedules": {"nightly-eu": {"parameters": {"precision": "2013-07"}}}},
         ),
         ("PIPELINES_REGION", "", {}),
         ("PIPELINES_ENV", "prod", {}),

@@ -1,0 +1,25 @@
+"""What the ways to split a table have in common: names, shares in per cent, and rows that count."""
+
+from typing import Any
+
+from training.errors import UserError
+
+#: The splits of a table; the code of one is its position, and a row of none has -1.
+NAMES = ("train", "validation", "test")
+
+
+def percent(name: str, share: Any) -> int:
+    """A share of the rows in whole per cent. Raises UserError for another value of the option `name`."""
+    number = isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < 1
+    if not number or abs(100 * share - round(100 * share)) > 1e-6:
+        raise UserError(f"{name} = {share!r}: a share of the rows in whole per cent, such as 0.2; below 1.")
+    return round(100 * share)
+
+
+def require_labelled(labelled: bool, where: str, reason: str) -> None:
+    if not labelled:
+        raise UserError(f"{where} has no row with a label ({reason}): there is nothing to learn or to test.")
+
+
+def nonzero(counts: dict[str, int]) -> dict[str, int]:
+    return {reason: count for reason, count in counts.items() if count}

@@ -1,0 +1,136 @@
+"""Where the ranks meet, about twice a second: what they share of their steps, and what is shown of it.
+
+They share the losses since the last time, whether any was asked to stop, and whether rank 0's clock wants a checkpoint.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from training.loop.curves import Curves
+from training.loop.health import Health
+from training.loop.history import History
+from training.loop.learner import gather
+from training.loop.order import assignment
+from training.loop.outcome import device_name
+from training.loop.progress import Progress
+from training.loop.request import TrainingRequest
+from training.models.workload import Workload
+from training.processes.rank import Rank
+
+_MEETING_EVERY_S = 0.5
+_MOST_STEPS = 4096
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What all ranks do at the same step."""
+
+    #: Whether one of them was asked to stop.
+    stop: bool
+    #: Whether rank 0's clock wants a checkpoint.
+    save: bool
+
+
+class Monitor:
+    """One rank's side of the meetings; rank 0 shows the progress and writes the curves."""
+
+    def __init__(
+        self, request: TrainingRequest, rank: Rank, health: Health, history: History, work: Workload, step: int
+    ):
+        self.plan, self.every = request.plan, request.config.checkpoint_every_steps
+        self.rank, self.health, self.history = rank, health, history
+        self.norm = health.learner.norm
+        self.progress = Progress(
+            self.plan.steps, step, self.plan.global_batch_size, terminal=rank.terminal, workload=work,
+            device=device_name(rank), devices=rank.world_size,
+        )  # fmt: skip
+        purge_step = step if step else None
+        self.curves = Curves(f"{request.checkpoints}/tensorboard", purge_step=purge_step) if rank.leads else None
+        #: Of each of this rank's microbatches since the last meeting.
+        self.losses: list[Tensor] = []
+        #: Steps from one meeting to the next, and the number of steps that will be done then.
+        self.interval = 1
+        self.next_step = self._stop_before(step, step + 1)
+        self.met_at = time.monotonic()
+
+    def close(self) -> None:
+        if self.curves:
+            self.curves.close()
+
+    def add(self, losses: list[Tensor]) -> None:
+        """Takes the losses of a step's microbatches."""
+        self.losses += losses
+
+    def meet(self, step: int, *, save: bool) -> Decision:
+        """Shares what happened with all ranks, after `step` steps.
+
+        Args:
+            save: Whether this rank's clock wants a checkpoint.
+
+        Raises:
+            UserError: a loss or a gradient was not finite.
+        """
+        self.rank.trace.mark(step, "the meeting of the ranks")
+        count = len(self.losses) // len(self._assigned(self.rank.rank))
+        elapsed = time.monotonic() - self.met_at
+        values = [float(self.rank.stopping), float(save), self._next_interval(elapsed / count)]
+        values += torch.stack(self.losses).tolist()
+        everyone = gather(values, 3 + count * len(self._assigned(0)))
+        self.losses.clear()
+        losses = self._global_losses(everyone[:, 3:], count)
+        fault = self.norm.first_fault()
+        for number, loss in enumerate(losses, step - count):
+            self.health.require_finite(number, loss, gradient_is_finite=number != fault)
+            self.history.add(number, loss)
+        self.interval = int(everyone[0, 2])
+        self._show(step, losses[-1], count * self.plan.global_batch_size / elapsed)
+        return Decision(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]))
+
+    def go_on(self, step: int) -> None:
+        """Sets the next meeting, once all has been done that was decided."""
+        self.next_step = self._stop_before(step, step + self.interval)
+        self.met_at = time.monotonic()
+
+    def validated(self, step: int, loss: float) -> None:
+        if not math.isfinite(loss):  # the weights are finite, so it is a row of the split, or the loss itself
+            if self.rank.leads:
+                self.progress.say(f"warning: after step {step} the validation loss is {loss:g}; it is left out")
+            return
+        self.history.validated(loss)
+        if self.curves:
+            self.curves.add_scalar("loss/validation", loss, step)
+
+    def _assigned(self, rank: int) -> range:
+        return assignment(self.plan.microbatches, self.rank.world_size, rank)
+
+    def _global_losses(self, values: Tensor, count: int) -> list[float]:
+        """Each step's mean loss over the global batch; added microbatch by microbatch, whoever computed them."""
+        sizes = [len(self._assigned(rank)) for rank in range(self.rank.world_size)]
+        parts = [values[rank, : count * size].view(count, size) for rank, size in enumerate(sizes)]
+        total = torch.zeros(count, dtype=torch.float64)
+        for number, column in enumerate(torch.cat(parts, dim=1).unbind(dim=1)):
+            total += column * self.plan.share(number)
+        return total.tolist()
+
+    def _next_interval(self, step_s: float) -> int:
+        """Steps to the next meeting, by rank 0's clock; at most double the last, since first steps are slow."""
+        return max(1, min(2 * self.interval, int(_MEETING_EVERY_S / max(step_s, 1e-6)), _MOST_STEPS))
+
+    def _stop_before(self, step: int, wanted: int) -> int:
+        """`wanted`, or the step before it at which something must happen."""
+        stops = [wanted, self.plan.steps, self.plan.epoch_end(step)]
+        if self.every:
+            stops.append((step // self.every + 1) * self.every)
+        return min(stops)
+
+    def _show(self, step: int, loss: float, samples_per_s: float) -> None:
+        if not self.curves:
+            return
+        self.progress.show(step, loss, epoch=self.plan.epoch(step), done=step == self.plan.steps)
+        self.curves.add_scalar("loss/train", loss, step)
+        self.curves.add_scalar("learning_rate", self.health.learner.optimizer.param_groups[0]["lr"], step)
+        self.curves.add_scalar("samples_per_s", samples_per_s, step)

@@ -1,0 +1,63 @@
+"""What a run leaves: the model with its card, and the figures of the run."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from training import bundle, tasks
+from training.data.manifest import Manifest
+from training.loop.accelerator import throughput
+from training.loop.history import History
+from training.loop.learner import Learner
+from training.loop.request import TrainingRequest
+from training.models.workload import Workload
+from training.processes.rank import Rank
+from training.storage import storage
+
+
+def write_model(
+    request: TrainingRequest, data: Manifest, learner: Learner, module: nn.Module, history: History,
+    say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Writes the model, then what it makes of itself: that may take long, or fail."""
+    card = bundle.ModelCard(
+        task=tasks.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
+        data=data.fingerprint, config=request.settings["config"], steps=request.plan.steps,
+        samples=request.plan.samples, parameters=learner.parameter_count(),
+        history=tuple(bundle.Point(**point) for point in history.points),
+    )  # fmt: skip
+    bundle.save(request.model, module, card)
+    if sample := learner.sample(module, say):
+        bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
+
+
+def figures(
+    request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, *, resumed_from: int,
+    seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    """The figures that the step returns; times and speeds are of this launch."""
+    plan, last, device = request.plan, history.points[-1], device_name(rank)
+    rows_per_s = (plan.steps - resumed_from) * plan.global_batch_size / seconds
+    return {
+        "steps": plan.steps, "resumed_from": resumed_from, "loss": last["loss"],
+        "validation_loss": last["validation_loss"], "seconds": round(seconds, 3),
+        "samples_per_s": round(rows_per_s, 1), "world_size": rank.world_size, "microbatches": plan.microbatches,
+        "parameters": learner.parameter_count(), "device": device, "cpu_threads": torch.get_num_threads(),
+    } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
+
+
+def write_figures(folder: str, figures: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Writes training.json beside the checkpoints; without it the model is there all the same."""
+    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
+    try:
+        storage.overwrite(f"{folder}/training.json", text.encode())
+    except OSError as error:
+        say(f"warning: training.json was not written: {error}")
+
+
+def device_name(rank: Rank) -> str:
+    return torch.cuda.get_device_name() if rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"

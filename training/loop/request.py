@@ -1,0 +1,127 @@
+"""What a run is asked for, decided once on rank 0 before torch is imported, and read by every rank."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from training.checkpoint import recovery
+from training.checkpoint.manifest import Manifest as Checkpoint
+from training.checkpoint.manifest import require_same
+from training.checkpoint.store import Store
+from training.config import TrainConfig
+from training.data.manifest import Manifest
+from training.errors import UserError
+from training.loop.order import Plan, count_microbatches
+
+
+class Start(BaseModel):
+    """Whose checkpoints a run goes on from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: The folder, and the number of the run in it; -1 = none.
+    folder: str
+    run: int
+
+
+class TrainingRequest(BaseModel):
+    """A run: its configuration and plan, where it reads and writes, and where it starts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    config: TrainConfig
+    plan: Plan
+    #: What checkpoints are held to: a resume must have the same.
+    settings: dict[str, Any]
+    #: Folders of the prepared dataset, of the model, and of checkpoints and logs (a URI where they lie in a bucket).
+    data: str
+    model: str
+    checkpoints: str
+    #: The number of this run in its folder of checkpoints.
+    run: int
+    #: What was started, where that has a name: the same when it is started again after a failure.
+    job: str
+    #: Names the parts that this launch saves.
+    launch_id: str
+    start: Start
+
+
+def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: str) -> tuple[int, Store, int]:
+    """The number of this run in its `own` store; the store and the run to go on from, -1 = none.
+
+    Args:
+        named: The store that `resume` names, where it names one.
+
+    Raises:
+        UserError: that store holds no checkpoints.
+    """
+    newest = recovery.newest_run(own)
+    if config.resume == "never" and not _is_of(own, newest, job):
+        return newest + 1, own, -1
+    if config.resume in ("auto", "never") or newest >= 0:  # a retry goes on from its own, wherever it came from
+        return max(newest, 0), own, newest
+    other = named()
+    run = recovery.newest_run(other)
+    if run < 0:
+        raise UserError(f"resume={config.resume}: there are no checkpoints; give auto, never or a folder with some.")
+    return 0, other, run
+
+
+def planned(
+    config: TrainConfig, data: Manifest, task: str, world_size: int, source: Store, run: int
+) -> tuple[Plan, dict[str, Any]]:
+    """The plan of the run, and the settings that its checkpoints are held to.
+
+    Args:
+        source: The store of the checkpoints to go on from, which are those of `run`.
+
+    Raises:
+        UserError: the microbatches do not suit the number of processes, or the checkpoints have other settings.
+    """
+    newest = _newest_manifest(source, run)
+    then = newest.settings if newest else {}
+    microbatches = config.microbatches or _microbatches_then(then, config)
+    microbatches = microbatches or count_microbatches(0, world_size, config.global_batch_size)
+    _check_assignment(microbatches, world_size, config.exact)
+    fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches}
+    samples = data.rows("train")
+    settings = {"config": fields, "microbatches": microbatches, "data": data.fingerprint, "samples": samples}
+    if then:
+        require_same(then, settings, str(source))
+    return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings
+
+
+def _check_assignment(microbatches: int, world_size: int, exact: bool) -> None:
+    if microbatches < world_size:
+        raise UserError(
+            f"microbatches={microbatches} cannot be assigned to {world_size} processes: each needs at least one. "
+            f"Take at most {microbatches} processes, or at least {world_size} microbatches."
+        )
+    if exact and (microbatches & (microbatches - 1) or world_size & (world_size - 1)):
+        raise UserError(
+            f"exact=true needs powers of two, not {microbatches} microbatches on {world_size} processes: "
+            "set microbatches to 4, 8, 16... and take 1, 2, 4, 8... processes."
+        )
+
+
+def _is_of(store: Store, run: int, job: str) -> bool:
+    """Whether the run's checkpoints were written by an earlier attempt of this same job."""
+    newest = _newest_manifest(store, run) if job else None
+    return newest is not None and newest.job == job
+
+
+def _microbatches_then(settings: dict[str, Any], config: TrainConfig) -> int:
+    """The number of microbatches of the run to go on from; 0 if there is none."""
+    microbatches = settings.get("microbatches")
+    return microbatches if type(microbatches) is int and 0 < microbatches <= config.global_batch_size else 0
+
+
+def _newest_manifest(store: Store, run: int) -> Checkpoint | None:
+    """Of the newest checkpoint of the run that can be read; its parts may be damaged."""
+    for name in recovery.committed(store, run):
+        try:
+            return recovery.read_manifest(store, name)
+        except recovery.Damaged:
+            continue
+    return None
