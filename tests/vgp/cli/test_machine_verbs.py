@@ -220,6 +220,8 @@ def test_a_step_of_the_settings_is_printed_as_a_job(capsys, tmp_path):
     assert code == 0 and "g2-standard-24" in out and "- data" in out
     assert run(capsys, "convert", "--step", "trian")[0] == 2
     assert run(capsys, "convert")[0] == 2
+    code, _, err = run(capsys, "convert", "--step", "train", "--args", "it's")
+    assert code == 2 and "--args cannot be split into words" in err
 
 
 def _shown(capsys, *arguments):
