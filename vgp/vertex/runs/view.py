@@ -62,7 +62,8 @@ def steps(run: Run, rows: Rows, now: datetime, *, width: int, room: int = 0) -> 
     titles = [title for title in _TITLES if title != "machine" or width >= _WIDE]
     cells = [_cells(step, rows, now) for step in shown]
     lines = [[line[title] for title in titles] for line in cells]
-    drawn = table(titles, lines, right=("took", "cost"), whole=("", "state", "took", "cost"), gap=2)
+    heads = [Text(title, no_wrap=True, overflow="ellipsis") for title in titles]
+    drawn = table(heads, lines, right=("took", "cost"), whole=("", "state", "took", "cost"), gap=2)
     if len(shown) == len(run.steps):
         return Constrain(drawn, width)
     left = Counter(step.state for step in run.steps) - Counter(step.state for step in shown)

@@ -62,6 +62,7 @@ def test_where_it_is_narrow_a_name_keeps_its_end_and_the_cost_stays() -> None:
 
 
 @hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.example([("0" * 60, "running"), ("0", "not triggered")], 40, 3)
 @given(
     st.lists(st.tuples(st.text(min_size=1, max_size=60), states), min_size=1, max_size=9),
     st.integers(40, 200),

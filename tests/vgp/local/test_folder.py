@@ -1,0 +1,39 @@
+"""The folder of a run: of one workflow, whatever its pipeline is called."""
+
+from pathlib import Path
+
+import pytest
+
+from vgp.errors import RequestError
+from vgp.local import folder
+from vgp.settings import repository_of
+from vgp.spec.pipeline_spec import PipelineSpec
+
+REPOSITORY = repository_of(Path(__file__).parents[1] / "small" / "pipelines.toml")
+#: kfp allows no _ in the name of a pipeline, and Python no - in that of a module.
+SPEC = PipelineSpec({"pipelineInfo": {"name": "language-model"}})
+
+
+def test_a_run_is_found_again_by_the_name_of_its_workflow(tmp_path: Path) -> None:
+    run = folder.new(tmp_path, "language_model", SPEC, {"a": 1}, REPOSITORY)
+    again = folder.existing(run.folder, "language_model", REPOSITORY)
+    assert (again.workflow, again.arguments, again.spec) == ("language_model", {"a": 1}, SPEC)
+    with pytest.raises(RequestError, match="is a run of language_model, not of training"):
+        folder.existing(run.folder, "training", REPOSITORY)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"workflow": "a"}', '{"workflow": "a", "arguments": 3}'])
+def test_any_other_folder_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "request.json").write_text(text)
+    with pytest.raises(RequestError, match="is not the folder of a run"):
+        folder.existing(tmp_path, "a", REPOSITORY)
+
+
+def test_the_way_on_names_the_settings_where_they_are_not_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = folder.new(tmp_path, "small", SPEC, {}, REPOSITORY)
+    monkeypatch.chdir(REPOSITORY.folder)
+    assert "--settings" not in run.resume_command()
+    monkeypatch.chdir(tmp_path)
+    assert "--settings " in run.resume_command()
