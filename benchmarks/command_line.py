@@ -1,5 +1,4 @@
-"""What the command line costs: --help against importing kfp, and compile against the bare minimum that kfp needs for
-the same spec. CPU seconds.
+"""What the command line costs against importing kfp: --help, list, and compile with what kfp itself needs. CPU seconds.
 
 python -m benchmarks.command_line
 """
@@ -29,13 +28,18 @@ def main() -> None:
             "pipelines --help": [*python, "-m", "vgp", "--help"],
             "python -c pass": [*python, "-c", "pass"],
             "import kfp": [*python, "-c", "import kfp"],
+            "pipelines list": [*python, "-m", "vgp", "list"],
             "pipelines compile": [*python, "-m", "vgp", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
         times = turns.seconds(commands, clock=turns.cpu)
     console = Console()
     console.print(turns.table(times))
-    for ours, bare, most in (("--help", "import kfp", 0.2), ("compile", "import kfp + compile", 1.3)):
+    for ours, bare, most in (
+        ("--help", "import kfp", 0.2),
+        ("list", "import kfp", 1.0),
+        ("compile", "import kfp + compile", 1.3),
+    ):
         pairs = zip(times[f"pipelines {ours}"], times[bare], strict=True)
         ratio = statistics.median(one / other for one, other in pairs)
         console.print(f"pipelines {ours} / {bare}: {ratio:.2f} (at most {most})")
