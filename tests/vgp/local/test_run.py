@@ -142,7 +142,7 @@ def wait_for_progress(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_run_that_is_stopped_leaves_no_process_and_resumes(tmp_path: Path, flights: str) -> None:
-    settings = (*SETTINGS[:1], "epochs=2000", flights)
+    settings = (SETTINGS[0], "epochs=2000", flights)
     line = command("--json", "--nproc", "2", "--out", str(tmp_path), settings=settings)
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY)
     wait_for_progress(process)
