@@ -1,6 +1,7 @@
 """init, config: the settings file, made and shown."""
 
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,7 +84,7 @@ def init(
         "template_repository": template_repository, "service_account": service_account,
     }  # fmt: skip
     answers = _answers(flags, yes)
-    shipped = Path(__file__).resolve().parents[2] / FILE_NAME
+    shipped = Path(str(resources.files("vgp.project"))) / "template" / FILE_NAME
     files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
     if as_json:
         print_json({"path": str(path), "answers": answers})

@@ -13,6 +13,24 @@ from vgp.vertex.schedules import reconcile
 
 NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "30 3 * * *"\ntime_zone = "Europe/Berlin"\n'
 
+TRAINING = (Path(__file__).parents[3] / "golden/training.json").read_bytes()
+HELLO = """
+from kfp import dsl
+
+@dsl.component(base_image="python@sha256:1", install_kfp_package=False)
+def hello():
+    print("hello")
+
+def build(target):
+    step = target.step(hello)
+
+    @dsl.pipeline
+    def say_hello():
+        step()
+
+    return say_hello
+"""
+
 
 @pytest.fixture
 def write(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -108,3 +126,18 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
     (action,) = reconcile.plan_all(bigger)
     assert {"template", "pipeline"} <= {each.field for each in action.changes}
     assert "train: machine" in [each.field for each in action.template]
+
+
+def test_a_workflow_is_found_in_templates_by_the_name_that_kfp_gave_it(cloud: Cloud, write: Any) -> None:
+    from vgp.compiling.compile import compiled
+    from vgp.vertex.templates.upload import upload
+
+    Path("pipelines").unlink()
+    Path("pipelines").mkdir()
+    Path("pipelines/say_hello.py").write_text(HELLO)
+    settings = write(NIGHTLY.replace("training", "say_hello") + 'template = "say-hello:latest"')
+    upload(settings, "say-hello", compiled("say_hello", settings).spec.text.encode(), tags=["latest"])
+    upload(settings, "training", TRAINING, tags=["latest"])
+    assert reconcile.declared(settings)[0].name == "nightly"
+    with pytest.raises(RequestError, match='"training:latest" is no version of the pipeline say_hello'):
+        reconcile.declared(write(NIGHTLY.replace("training", "say_hello") + 'template = "training:latest"'))
