@@ -23,8 +23,7 @@ TASK = "docs.examples.digits:Digits"
 HEAD = "import sys; from pathlib import Path; from training import steps; at = Path(sys.argv[1])"
 CALLS = (
     f"steps.prepare('', at / 'data', task={TASK!r})",
-    f"steps.train(at / 'data', at / 'model', at / 'checkpoints', task={TASK!r}, epochs=3, global_batch_size=64,"
-    " nproc=1)",
+    f"steps.train(at / 'data', at / 'model', at / 'logs', task={TASK!r}, epochs=3, global_batch_size=64, nproc=1)",
     f"steps.evaluate(at / 'data', at / 'model', at / 'evaluation', task={TASK!r})",
     "steps.decide(at / 'data', at / 'model', at / 'evaluation', at / 'report.html', at / 'summary.md')",
 )
