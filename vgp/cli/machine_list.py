@@ -74,10 +74,11 @@ def as_json(offer: Offer) -> dict[str, Any]:
     }
 
 
-def as_table(offers: list[Offer]) -> Table:
+def as_table(offers: list[Offer], *, width: int = 80) -> Table:
+    """The offers as rows, set closer on a terminal of less than 100 columns."""
     titles = ("machine", "GPUs", "GPU GB", "vCPU", "GB", "region", "provisioning", "$/hour")
     numbers, whole = ("GPU GB", "vCPU", "GB", "$/hour"), set(titles) - {"GPUs", "GPU GB"}
-    drawn = table(titles, map(_cells, offers), right=numbers, whole=whole, gap=1)
+    drawn = table(titles, map(_cells, offers), right=numbers, whole=whole, gap=1 if width < 100 else 3)
     accelerators = dict.fromkeys(offer.combination.accelerator for offer in offers)
     ending = [gpu for gpu in accelerators if gpu and gpu.end_of_support]
     if ending:

@@ -64,7 +64,11 @@ def machines(
         if as_json:
             print_json([])
         raise WorkFailed(reason)
-    show([machine_list.as_json(offer) for offer in offers], as_json, lambda _: machine_list.as_table(offers))
+    show(
+        [machine_list.as_json(offer) for offer in offers],
+        as_json,
+        lambda _: machine_list.as_table(offers, width=console().width),
+    )
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from vgp.text.nearest import did_you_mean
 
 MISSING = (
     f"there is no {FILE_NAME} in this folder or above it. Go into a repository that has one, name one with "
-    "--settings FILE, or write a first one: pipelines init."
+    "--settings FILE, or write a first one: pipelines init, or a whole repository: pipelines new project NAME."
 )
 
 _BUILD = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]", re.MULTILINE)
