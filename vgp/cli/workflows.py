@@ -81,12 +81,12 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.compiling.compile import compile_all, unknown_steps
+    from vgp.compiling.compile import compile_all, placeholder_image, unknown_steps
 
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
-    say(*unknown_steps(loaded, compiled.values()), stderr=as_json)
+    say(*unknown_steps(loaded, compiled.values()), *placeholder_image(loaded), stderr=as_json)
     if as_json:
         print_json(results)
 

@@ -48,6 +48,14 @@ def compile_all(
     return specs
 
 
+def placeholder_image(settings: Settings) -> list[str]:
+    """A line if the image of the steps is still the one of the examples, which nobody has built."""
+    if "/my-project/" not in settings.image or settings.project == "my-project":
+        return []
+    fix = "set yours in pipelines.toml, or have it built and set: pipelines image build."
+    return [f"note: image = {settings.image}: a placeholder. On Vertex AI no step could start from it: {fix}"]
+
+
 def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[str]:
     """A line for each step of the settings that no pipeline has: a misspelt one runs on a machine that nobody chose."""
     if {made.name for made in compiled} != set(workflows.find(settings.repository)):

@@ -154,3 +154,18 @@ def test_a_misspelt_step_of_the_settings_is_told_with_the_one_that_was_meant(rep
     compiled = compile.compile_all((), settings.load(file), out=repository)
     (warning,) = compile.unknown_steps(settings.load(file), compiled.values())
     assert "[steps.trian] of the settings: no pipeline has this step. Did you mean" in warning and "train" in warning
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ('region = "us-central1"\n', 1),
+        ('image = "us-central1-docker.pkg.dev/mine/r/i:1"\n', 0),
+        ('project = "my-project"\n', 0),
+    ],
+)
+def test_an_image_that_nobody_has_built_is_told(repository: Path, text: str, notes: int) -> None:
+    file = repository / "pipelines.toml"
+    file.write_text(text)
+    lines = compile.placeholder_image(settings.load(file))
+    assert len(lines) == notes and all("pipelines image build" in line for line in lines)
