@@ -8,7 +8,7 @@ import pytest
 from tests.infra.terraform import FILES, FOLDER, TEXT, blocks, locals_, resources, roles_on_project
 from vgp.settings.rules import APIS
 
-VERTEX = FOLDER.parent / "pipelines/vertex"
+VERTEX = FOLDER.parent / "vgp/vertex"
 
 
 def test_every_variable_that_is_used_is_declared_and_the_other_way_round() -> None:
@@ -132,7 +132,9 @@ def test_github_is_believed_by_numbers_and_environment() -> None:
 
 def test_the_apis_that_the_commands_call_are_enabled() -> None:
     code = "\n".join(path.read_text() for path in VERTEX.rglob("*.py"))
-    called = (set(APIS) | set(re.findall(r'rest\(settings, "(\w+)"', code))) - {"kfp_registry"}
+    by_rest = set(re.findall(r'rest\.\w+\(\s*settings, "(\w+)"', code))
+    assert by_rest >= {"compute", "iam"}
+    called = (set(APIS) | by_rest) - {"kfp_registry"}
     enabled = {name.removesuffix(".googleapis.com") for name in re.findall(r"[a-z]+\.googleapis\.com", _apis())}
     assert called <= enabled
     assert {"cloudbuild", "iamcredentials", "sts", "billingbudgets"} <= enabled
