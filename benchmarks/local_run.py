@@ -18,7 +18,7 @@ from rich.console import Console
 from benchmarks import machine, turns
 from vgp.text.table import table
 
-RUNS = 3
+RUNS = 5
 TASK = "docs.examples.digits:Digits"
 HEAD = "import sys; from pathlib import Path; from training import steps; at = Path(sys.argv[1])"
 CALLS = (
