@@ -19,7 +19,7 @@ _FORMS = ("text", "json", "sarif")
 
 @app.command(
     "check",
-    rich_help_panel="On this machine", epilog="Example: pipelines check build/*.json config.yaml --region us-central1",
+    epilog="Example: pipelines check build/*.json config.yaml --region us-central1",
 )  # fmt: skip
 def check_files(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input.")],

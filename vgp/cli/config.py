@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(
-    rich_help_panel="Settings", epilog="Example: pipelines config --env prod, or in a script: pipelines config bucket"
-)
+@app.command(epilog="Example: pipelines config --env prod, or in a script: pipelines config bucket")
 def config(
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="One setting, as bare text; of a table, what is in it.")
@@ -50,9 +48,7 @@ def config(
     console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
 
 
-@app.command(
-    rich_help_panel="Settings", epilog="Example: pipelines init --project my-project --region europe-west4 --yes"
-)
+@app.command(epilog="Example: pipelines init --project my-project --region europe-west4 --yes")
 def init(
     project: Annotated[str | None, typer.Option(help="Id of the Google Cloud project.", show_default=False)] = None,
     prod_project: Annotated[

@@ -24,7 +24,6 @@ _FORMS = ("config", "sdk", "vm")
 
 @app.command(
     "convert",
-    rich_help_panel="On this machine",
     epilog="Example: pipelines convert legacy.yaml > config.yaml, or: pipelines convert --step train --to vm",
 )
 def convert_request(

@@ -15,7 +15,6 @@ app = typer.Typer()
 
 
 @app.command(
-    rich_help_panel="On this machine",
     epilog="Example: pipelines machines --accelerator L4 --region europe-west4 --provisioning spot",
 )
 def machines(

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from vgp.settings import Settings
 
 app = typer.Typer()
-_PANEL = "On Vertex AI"
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines runs --pipeline training --state failed --since 7d")
+@app.command(epilog="Example: pipelines runs --pipeline training --state failed --since 7d")
 def runs(
     pipeline: Annotated[str, typer.Option(help="Only of this pipeline.")] = "",
     state: Annotated[
@@ -49,7 +48,7 @@ def runs(
         console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines show latest")
+@app.command(epilog="Example: pipelines show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
     from vgp.vertex.runs import report, show
@@ -62,7 +61,7 @@ def show(run: Run, environment: Environment = None, settings: SettingsFile = Non
         show.page(console(), loaded, shown, rows, now)
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines wait latest:training --timeout 7200")
+@app.command(epilog="Example: pipelines wait latest:training --timeout 7200")
 def wait(
     run: Run,
     timeout: Timeout = None,
@@ -87,7 +86,7 @@ def follow_run(loaded: "Settings", reference: str, *, as_json: bool, timeout_s: 
     raise typer.Exit(outcome.exit_code)
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines cancel training-0f5c --wait")
+@app.command(epilog="Example: pipelines cancel training-0f5c --wait")
 def cancel(
     run: Run,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it has ended.")] = False,
@@ -112,7 +111,7 @@ def cancel(
         say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines compare training-0f5c training-91ab --all")
+@app.command(epilog="Example: pipelines compare training-0f5c training-91ab --all")
 def compare(
     several: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs; see pipelines runs.")],
     all_rows: Annotated[bool, typer.Option("--all", help="Equal rows too.")] = False,

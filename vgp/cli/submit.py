@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from vgp.settings import Settings
 
 app = typer.Typer()
-_PANEL = "On Vertex AI"
 
 
 @app.command(
-    rich_help_panel=_PANEL,
     epilog="Example: pipelines submit training --env prod --set epochs=5 --wait",
 )
 def submit(
@@ -99,7 +97,7 @@ def submit(
     _conclude(loaded, result, wait=wait and not dry_run, timeout_s=timeout, as_json=as_json)
 
 
-@app.command(rich_help_panel=_PANEL, epilog="Example: pipelines rerun latest --from-failed --wait")
+@app.command(epilog="Example: pipelines rerun latest --from-failed --wait")
 def rerun(
     run: Run,
     set_: Parameters = None,

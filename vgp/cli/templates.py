@@ -28,7 +28,7 @@ Reference = Annotated[
 ]
 
 
-@app.command(rich_help_panel="On Vertex AI", epilog="Example: pipelines upload training --env prod --tag v3")
+@app.command(epilog="Example: pipelines upload training --env prod --tag v3")
 def upload(
     name: Workflow,
     tag: Annotated[list[str] | None, typer.Option(help="A tag of your own; repeatable.")] = None,
@@ -75,9 +75,7 @@ class ListByDefault(TyperGroup):
 
 
 templates = typer.Typer(cls=ListByDefault, help="List uploaded templates and their versions; move tags, pin, download.")
-app.add_typer(
-    templates, name="templates", rich_help_panel="On Vertex AI", epilog="Example: pipelines templates training"
-)
+app.add_typer(templates, name="templates", epilog="Example: pipelines templates training")
 
 
 @templates.command("list", epilog="Example: pipelines templates training --limit 20")

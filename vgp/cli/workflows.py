@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from vgp.compiling.compile import Compiled
 
 app = typer.Typer()
-_PANEL = "On this machine"
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
 
 
-@app.command("list", rich_help_panel=_PANEL, epilog="Example: pipelines list --json")
+@app.command("list", epilog="Example: pipelines list --json")
 def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
     from vgp.compiling.spec_cache import specs
@@ -68,7 +67,7 @@ def _table(rows: list[dict[str, Any]]) -> "Table":
     return table(("pipeline", "parameter", "default", "what it is"), cells)
 
 
-@app.command("compile", rich_help_panel=_PANEL, epilog="Example: pipelines compile training --out build")
+@app.command("compile", epilog="Example: pipelines compile training --out build")
 def compile_(
     names: Names = None,
     out: Annotated[Path, typer.Option(help="Folder for the specs.")] = Path("build"),
@@ -104,7 +103,6 @@ def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]
 
 @app.command(
     "run",
-    rich_help_panel=_PANEL,
     epilog='Example: pipelines run training --set epochs=3 --set \'task_options={"train": "1-3"}\' --nproc 2',
 )
 def run_(
