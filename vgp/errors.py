@@ -16,3 +16,12 @@ class WorkFailed(Exception):
         super().__init__(message)
         self.result = result
         self.exit_code = exit_code
+
+
+def lacking(error: BaseException | None) -> str:
+    """The module whose lack led to an error, also where it was explained as something else; empty if none did."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return error.name or ""
+        error = error.__cause__
+    return ""

@@ -123,7 +123,9 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
     assert "g2-standard-8" in run("convert", "line.sh", cwd=tmp_path).stdout
 
 
-@pytest.mark.parametrize("words", [["compile"], ["run", "training"], ["submit", "training"], ["runs"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["compile"], ["list"], ["run", "training"], ["submit", "training"], ["runs"]], ids=" ".join
+)
 def test_a_verb_that_needs_more_says_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
     said = command(light)(*words, cwd=project, code=2).stderr
     assert "is not installed. Install the extra vertex:" in said

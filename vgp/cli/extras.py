@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import vgp
-from vgp.errors import RequestError
+from vgp.errors import RequestError, lacking
 
 NAME = "vertex-gpu-pipelines"
 #: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.
@@ -26,21 +26,12 @@ def named() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        package = _missing(error)
+        package = lacking(error).partition(".")[0]
         extra = next((extra for extra, packages in PACKAGES.items() if package in packages), None)
         if extra is None:
             raise
         message = f"this needs {package}, which is not installed. Install the extra {extra}:\n  {command(extra)}"
         raise RequestError(message) from error
-
-
-def _missing(error: BaseException | None) -> str:
-    """The package whose lack led to the error, also where it was explained as something else on the way."""
-    while error is not None:
-        if isinstance(error, ModuleNotFoundError):
-            return (error.name or "").partition(".")[0]
-        error = error.__cause__
-    return ""
 
 
 def command(extra: str) -> str:

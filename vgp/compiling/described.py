@@ -2,7 +2,7 @@
 
     python -m vgp.compiling.described SETTINGS OUT NAME...
 
-OUT is written as a JSON object: `specs` by name and `files`, or `error`.
+OUT is written as a JSON object: `specs` by name and `files`, or `error` and the module that it is `lacking`.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from vgp.compiling import workflows
 from vgp.compiling.target import Local
-from vgp.errors import RequestError
+from vgp.errors import RequestError, lacking
 from vgp.settings import Repository, repository_of
 
 
@@ -23,8 +23,8 @@ def main(settings: str, out: str, *names: str) -> None:
     try:
         specs = {name: workflows.compiled(name, Local(), repository).content for name in names}
         result: dict[str, Any] = {"specs": specs, "files": _own(opened, repository)}
-    except RequestError as error:
-        result = {"error": str(error)}
+    except (RequestError, ModuleNotFoundError) as error:
+        result = {"error": str(error), "lacking": lacking(error)}
     Path(out).write_text(json.dumps(result), encoding="utf-8")
 
 

@@ -51,7 +51,8 @@ def _compiled(names: Sequence[str], repository: Repository) -> dict[str, Pipelin
             raise WorkFailed(f"compiling {', '.join(names)} ended with code {code}.")
         result: dict[str, Any] = json.loads(written.read_text(encoding="utf-8"))
     if "error" in result:
-        raise RequestError(result["error"])
+        cause = ModuleNotFoundError(name=result["lacking"]) if result["lacking"] else None
+        raise RequestError(result["error"]) from cause
     for name in names:
         _write(name, repository, result["specs"][name], result["files"], begin)
     return {name: PipelineSpec(result["specs"][name]) for name in names}
