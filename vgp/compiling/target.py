@@ -7,25 +7,45 @@ if TYPE_CHECKING:
 
 
 class Target(Protocol):
-    """Turns components into steps. Both methods return what a pipeline function calls with the step's inputs."""
+    """Turns components into steps. `step` and `job` return what a pipeline function calls with the step's inputs.
 
-    #: Whether steps may take results of earlier runs: vgp/spec/caching.py.
+    `pinned`: the step is a function of its inputs, and nothing moves underneath them: it may take the result of an
+    earlier run's step with the same inputs. No other step does; one with effects never may.
+    """
+
+    #: Whether the steps of a workflow that pins nothing take results all the same: vgp/spec/caching.py.
     caching: bool
+    #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
+    scheduled: str
 
-    def step(self, component: "BaseComponent") -> "BaseComponent":
+    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         """A plain step."""
 
-    def job(self, component: "BaseComponent") -> "BaseComponent":
+    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         """A training step: may have several GPUs and several machines."""
+
+    def prices(self) -> dict[str, float]:
+        """What an hour of each step on all its machines costs in USD, as far as steps were placed and have a price."""
+
+
+def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
+    """The component, with the mark of vgp/spec/caching.py on its tasks if they are pinned."""
+    from vgp.compiling.pinned import Pinned
+
+    return Pinned(component) if pinned else component
 
 
 class Local:
-    """This machine: every component as it is. A run that is resumed takes its own results."""
+    """This machine: every component as it is. A run that is resumed takes its own results, and no other's."""
 
     caching = True
+    scheduled = ""
 
-    def step(self, component: "BaseComponent") -> "BaseComponent":
-        return component
+    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
+        return marked(component, pinned)
 
-    def job(self, component: "BaseComponent") -> "BaseComponent":
-        return component
+    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
+        return self.step(component, pinned)
+
+    def prices(self) -> dict[str, float]:
+        return {}
