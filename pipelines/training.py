@@ -69,7 +69,8 @@ def build(target: Target) -> Any:
             seed: Same seed and same data: same model, bit for bit.
             margin: Promote only if the lower confidence bound of the gain in log loss exceeds this.
             confidence: Confidence of the bounds, in (0.5, 1).
-            as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the schedule's, else now.
+            as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
+                schedule, else now.
             pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         """
         resolved = resolve_step(

@@ -5,7 +5,6 @@ compile.py      workflows compiled for Vertex AI, checked and written
 described.py    the process that compiles for spec_cache.py
 difference.py   two specs compared, with their machines
 entrypoint.py   the command of a step, which passes SIGTERM on
-pinned.py       a component whose tasks may take results of earlier ones
 spec_cache.py   specs of the sources as they are, without kfp
 target.py       where a workflow is compiled for: the interface, and this machine
 vertex.py       Vertex AI as the target: every step gets its machine

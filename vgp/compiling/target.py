@@ -1,6 +1,8 @@
 """Where a pipeline is compiled for. `Local` is this machine; `vgp.compiling.vertex.Vertex` is Vertex AI."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vgp.spec.caching import PINNED
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -30,9 +32,16 @@ class Target(Protocol):
 
 def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
     """The component, with the mark of vgp/spec/caching.py on its tasks if they are pinned."""
-    from vgp.compiling.pinned import Pinned
+    from kfp.dsl.base_component import BaseComponent
 
-    return Pinned(component) if pinned else component
+    class Pinned(BaseComponent):  # type: ignore[misc]
+        def __call__(self, *args: Any, **inputs: Any) -> Any:
+            return super().__call__(*args, **inputs).set_caching_options(True, PINNED)
+
+        def execute(self, **inputs: Any) -> None:
+            component.execute(**inputs)
+
+    return Pinned(component.component_spec) if pinned else component
 
 
 class Local:
