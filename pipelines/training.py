@@ -5,6 +5,7 @@
 3. train     fits the task's model, one process per GPU
 4. evaluate  scores model, champion and baseline on the same test rows
 5. decide    promotes on a paired statistical test, and writes the report
+6. notify    tells, however the others ended, what ran, what it cost and what was decided
 
 Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is new takes their earlier results.
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 from components.decide import decide
 from components.evaluate import evaluate
+from components.notify import notify
 from components.prepare import prepare
 from components.resolve import resolve
 from components.train import train
@@ -26,6 +28,7 @@ def build(target: Target) -> Any:
     resolve_step = target.step(resolve)
     prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True)
     evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
+    notify_step = target.step(notify)
 
     @dsl.pipeline(
         name="training",
@@ -73,28 +76,29 @@ def build(target: Target) -> Any:
                 schedule, else now.
             pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         """
-        resolved = resolve_step(
-            pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
-            data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
-        )  # fmt: skip
-        prepared = prepare_step(pins=resolved.outputs["data"], task=task)
-        trained = train_step(
-            dataset=prepared.outputs["dataset"], pins=resolved.outputs["data"], task=task,
-            epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
-            weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
-            precision=precision, seed=seed,
-        )  # fmt: skip
-        evaluated = evaluate_step(
-            dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task,
-            champion=resolved.outputs["champion"],
-        )  # fmt: skip
-        decide_step(
-            dataset=prepared.outputs["dataset"],
-            model=trained.outputs["model"],
-            evaluation=evaluated.outputs["evaluation"],
-            margin=margin,
-            confidence=confidence,
-        )
+        with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook)):
+            resolved = resolve_step(
+                pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
+                data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
+            )  # fmt: skip
+            prepared = prepare_step(pins=resolved.outputs["data"], task=task)
+            trained = train_step(
+                dataset=prepared.outputs["dataset"], pins=resolved.outputs["data"], task=task,
+                epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
+                weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
+                precision=precision, seed=seed,
+            )  # fmt: skip
+            evaluated = evaluate_step(
+                dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task,
+                champion=resolved.outputs["champion"],
+            )  # fmt: skip
+            decide_step(
+                dataset=prepared.outputs["dataset"],
+                model=trained.outputs["model"],
+                evaluation=evaluated.outputs["evaluation"],
+                margin=margin,
+                confidence=confidence,
+            )
 
     return training
 

@@ -19,6 +19,8 @@ class Target(Protocol):
     caching: bool
     #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
     scheduled: str
+    #: Where the summary of a run is sent, as an input of a step; "" where nothing is sent.
+    webhook: str
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         """A plain step."""
@@ -36,7 +38,7 @@ def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
 
     class Pinned(BaseComponent):  # type: ignore[misc]
         def __call__(self, *args: Any, **inputs: Any) -> Any:
-            return super().__call__(*args, **inputs).set_caching_options(True, PINNED)
+            return component(*args, **inputs).set_caching_options(True, PINNED)
 
         def execute(self, **inputs: Any) -> None:
             component.execute(**inputs)
@@ -49,6 +51,7 @@ class Local:
 
     caching = True
     scheduled = ""
+    webhook = ""
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         return marked(component, pinned)

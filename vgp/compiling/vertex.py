@@ -46,6 +46,10 @@ class Vertex:
         placement = self._place(component.name, kind="custom_job")
         return marked(_custom_job(self._ready(component), placement, self.settings.region), pinned)
 
+    @property
+    def webhook(self) -> str:
+        return ""
+
     def prices(self) -> dict[str, float]:
         known = {step: placement.hourly_usd for step, placement in self.placements.items()}
         return {step: round(hourly_usd, 4) for step, hourly_usd in known.items() if hourly_usd is not None}
