@@ -22,5 +22,5 @@ def prepare(
     """
     from training import steps
 
-    manifest = steps.prepare(pins, dataset.path, task=task)
+    manifest = steps.prepare("", dataset.path, task=task, pins=pins)
     dataset.metadata.update(rows={split: manifest.rows(split) for split in manifest.splits})

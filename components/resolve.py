@@ -49,10 +49,11 @@ def resolve(
         scheduled=scheduled,
         data=data,
         task=task,
-        options=task_options,
+        task_options=task_options,
         champion=champion,
         as_of=as_of,
         pins=pins,
     )
     record.uri = resolved.uri
+    record.metadata.update(resolved.metadata)
     return resolved.digest, resolved.uri, resolved.data, resolved.champion
