@@ -1,5 +1,6 @@
 """Where a pipeline is compiled for. `Local` is this machine; `vgp.compiling.vertex.Vertex` is Vertex AI."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vgp.spec.caching import PINNED
@@ -19,8 +20,14 @@ class Target(Protocol):
     caching: bool
     #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
     scheduled: str
-    #: Where the summary of a run is sent, as an input of a step; "" where nothing is sent.
-    webhook: str
+
+    @property
+    def webhook(self) -> str:
+        """Where the summary of a run is sent, as an input of a step; "" where nothing is sent."""
+
+    @property
+    def email(self) -> Sequence[str]:
+        """Who gets mail of Vertex AI's when a run ends."""
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         """A plain step."""
@@ -52,6 +59,7 @@ class Local:
     caching = True
     scheduled = ""
     webhook = ""
+    email: Sequence[str] = ()
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         return marked(component, pinned)

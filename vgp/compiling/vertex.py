@@ -48,7 +48,11 @@ class Vertex:
 
     @property
     def webhook(self) -> str:
-        return ""
+        return self.settings.notify.webhook or ""
+
+    @property
+    def email(self) -> tuple[str, ...]:
+        return self.settings.notify.email
 
     def prices(self) -> dict[str, float]:
         known = {step: placement.hourly_usd for step, placement in self.placements.items()}
