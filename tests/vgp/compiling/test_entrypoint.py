@@ -16,7 +16,7 @@ from kfp import dsl
 
 from components.prepare import prepare
 from components.train import train
-from vgp.compiling.entrypoint import passing_signals
+from vgp.compiling.entrypoint import entrypoint
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.settings import Settings
@@ -49,6 +49,20 @@ def saving(mark: str):
 
     signal.signal(signal.SIGTERM, save)
     open(mark, "w").close()
+    time.sleep(60)
+
+
+@dsl.component(base_image=OWN, install_kfp_package=False)
+def staying(mark: str):
+    """Hears that it shall stop, and goes on."""
+    import signal
+    import time
+
+    def hear(number, frame):
+        with open(mark + ".told", "a") as file:
+            file.write("once ")
+
+    signal.signal(signal.SIGTERM, hear)
     time.sleep(60)
 
 
@@ -137,9 +151,34 @@ def test_a_step_that_knows_nothing_of_signals_ends_at_once(tmp_path: Path) -> No
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize(("component", "shell", "limit_s"), [(sleeping, "bash", "1"), (staying, "dash", "3")])
+def test_a_step_that_takes_longer_than_its_timeout_is_ended_and_says_so(
+    component: Any, shell: str, limit_s: str, tmp_path: Path
+) -> None:
+    container = placed(component, "step")
+    container["command"] = [word.replace(" -k 60 ", " -k 1 ") for word in container["command"]]
+    mark, began = tmp_path / "mark", time.monotonic()
+    process = start(container, inputs(tmp_path, mark=str(mark)), tmp_path, shell, STEP_TIMEOUT_S=limit_s)
+    assert process.wait(timeout=30) == 124
+    assert time.monotonic() - began < 15
+    words = (tmp_path / "log").read_text()
+    assert f"{component.name} took longer than its timeout of {limit_s} s" in words
+    assert f"timeout in [steps.{component.name}] of pipelines.toml" in words
+    assert component is sleeping or Path(f"{mark}.told").read_text() == "once "
+
+
+def test_sigterm_reaches_a_step_with_a_timeout_once(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    process = start(placed(saving, "step"), inputs(tmp_path, mark=str(mark)), tmp_path, STEP_TIMEOUT_S="3600")
+    wait_for(mark)
+    assert stop(process) == 75
+    assert (tmp_path / "mark.saved").exists() and "timeout" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("code", [0, 3, 124])
 def test_a_step_ends_with_its_own_exit_code(code: int, tmp_path: Path) -> None:
-    assert start(placed(ending, "step"), inputs(tmp_path, mark=str(code)), tmp_path).wait(timeout=30) == code
+    process = start(placed(ending, "step"), inputs(tmp_path, mark=str(code)), tmp_path, STEP_TIMEOUT_S="3600")
+    assert process.wait(timeout=30) == code and "timeout" not in (tmp_path / "log").read_text()
 
 
 def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,18 +208,18 @@ def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("component", [prepare, train, installing, installing_apart, containerized])
 def test_every_form_of_kfps_command_passes_signals_on(component: Any) -> None:
-    made = passing_signals(component.component_spec.implementation.container.command)
-    *installs, last = [made[number + 2].strip() for number, word in enumerate(made) if word == "sh"]
-    assert all(script.endswith('&& exec "$0" "$@"') for script in installs)
-    assert last.endswith('&& exec "$0" "$@"' if component is containerized else "exit $code")
+    made = entrypoint(component.component_spec.implementation.container.command, component.name)
+    first, *later = [made[number + 2].strip() for number, word in enumerate(made) if word == "sh"]
+    assert first.endswith("exit $code") and "$STEP_TIMEOUT_S" in first
+    assert all("exec " in script.splitlines()[-1] for script in later)
 
 
 def test_a_command_that_is_not_kfps_is_left_alone() -> None:
     own = ["sh", "-c", 'prepare && "$0" "$@"', "sh", "-ec", "exec serve"]
-    assert passing_signals(own) == own
+    assert entrypoint(own, "own") == own
 
 
 def test_a_command_of_an_unknown_kfp_is_refused() -> None:
     script = train.component_spec.implementation.container.command[2].replace("python3 -m", "python3 -X dev -m")
     with pytest.raises(RequestError, match="SIGTERM"):
-        passing_signals(["sh", "-ec", script, ""])
+        entrypoint(["sh", "-ec", script, ""], "train")
