@@ -13,6 +13,7 @@ from vgp.check.judgement import Judgement
 from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Node, whole_number
+from vgp.spec.dag import Component, Task
 from vgp.documents.reading import Unreadable
 
 
@@ -95,7 +96,8 @@ class _Pipeline:
         turns = _product(self.turns, _turns(task, inputs))
         if isinstance(component.get("dag"), dict):
             around, self.turns = self.turns, turns
-            self._inside(step, str(reference), component, at, inputs, f"{prefix}{key}/")
+            way = Task(key, task, Component(str(reference), component, self.components)).way
+            self._inside(step, str(reference), component, at, inputs, f"{prefix}{way}")
             self.turns = around
         else:
             self.names.add(step)

@@ -1,9 +1,10 @@
 """Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vgp.compiling.entrypoint import passing_signals
+from vgp.compiling.target import marked
 from vgp.inside.image import IMAGE
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
@@ -20,6 +21,10 @@ _OF_THE_RUN = {
 }
 
 
+#: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
+_IMAGE_VARIABLE = "TRAINING_IMAGE"
+
+
 class Vertex:
     """Vertex AI: plain steps with their resources, training steps as custom jobs.
 
@@ -27,20 +32,29 @@ class Vertex:
     """
 
     caching = False
+    scheduled = "{{$.pipeline_job_schedule_time_utc}}"
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
 
-    def step(self, component: "BaseComponent") -> "BaseComponent":
+    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="step")
-        return _limited(self._ready(component), placement)
+        return marked(_limited(self._ready(component), placement), pinned)
 
-    def job(self, component: "BaseComponent") -> "BaseComponent":
+    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        return _custom_job(self._ready(component), placement, self.settings.region)
+        return marked(_custom_job(self._ready(component), placement, self.settings.region), pinned)
 
-    def _place(self, step: str, kind: Any) -> Placement:
+    @property
+    def webhook(self) -> str:
+        return ""
+
+    def prices(self) -> dict[str, float]:
+        known = {step: placement.hourly_usd for step, placement in self.placements.items()}
+        return {step: round(hourly_usd, 4) for step, hourly_usd in known.items() if hourly_usd is not None}
+
+    def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
         self.placements[step] = placement
         return placement
@@ -71,7 +85,7 @@ def _limited(component: Any, placement: Placement) -> Any:
         accelerator_type=limits["accelerator_type"],
         accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
-    container.env = {**(container.env or {}), **placement.env} or None
+    container.env = {**(container.env or {}), **placement.env, _IMAGE_VARIABLE: container.image}
     return component
 
 
@@ -97,5 +111,9 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     container = pools.default[0]["container_spec"]
     if placement.region != home:
         job.component_spec.inputs["location"].default = placement.region
-    pools.default = placement.worker_pool_specs(container["image_uri"], container["command"], container["args"])
+    image = container["image_uri"]
+    # GCPC takes image, command and arguments of the component, and drops its environment.
+    pools.default = placement.worker_pool_specs(
+        image, container["command"], container["args"], env={_IMAGE_VARIABLE: image}
+    )
     return job
