@@ -48,11 +48,18 @@ def now(settings: Settings, api: str, path: str, fields: str = "name") -> dateti
 
     `fields` are those that are answered; a list has no `name`.
 
+    The resource may have been deleted.
+
     Raises:
         as `call`.
     """
+    from google.api_core import exceptions
+
     how = clients.reading()
-    answer = how["retry"](lambda: _answer(settings, api, path, {"fields": fields}, None, how["timeout"]))()
+    try:
+        answer = how["retry"](lambda: _answer(settings, api, path, {"fields": fields}, None, how["timeout"]))()
+    except exceptions.NotFound as error:
+        answer = error.response
     try:
         told = parsedate_to_datetime(answer.headers["Date"])
     except (KeyError, ValueError):

@@ -6,12 +6,13 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pip
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.text.nearest import did_you_mean
+from vgp.text.times import duration
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run, read
@@ -31,8 +32,6 @@ _FIELDS = (
 _STEPS = ("job_detail.task_details",)
 #: Makes the arguments of a call: its retry and its timeout.
 Calls = Callable[[], dict[str, Any]]
-_AGO = re.compile(r"(\d{1,6})\s*(s|m|h|d|w)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
@@ -140,10 +139,10 @@ def since(text: str, now: datetime) -> datetime:
     Raises:
         RequestError: it is none of these.
     """
-    ago = _AGO.fullmatch(text.strip())
+    ago = duration(text)
     try:
-        if ago:
-            return (now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).astimezone(UTC)
+        if ago is not None:
+            return (now - ago).astimezone(UTC)
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise RequestError(f"--since {text}: write 90m, 12h, 7d, 2w, or a date like 2026-11-20.") from None
