@@ -18,14 +18,15 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import Decision, check
+from training.pins.documents import Request
 from training.processes.launch import THREADS
+from training.run_folder import CHECKPOINTS_VARIABLE
 from training.storage import files, storage
 
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
+    from training.pins.resolve import Resolved
 
-#: Where checkpoints go when the step's own folder would not survive a second start; the local run sets it.
-CHECKPOINTS_VARIABLE = "TRAINING_CHECKPOINTS"
 
 
 def check_request(
@@ -53,14 +54,55 @@ def check_request(
 
 
 @exits
+def resolve(
+    record: str | Path,
+    *,
+    pipeline: str,
+    run: str = "",
+    scheduled: str = "",
+    data: str = "",
+    task: str = "flights",
+    task_options: Mapping[str, Any] | None = None,
+    champion: str = "",
+    as_of: str = "",
+    pins: str = "",
+    dry_run: bool = False,
+) -> "Resolved":
+    """Pins what a run works on: writes what was pinned to the file `record`, and the pins beside the runs.
+
+    Args:
+        record: An output of the step; its path tells the root of the runs (`run_folder`).
+        pipeline: The name of the pipeline.
+        run: The name of the run; what cannot be pinned is this run's alone.
+        scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
+        as_of: A day, or a moment with its zone: what came later is left out.
+        pins: URI of the pins of an earlier run of the same request, whose pins are taken.
+        dry_run: Whether nothing is written.
+    """
+    from training.pins.resolve import resolve as resolved
+
+    request = Request(
+        data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion
+    )
+    return resolved(
+        request, record, pipeline=pipeline, run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run
+    )
+
+
+@exits
 def prepare(
     data: str,
     destination: str | Path,
     *,
     task: str,
     options: Mapping[str, Any] | None = None,
+    pins: str = "",
 ) -> Manifest:
-    """Validates, splits and encodes the raw data into `destination`; returns its manifest."""
+    """Validates, splits and encodes the raw data into `destination`; returns its manifest.
+
+    Args:
+        pins: URI of the data's pins; they say what is read, and the options of the task.
+    """
     import training.data.prepare
 
     return training.data.prepare.prepare(task, data, destination, options=whole(options or {}))
@@ -73,6 +115,7 @@ def train(
     checkpoints: str | Path,
     *,
     task: str = "",
+    pins: str = "",
     nproc: int | None = None,
     **config: Any,
 ) -> dict[str, Any]:
@@ -84,6 +127,7 @@ def train(
         checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
             step a folder that all attempts at this task share is derived from it (`place`).
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
+        pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
         config: Fields of `training.config.TrainConfig`.
     """

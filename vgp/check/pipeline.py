@@ -14,6 +14,7 @@ from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Node, whole_number
 from vgp.documents.reading import Unreadable
+from vgp.spec.dag import Component, Task
 
 
 def recognises(data: Any) -> bool:
@@ -98,7 +99,8 @@ class _Pipeline:
         if isinstance(component.get("dag"), dict):
             around = self.turns, self.tries
             self.turns, self.tries = turns, tries
-            self._inside(step, str(reference), component, at, inputs, f"{prefix}{key}/")
+            way = Task(key, task, Component(str(reference), component, self.components)).way
+            self._inside(step, str(reference), component, at, inputs, f"{prefix}{way}")
             self.turns, self.tries = around
         else:
             self.names.add(step)

@@ -2,9 +2,10 @@
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vgp.compiling.entrypoint import entrypoint, is_python
+from vgp.compiling.target import marked, with_tasks
 from vgp.inside.image import IMAGE
 from vgp.placement import plain
 from vgp.placement.place import place
@@ -23,6 +24,10 @@ _OF_THE_RUN = {
 }
 
 
+#: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
+_IMAGE_VARIABLE = "TRAINING_IMAGE"
+
+
 class Vertex:
     """Vertex AI: plain steps with their resources, training steps as custom jobs.
 
@@ -30,22 +35,32 @@ class Vertex:
     """
 
     caching = False
+    scheduled = "{{$.pipeline_job_schedule_time_utc}}"
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
 
-    def step(self, component: "BaseComponent") -> "BaseComponent":
+    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="step")
         if not _ends_in_time(component):
             placement = self.placements[component.name] = _without_timeout(self.settings, component.name, placement)
-        return _retried(_limited(self._ready(component), placement), placement)
+        return marked(_retried(_limited(self._ready(component), placement), placement), pinned)
 
-    def job(self, component: "BaseComponent") -> "BaseComponent":
+    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        return _retried(_custom_job(self._ready(component), placement, self.settings.region), placement)
+        job = _custom_job(self._ready(component), placement, self.settings.region)
+        return marked(_retried(job, placement), pinned)
 
-    def _place(self, step: str, kind: Any) -> Placement:
+    @property
+    def webhook(self) -> str:
+        return ""
+
+    def prices(self) -> dict[str, float]:
+        known = {step: placement.hourly_usd for step, placement in self.placements.items()}
+        return {step: round(hourly_usd, 4) for step, hourly_usd in known.items() if hourly_usd is not None}
+
+    def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
         self.placements[step] = placement
         return placement
@@ -85,16 +100,12 @@ def _retried(component: Any, placement: Placement) -> Any:
     """
     if not placement.retries:
         return component
-
-    class Retried(type(component)):  # type: ignore[misc]
-        def __call__(self, *args: Any, **inputs: Any) -> Any:
-            task = super().__call__(*args, **inputs)
-            return task.set_retry(
-                placement.retries, backoff_duration="60s", backoff_factor=2.0, backoff_max_duration="3600s"
-            )
-
-    component.__class__ = Retried
-    return component
+    return with_tasks(
+        component,
+        lambda task: task.set_retry(
+            placement.retries, backoff_duration="60s", backoff_factor=2.0, backoff_max_duration="3600s"
+        ),
+    )
 
 
 def _limited(component: Any, placement: Placement) -> Any:
@@ -113,7 +124,7 @@ def _limited(component: Any, placement: Placement) -> Any:
         accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
     limit = {plain.TIMEOUT_VARIABLE: str(placement.timeout_s)} if is_python(container.command) else {}
-    container.env = {**(container.env or {}), **placement.env, **limit} or None
+    container.env = {**(container.env or {}), **placement.env, **limit, _IMAGE_VARIABLE: container.image}
     return component
 
 
@@ -139,5 +150,9 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     container = pools.default[0]["container_spec"]
     if placement.region != home:
         job.component_spec.inputs["location"].default = placement.region
-    pools.default = placement.worker_pool_specs(container["image_uri"], container["command"], container["args"])
+    image = container["image_uri"]
+    # GCPC takes image, command and arguments of the component, and drops its environment.
+    pools.default = placement.worker_pool_specs(
+        image, container["command"], container["args"], env={_IMAGE_VARIABLE: image}
+    )
     return job

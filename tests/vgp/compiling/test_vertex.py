@@ -106,7 +106,7 @@ def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     wanted = (expected.accelerator_type, str(expected.count)) if expected.accelerator_type else (None, None)
     accelerator = resources.get("accelerator", {})
     assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
-    limit = {"STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400"}
+    limit = {"STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400", "TRAINING_IMAGE": IMAGE}
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **limit}
     assert container["image"] == IMAGE
 
@@ -175,7 +175,7 @@ def test_a_container_with_a_command_of_its_own_has_no_limit_and_takes_no_timeout
         return dsl.ContainerSpec(image="r/i:1", command=["serve"])
 
     target = Vertex(Settings(image=IMAGE))
-    assert target.step(serve).component_spec.implementation.container.env is None
+    assert target.step(serve).component_spec.implementation.container.env == {"TRAINING_IMAGE": "r/i:1"}
     assert target.placements["serve"].timeout_s == 604_800
     with pytest.raises(PlacementError, match=r"GPU028.*\n.*command is its own.*\n.*timeout 4h"):
         Vertex(Settings(image=IMAGE, steps={"serve": Request(timeout="4h")})).step(serve)
