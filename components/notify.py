@@ -24,4 +24,4 @@ def notify(
     """
     from vgp.inside.notify import tell
 
-    summary.metadata.update(tell(status, summary.path, prices=prices, webhook=webhook))
+    summary.metadata.update(tell(status, summary.path, address=webhook, prices=prices))

@@ -6,7 +6,8 @@
         cloud.environment                      # for os.environ or a subprocess: endpoints, credentials, project
         cloud.endpoint("aiplatform")           # http://127.0.0.1:PORT
         cloud.script("train", seconds=600, metrics={"auc": 0.7})    # in jobs created from now on
-        cloud.script("evaluate", fail="CUDA out of memory")
+        cloud.script("evaluate", fail="CUDA out of memory")         # every try; fails=1: only the first
+        cloud.script("resolve", outputs=work)                       # what work(task) returns, from task.inputs
         cloud.clock.advance(3600)              # jobs progress, schedules tick
         cloud.clock.run(60)                    # or time passes by itself, a minute a second
         cloud.jobs, cloud.schedules            # messages by resource name, as they are now
@@ -92,6 +93,8 @@ class Cloud:
         self.before: list[tuple[str, Callable[[Call], Any]]] = []
         self.after: list[tuple[str, Callable[[Call], Any]]] = []
         self.lock = threading.RLock()
+        #: Of `requests` and `faults` alone: the work of a scripted step asks this cloud's storage while a job is made.
+        self.counting = threading.Lock()
         self._folder = TemporaryDirectory(prefix="loopback-")
         self.policies = Policies()
         self.operations = Operations(self)
@@ -182,7 +185,7 @@ class Cloud:
 
     def fail(self, method: str, *faults: Fault, forever: bool = False) -> None:
         """The next calls of the method (a pattern) meet these faults, one each; `forever`: all meet the first."""
-        with self.lock:
+        with self.counting:
             self.faults.append(Planned(method, list(faults), forever))
 
     def on(self, method: str, action: Callable[[Call], Any], *, before: bool = False) -> None:

@@ -1,12 +1,13 @@
 """Where a pipeline is compiled for. `Local` is this machine; `vgp.compiling.vertex.Vertex` is Vertex AI."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vgp.spec.caching import PINNED
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
+    from kfp.dsl.pipeline_task import PipelineTask
 
 
 class Target(Protocol):
@@ -20,8 +21,14 @@ class Target(Protocol):
     caching: bool
     #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
     scheduled: str
-    #: Where the summary of a run is sent, as an input of a step; "" where nothing is sent.
-    webhook: str
+
+    @property
+    def webhook(self) -> str:
+        """Where the summary of a run is sent, as an input of a step; "" where nothing is sent."""
+
+    @property
+    def email(self) -> Sequence[str]:
+        """Who gets mail of Vertex AI's when a run ends."""
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         """A plain step."""
@@ -38,13 +45,15 @@ def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
     return with_tasks(component, lambda task: task.set_caching_options(True, PINNED)) if pinned else component
 
 
-def with_tasks(component: "BaseComponent", change: Callable[[Any], Any]) -> "BaseComponent":
-    """The component, whose tasks go through `change` when a pipeline calls it; what its code sets later wins."""
+def with_tasks(component: "BaseComponent", change: "Callable[[PipelineTask], object]") -> "BaseComponent":
+    """The component, each of its tasks changed as soon as a workflow has it; what the workflow then says counts."""
     from kfp.dsl.base_component import BaseComponent
 
     class Changed(BaseComponent):  # type: ignore[misc]
         def __call__(self, *args: Any, **inputs: Any) -> Any:
-            return change(component(*args, **inputs))
+            task = component(*args, **inputs)
+            change(task)
+            return task
 
         def execute(self, **inputs: Any) -> None:
             component.execute(**inputs)
@@ -58,6 +67,7 @@ class Local:
     caching = True
     scheduled = ""
     webhook = ""
+    email: Sequence[str] = ()
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         return marked(component, pinned)

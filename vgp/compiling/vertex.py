@@ -49,12 +49,15 @@ class Vertex:
 
     def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        job = _custom_job(self._ready(component), placement, self.settings.region)
-        return marked(_retried(job, placement), pinned)
+        return marked(_retried(_custom_job(self._ready(component), placement, self.settings.region), placement), pinned)
 
     @property
     def webhook(self) -> str:
-        return ""
+        return self.settings.notify.webhook or ""
+
+    @property
+    def email(self) -> tuple[str, ...]:
+        return self.settings.notify.email
 
     def prices(self) -> dict[str, float]:
         known = {step: placement.hourly_usd for step, placement in self.placements.items()}
@@ -100,12 +103,8 @@ def _retried(component: Any, placement: Placement) -> Any:
     """
     if not placement.retries:
         return component
-    return with_tasks(
-        component,
-        lambda task: task.set_retry(
-            placement.retries, backoff_duration="60s", backoff_factor=2.0, backoff_max_duration="3600s"
-        ),
-    )
+    backoff = {"backoff_duration": "60s", "backoff_factor": 2.0, "backoff_max_duration": "3600s"}
+    return with_tasks(component, lambda task: task.set_retry(placement.retries, **backoff))
 
 
 def _limited(component: Any, placement: Placement) -> Any:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import vgp
+from vgp.compiling.email import with_email
 from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
@@ -73,6 +74,8 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
         compiled = PipelineSpec.read(written)
+        if target.email:
+            compiled = with_email(compiled, target.email)
     return as_pinned(compiled, otherwise=target.caching)
 
 

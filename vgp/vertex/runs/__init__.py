@@ -1,7 +1,9 @@
 """Runs on Vertex AI: started, found, followed, inspected, repeated, compared.
 
 pipeline_job.py   the PipelineJob of a request: its body, its id, a create that can be repeated
+policy.py         which run answers for a request, and when another one is started
 attempts.py       the run that a request has, or its next attempt
+pinned.py         what a run had pinned, with which the attempt after its failure goes on
 submission.py     `submit`: from request to console link
 rerun.py          `rerun`: the same run again, from what Google keeps of it
 started.py        what a command tells that started a run, or nothing
