@@ -201,6 +201,19 @@ def credentials() -> Any:
         ) from None
 
 
+def principal() -> str:
+    """Who the credentials in use are, as a policy names them; empty where they do not tell, or none are in use yet.
+
+    A user's credentials do not tell whose they are, unless gcloud wrote it there.
+    """
+    held = credentials() if credentials.cache_info().currsize else None
+    email = getattr(held, "service_account_email", None)
+    if email and email != "default":
+        return f"serviceAccount:{email}"
+    account = getattr(held, "account", "")
+    return f"user:{account}" if account else ""
+
+
 def reading() -> dict[str, Any]:
     """Arguments of every call that may be repeated: reads, and creates under an id of our own."""
     from google.api_core import exceptions, retry

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from vgp.vertex.preflight import policy as rules
 from vgp.vertex.preflight.policy import JOBS, Policy, doubts, lacking, narrowest, used
+from vgp.vertex.service_accounts import ACT_AS
 
 ME = "serviceAccount:me@p.iam.gserviceaccount.com"
-PERMISSIONS = [*JOBS, *rules.LOGS, *rules.OBJECTS, *rules.IMAGES, *rules.KEYS, *rules.ACT_AS]
+PERMISSIONS = [*JOBS, *rules.LOGS, *rules.OBJECTS, *rules.IMAGES, *rules.KEYS, ACT_AS]
 
 
 def policy(*bindings):
