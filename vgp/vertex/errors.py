@@ -91,7 +91,7 @@ def advice(
 
 def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
     """A run starts its training job as the account that it runs as itself, which it has to be allowed, too."""
-    member = clients.principal() or "user:YOU"
+    member = clients.caller() or "user:YOU"
     if of_a_step:
         member = f"serviceAccount:{settings.service_account or account}"
     lines = [
@@ -117,7 +117,8 @@ def _stockout(settings: Settings, machines: StepRow | None) -> str:
 def _failed(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
     message = _first_line(getattr(error, "message", None) or error)
     hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _usual(error)
-    return WorkFailed("\n  ".join(filter(None, [f"{doing}: {_words(error)}: {message}", more, hint])))
+    lines = [f"{doing}: {_words(error)}: {message}", more, *hint.splitlines()]
+    return WorkFailed("\n  ".join(filter(None, lines)))
 
 
 def _strange(doing: str, error: Exception) -> WorkFailed:

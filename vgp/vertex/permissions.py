@@ -53,13 +53,14 @@ def roles() -> dict[str, frozenset[str]]:
 
 def needed(by: str, on: str, api: str = "") -> tuple[str, ...]:
     """The permissions that `by` needs on a thing, each once; of one API only, if it is named."""
-    named = (name for call in calls() if (call.by, call.on) == (by, on) for name in call.permissions)
-    return tuple(dict.fromkeys(name for name in named if name.startswith(f"{api}." if api else "")))
+    named = {name for call in calls() if (call.by, call.on) == (by, on) for name in call.permissions}
+    return tuple(sorted(name for name in named if name.startswith(f"{api}." if api else "")))
 
 
-def role_for(permission: str) -> str | None:
-    """The role to ask for; None where no call of ours takes the permission."""
-    return next((call.role for call in calls() if permission in call.permissions), None)
+def role_for(*permissions: str) -> str | None:
+    """The role to ask for: one that holds them all, else one for the first; None where no call of ours takes that."""
+    asked = [call.role for call in calls() if permissions[0] in call.permissions]
+    return next((role for role in asked if roles()[role].issuperset(permissions)), next(iter(asked), None))
 
 
 def holders(permission: str) -> frozenset[str]:

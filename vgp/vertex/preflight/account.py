@@ -48,7 +48,7 @@ def credentials(project: Project) -> Iterator[Finding]:
         seen = f"is not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
         yield Finding("account.credentials", _kind(held), "error", seen, f"Sign in again: {_SIGN_IN}")
         return
-    project.principal = clients.principal() or project.principal
+    project.principal = clients.principal(held) or project.principal
     yield Finding("account.credentials", project.principal, "ok", f"has a token ({_kind(held)})")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.vertex.permissions import holders, needed, role_for
+from vgp.vertex.permissions import holders, needed
 
 JOBS = needed("runner", "project", "aiplatform")
 LOGS = needed("runner", "project", "logging")
@@ -67,13 +67,6 @@ def lacking(permissions: Iterable[str], roles: set[str]) -> list[str]:
 def used(permissions: Iterable[str], roles: set[str]) -> list[str]:
     """Those of `roles` that hold one of `permissions`."""
     return sorted({role for permission in permissions for role in roles & holders(permission)})
-
-
-def narrowest(permission: str) -> str:
-    """The role to ask for."""
-    role = role_for(permission)
-    assert role, f"{permission} has no row in vgp/vertex/data/permissions.csv"
-    return role
 
 
 def doubts(policy: Policy, members: set[str], permissions: Iterable[str]) -> Iterator[str]:
