@@ -18,7 +18,7 @@ from vgp.vertex.service_accounts import ACT_AS
 #: Characters of a message: a proxy answers with a page.
 _LONGEST = 1000
 _PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
-#: Vertex AI: "You do not have permission to act as service_account: EMAIL. (or it may not exist)", with 400 and with 403;
+#: Vertex AI, 400 and 403: "You do not have permission to act as service_account: EMAIL. (or it may not exist)";
 #: Cloud Build: "caller does not have permission to act as service account projects/PROJECT/serviceAccounts/NUMBER";
 #: IAM: "Permission 'iam.serviceaccounts.actAs' denied on service account EMAIL (or it may not exist)".
 #: https://github.com/googleapis/python-aiplatform/issues/1073
@@ -159,7 +159,9 @@ def _usual(error: Exception) -> str:
 def _permission(message: str, details: Any, settings: Settings) -> str:
     told = [permission for detail in details if (permission := _metadata(detail).get("permission"))]
     services = {name.split(".")[0] for held in roles().values() for name in held}
-    named = next(iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in services)]), None)
+    named = next(
+        iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in services)]), None
+    )
     if not named:
         return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
     if named.lower() == ACT_AS.lower():  # as IAM itself writes it

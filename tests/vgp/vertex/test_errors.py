@@ -41,28 +41,37 @@ def test_the_permission_in_the_details_counts_more_than_the_text(cloud: Cloud, s
 
 COMPUTE = "123456789012-compute@developer.gserviceaccount.com"
 RUNNER = "runner@other-project.iam.gserviceaccount.com"
+NUMBER = "115271460646222152701"
 
 
 @pytest.mark.parametrize(
     "code, text, account, home",
     [
         (400, f"You do not have permission to act as service_account: {COMPUTE}. (or it may not exist).", COMPUTE, ""),
-        (403, f"You do not have permission to act as service_account: {RUNNER}. (or it may not exist).", RUNNER, "other"),
-        (403, "caller does not have permission to act as service account projects/test-project/serviceAccounts/"
-              "115271460646222152701", "115271460646222152701", ""),
-        (403, f"Permission 'iam.serviceaccounts.actAs' denied on service account {RUNNER} (or it may not exist).",
-         RUNNER, "other"),
+        (
+            403,
+            f"You do not have permission to act as service_account: {RUNNER}. (or it may not exist).",
+            RUNNER,
+            "other",
+        ),
+        (
+            403,
+            f"caller does not have permission to act as service account projects/p/serviceAccounts/{NUMBER}",
+            NUMBER,
+            "",
+        ),
+        (403, f"Permission 'iam.serviceaccounts.actAs' denied on service account {RUNNER}", RUNNER, "other"),
     ],
-)  # fmt: skip
+)
 def test_acting_as_an_account_comes_with_the_role_and_the_command(
     cloud: Cloud, settings: Settings, code: int, text: str, account: str, home: str
 ) -> None:
     message = answer(cloud, settings, status(code, text))
+    me, role = "serviceAccount:tester@test-project.iam.gserviceaccount.com", "roles/iam.serviceAccountUser"
+    grant = f"gcloud iam service-accounts add-iam-policy-binding {account} --project {home or 'test'}-project"
     assert message.splitlines()[1:3] == [
-        "  iam.serviceAccounts.actAs is missing: serviceAccount:tester@test-project.iam.gserviceaccount.com needs the "
-        f"role roles/iam.serviceAccountUser on {account}.",
-        f"  gcloud iam service-accounts add-iam-policy-binding {account} --project {home or 'test'}-project "
-        "--member serviceAccount:tester@test-project.iam.gserviceaccount.com --role roles/iam.serviceAccountUser",
+        f"  iam.serviceAccounts.actAs is missing: {me} needs the role {role} on {account}.",
+        f"  {grant} --member {me} --role {role}",
     ]
     assert ("service_account in pipelines.toml" in message) == (account == COMPUTE)
 
