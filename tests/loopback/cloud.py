@@ -18,6 +18,7 @@
     What the project has, all of it fine until a test changes it:
 
         cloud.policies.missing.add("aiplatform.pipelineJobs.create")    # the caller may not: 403
+        cloud.policies.only = {"aiplatform.pipelineJobs.get"}            # the caller may nothing else
         cloud.policies.bindings["projects/test-project"] = {"roles/editor": ["serviceAccount:..."]}
         cloud.services.enabled.discard("compute.googleapis.com")
         cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, region="us-central1")
@@ -204,15 +205,15 @@ class Cloud:
             self.live_schedules.settle()
 
     def resource(self, name: str, permission: str) -> str:
-        """The name with the project's number.
+        """The name with the project's number. No permission: everybody may who sees the project.
 
         Raises:
-            ApiError: 403 in a project that is not ours.
+            ApiError: 403 in a project that is not ours, or where the caller lacks the permission.
         """
         found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
         if not found or found[1] not in (self.project, self.project_number):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
-        if permission in self.policies.missing:
+        if self.policies.lacks(permission):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
         return f"projects/{self.project_number}{found[2] or ''}"
 
