@@ -25,7 +25,9 @@ def nothing_to_beat() -> str:
 
 
 def same() -> str:
-    return f"{verdict(False, 'champion')}: the new model is the champion, weight for weight; there is nothing to decide."
+    return (
+        f"{verdict(False, 'champion')}: the new model is the champion, weight for weight; there is nothing to decide."
+    )
 
 
 def too_few(decision: Decision, fewest: int) -> str:
