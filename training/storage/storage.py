@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.storage import files, pinned
+from training.storage import files, finding, pinned
 from training.storage.finding import File as File
 from training.storage.finding import find_local, glob_regex
 from training.storage.past import Past
@@ -72,7 +73,7 @@ def parts(data: str) -> list[str]:
 
 
 @contextmanager
-def as_of(past: Past) -> Iterator[None]:
+def as_of(past: Past | None) -> Iterator[None]:
     """Inside, `find` lists the objects that were live at that moment, where the bucket keeps older versions."""
     token = _past.set(past)
     try:
@@ -139,6 +140,17 @@ def described(path: str) -> Any:
             if blob := bucket(there).get_blob(name, generation=generation or None, retry=retry):
                 return blob
     return None
+
+
+def versioned(file: File) -> File:
+    """The file with what tells its version, where that is not known yet."""
+    if file.generation or file.version:
+        return file
+    if not is_remote(file.path):
+        return replace(file, version=finding.described(file.path).version)
+    if blob := described(file.path):
+        return replace(file, generation=blob.generation)
+    raise UserError(f"{file.path} does not exist.")
 
 
 def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
