@@ -14,6 +14,7 @@ steps.py          its steps in DAG order, each with its state
 custom_jobs.py    the jobs that its steps started
 outputs.py        artifacts, metrics and values that its steps left
 cost.py           what it has cost so far, and can cost at most
+history.py        what the last runs of a pipeline cost
 report.py         all of it as JSON
 view.py           headline, steps and failures as a person sees them; the list of runs
 show.py           `show`: the page of a run

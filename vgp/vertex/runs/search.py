@@ -178,13 +178,17 @@ def _label(text: str) -> str:
 def _jobs(
     client: Any, settings: Settings, text: str, calls: Calls, page_size: int = _PAGE, fields: Sequence[str] = _FIELDS
 ) -> Iterator[Any]:
+    yield from client.list_pipeline_jobs(request=newest_first(settings, text, fields, page_size), **calls())
+
+
+def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size: int) -> dict[str, Any]:
+    """The request of a list of the runs that the filter `text` takes, each with these fields only."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
-    request = {
+    return {
         "parent": names.location(settings), "filter": text, "order_by": "create_time desc", "page_size": page_size,
         "read_mask": FieldMask(paths=fields),
     }  # fmt: skip
-    yield from client.list_pipeline_jobs(request=request, **calls())
 
 
 def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> str:

@@ -18,6 +18,7 @@ from vgp.vertex import names
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.experiment import associate
+from vgp.vertex.runs.history import last_runs
 from vgp.vertex.runs.policy import IfExists, chosen
 from vgp.vertex.runs.started import Started
 from vgp.vertex.runs.state import read
@@ -80,11 +81,14 @@ def submit(
         job, fresh = attempts.start(settings, body, policy)
     started = Started(settings, read(job), fresh, policy, by_id=options.id is not None)
     write(console, "\n".join(started.lines()))
-    if fresh:
+    last = last_runs(settings, started.run.pipeline) if fresh else None
+    if last:
         console.print(cost.steps_table(steps, width=console.width))
+        write(console, last.words)
     if settings.experiment:
         associate(settings, job.name, settings.experiment)
-    return {**started.as_json(), "state": job.state.name, **cost.as_json(steps)}
+    costs = {**cost.as_json(steps), "last_runs": last.as_json() if last else None}
+    return {**started.as_json(), "state": job.state.name, **costs}
 
 
 def _request(
