@@ -6,7 +6,8 @@
         cloud.environment                      # for os.environ or a subprocess: endpoints, credentials, project
         cloud.endpoint("aiplatform")           # http://127.0.0.1:PORT
         cloud.script("train", seconds=600, metrics={"auc": 0.7})    # in jobs created from now on
-        cloud.script("evaluate", fail="CUDA out of memory")
+        cloud.script("evaluate", fail="CUDA out of memory")         # every try; fails=1: only the first
+        cloud.script("resolve", outputs=work)                       # what work(task) returns, from task.inputs
         cloud.clock.advance(3600)              # jobs progress, schedules tick
         cloud.clock.run(60)                    # or time passes by itself, a minute a second
         cloud.jobs, cloud.schedules            # messages by resource name, as they are now
@@ -17,6 +18,7 @@
     What the project has, all of it fine until a test changes it:
 
         cloud.policies.missing.add("aiplatform.pipelineJobs.create")    # the caller may not: 403
+        cloud.policies.only = {"aiplatform.pipelineJobs.get"}            # the caller may nothing else
         cloud.policies.bindings["projects/test-project"] = {"roles/editor": ["serviceAccount:..."]}
         cloud.services.enabled.discard("compute.googleapis.com")
         cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, region="us-central1")
@@ -98,6 +100,8 @@ class Cloud:
         self.before: list[tuple[str, Callable[[Call], Any]]] = []
         self.after: list[tuple[str, Callable[[Call], Any]]] = []
         self.lock = threading.RLock()
+        #: Of `requests` and `faults` alone: the work of a scripted step asks this cloud's storage while a job is made.
+        self.counting = threading.Lock()
         self._folder = TemporaryDirectory(prefix="loopback-")
         self.policies = Policies()
         self.operations = Operations(self)
@@ -189,7 +193,7 @@ class Cloud:
 
     def fail(self, method: str, *faults: Fault, forever: bool = False) -> None:
         """The next calls of the method (a pattern) meet these faults, one each; `forever`: all meet the first."""
-        with self.lock:
+        with self.counting:
             self.faults.append(Planned(method, list(faults), forever))
 
     def on(self, method: str, action: Callable[[Call], Any], *, before: bool = False) -> None:
@@ -201,15 +205,15 @@ class Cloud:
             self.live_schedules.settle()
 
     def resource(self, name: str, permission: str) -> str:
-        """The name with the project's number.
+        """The name with the project's number. No permission: everybody may who sees the project.
 
         Raises:
-            ApiError: 403 in a project that is not ours.
+            ApiError: 403 in a project that is not ours, or where the caller lacks the permission.
         """
         found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
         if not found or found[1] not in (self.project, self.project_number):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
-        if permission in self.policies.missing:
+        if self.policies.lacks(permission):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
         return f"projects/{self.project_number}{found[2] or ''}"
 

@@ -1,12 +1,13 @@
 """Where a pipeline is compiled for. `Local` is this machine; `vgp.compiling.vertex.Vertex` is Vertex AI."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vgp.spec.caching import PINNED
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
+    from kfp.dsl.pipeline_task import PipelineTask
 
 
 class Target(Protocol):
@@ -41,16 +42,23 @@ class Target(Protocol):
 
 def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
     """The component, with the mark of vgp/spec/caching.py on its tasks if they are pinned."""
+    return with_tasks(component, lambda task: task.set_caching_options(True, PINNED)) if pinned else component
+
+
+def with_tasks(component: "BaseComponent", change: "Callable[[PipelineTask], object]") -> "BaseComponent":
+    """The component, each of its tasks changed as soon as a workflow has it; what the workflow then says counts."""
     from kfp.dsl.base_component import BaseComponent
 
-    class Pinned(BaseComponent):  # type: ignore[misc]
+    class Changed(BaseComponent):  # type: ignore[misc]
         def __call__(self, *args: Any, **inputs: Any) -> Any:
-            return component(*args, **inputs).set_caching_options(True, PINNED)
+            task = component(*args, **inputs)
+            change(task)
+            return task
 
         def execute(self, **inputs: Any) -> None:
             component.execute(**inputs)
 
-    return Pinned(component.component_spec) if pinned else component
+    return Changed(component.component_spec)
 
 
 class Local:

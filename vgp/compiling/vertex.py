@@ -1,13 +1,16 @@
 """Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.compiling.entrypoint import passing_signals
-from vgp.compiling.target import marked
+from vgp.compiling.entrypoint import entrypoint, is_python
+from vgp.compiling.target import marked, with_tasks
 from vgp.inside.image import IMAGE
+from vgp.placement import plain
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
+from vgp.placement.rules import PlacementError, Problem
 from vgp.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,11 +43,13 @@ class Vertex:
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="step")
-        return marked(_limited(self._ready(component), placement), pinned)
+        if not _ends_in_time(component):
+            placement = self.placements[component.name] = _without_timeout(self.settings, component.name, placement)
+        return marked(_retried(_limited(self._ready(component), placement), placement), pinned)
 
     def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        return marked(_custom_job(self._ready(component), placement, self.settings.region), pinned)
+        return marked(_retried(_custom_job(self._ready(component), placement, self.settings.region), placement), pinned)
 
     @property
     def webhook(self) -> str:
@@ -70,8 +75,36 @@ class Vertex:
         if container.image == IMAGE:
             container.image = self.settings.image
         if container.command:
-            container.command = passing_signals(container.command)
+            container.command = entrypoint(container.command, component.name)
         return copied
+
+
+def _ends_in_time(component: Any) -> bool:
+    return is_python(component.component_spec.implementation.container.command)
+
+
+def _without_timeout(settings: Settings, step: str, placement: Placement) -> Placement:
+    """The placement of a container with a command of its own, which nothing ends before Vertex AI does.
+
+    Raises:
+        PlacementError: a timeout is asked for.
+    """
+    if settings.request(step).timeout is not None:
+        text = "Its command is its own, not that of a Python step: nothing would end it in time."
+        fix = "Drop timeout, and end it in its command: timeout 4h PROGRAM. Vertex AI ends it after 7 days."
+        raise PlacementError(Problem("GPU028", "timeout", text, fix), f"{step} asks for a timeout")
+    return replace(placement, timeout_s=plain.MAX_TIMEOUT_S)
+
+
+def _retried(component: Any, placement: Placement) -> Any:
+    """The component, whose tasks are tried again after a failure; set_retry of the workflow itself has the last word.
+
+    Of the time that a fault takes to pass: minutes for a machine that is lost, an hour for an API that is down.
+    """
+    if not placement.retries:
+        return component
+    backoff = {"backoff_duration": "60s", "backoff_factor": 2.0, "backoff_max_duration": "3600s"}
+    return with_tasks(component, lambda task: task.set_retry(placement.retries, **backoff))
 
 
 def _limited(component: Any, placement: Placement) -> Any:
@@ -89,7 +122,8 @@ def _limited(component: Any, placement: Placement) -> Any:
         accelerator_type=limits["accelerator_type"],
         accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
-    container.env = {**(container.env or {}), **placement.env, _IMAGE_VARIABLE: container.image}
+    limit = {plain.TIMEOUT_VARIABLE: str(placement.timeout_s)} if is_python(container.command) else {}
+    container.env = {**(container.env or {}), **placement.env, **limit, _IMAGE_VARIABLE: container.image}
     return component
 
 

@@ -27,6 +27,7 @@ class Placement:
     boot_disk_type: str
     boot_disk_gb: int
     timeout_s: int
+    retries: int = 0
     env: dict[str, str] = field(default_factory=dict)
     reduction_server: ReductionServer | None = None
     #: Of one node; None where the catalog has no price.
@@ -55,8 +56,8 @@ class Placement:
 
     @property
     def max_usd(self) -> float | None:
-        """The most that one run of the step can cost: timeout x nodes x price, with the reduction servers."""
-        return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s / 3600
+        """The most that one run of the step can cost: timeout x tries x nodes x price, with the reduction servers."""
+        return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s * (1 + self.retries) / 3600
 
     def machine_spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"machine_type": self.combination.machine_type}

@@ -11,11 +11,13 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from vgp.spec.dag import Task, table
+from vgp.spec.dag import Component, Task, table
 from vgp.spec.pipeline_spec import PipelineSpec
 
 #: The cache key of pinned tasks between their call and `as_pinned`: kfp asks for the cache for every other task, too.
 PINNED = "pinned"
+#: More than Google runs; a spec whose components contain each other would have no end.
+_MAX_NESTING = 50
 
 
 def as_pinned(spec: PipelineSpec, *, otherwise: bool) -> PipelineSpec:
@@ -36,6 +38,28 @@ def switched(spec: PipelineSpec, enabled: bool) -> PipelineSpec:
 def cached(spec: PipelineSpec) -> list[str]:
     """The tasks that may take results of earlier runs, by name."""
     return sorted({task.name for task in _tasks(spec) if task.is_cached})
+
+
+def pins_first(spec: PipelineSpec) -> bool:
+    """Whether every task that may take earlier results comes after one that runs anew, which tells what moves.
+
+    A task of which this is not so has the same inputs every night: it would run once, and be a hit for ever.
+    """
+    return all(after for task, after in _walked(spec.root, False, 0) if task.is_cached)
+
+
+def _walked(group: Component, anew: bool, depth: int) -> Iterator[tuple[Task, bool]]:
+    """Every task that does work, with whether one before it runs in every run."""
+    after: dict[str, bool] = {}
+    for name, task in group.tasks.items():
+        before = anew or any(after.get(other, False) for other in task.dependencies)
+        if not task.component.is_group:
+            after[name] = before or not task.is_cached
+            yield task, before
+        elif depth < _MAX_NESTING:
+            inside = list(_walked(task.component, before, depth + 1))
+            after[name] = before or any(not inner.is_cached for inner, _ in inside)
+            yield from inside
 
 
 def _is_pinned(task: Task) -> bool:

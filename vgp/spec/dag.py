@@ -77,7 +77,7 @@ class Task:
 
     @property
     def way(self) -> str:
-        """What it adds to the way to the tasks inside: `for-loop-1/`. An exit handler, around everything, adds nothing."""
+        """What it adds to the way to the tasks inside: `for-loop-1/`; an exit handler, around everything, nothing."""
         plain = not self.condition and not self.is_loop
         return "" if plain and _EXIT_HANDLER.fullmatch(self.name) else f"{self.name}/"
 
