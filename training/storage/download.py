@@ -18,7 +18,9 @@ CHUNK_BYTES = 32 << 20
 
 
 def copy(path: str, target: Path, *, most: int | None = None) -> None:
-    """Writes the object at gs://bucket/name to a file; one that is stored with Content-Encoding: gzip is unpacked.
+    """Writes the object at gs://bucket/name or gs://bucket/name#generation to a file.
+
+    One that is stored with Content-Encoding: gzip is unpacked.
 
     Args:
         most: Bytes that the object may have.
@@ -43,7 +45,7 @@ def copy(path: str, target: Path, *, most: int | None = None) -> None:
             f"{path} arrived damaged, twice: the CRC-32C of its bytes is {arrived:08x}, the server's {expected:08x}. "
             "Start again from another network or machine; if it stays so, write the object anew."
         )
-    if blob.content_encoding == "gzip" and not path.endswith(".gz"):
+    if blob.content_encoding == "gzip" and not storage.plain(path).endswith(".gz"):
         packed = target.rename(target.with_name(target.name + ".packed"))
         inflate.gunzip(path, packed, target)
         packed.unlink()
@@ -56,21 +58,29 @@ def local_copy(path: str, *, most: int | None = None) -> Iterator[str]:
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="download-") as folder:
-        target = Path(folder) / Path(path).name
+        target = Path(folder) / Path(storage.plain(path)).name
         copy(path, target, most=most)
         yield str(target)
 
 
 def _described(path: str) -> Any:
-    """The object as it is now; what is read from it is of this generation."""
-    place, name = storage.split(path)
-    with storage.explained(path):
-        blob = storage.bucket(place).get_blob(name, retry=storage.patient(1, storage.READ_DEADLINE_S, path))
+    """The object as it is now, or as it was pinned; what is read from it is of this generation."""
+    blob = storage.described(path)
     if blob is None:
-        raise UserError(f"{path} does not exist.")
+        raise _gone(path)
     if not blob.crc32c:
         raise UserError(f"{path} has no checksum that we may see: is it encrypted with a key of its own?")
     return blob
+
+
+def _gone(path: str) -> UserError:
+    name, generation = storage.generation_of(path)
+    if not generation:
+        return UserError(f"{path} does not exist.")
+    return UserError(
+        f"{name} was replaced or deleted after it was pinned (generation {generation}): start a run that resolves its "
+        "data anew, or restore that version."
+    )
 
 
 def _fetched(blob: Any, path: str, target: Path) -> int:

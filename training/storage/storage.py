@@ -4,20 +4,22 @@ The only module of `training` that knows a Google client. It honours STORAGE_EMU
 """
 
 import errno
-import glob
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.storage import files
+from training.storage import files, pinned
+from training.storage.finding import File as File
+from training.storage.finding import find_local, glob_regex
+from training.storage.past import Past
 
 WILDCARDS = frozenset("*?[")
 #: Seconds for which reading from a store that does not answer is tried again; then the step fails.
@@ -25,11 +27,7 @@ READ_DEADLINE_S = 120.0
 #: Seconds after which a warning says what is being waited for.
 NOTICE_S = 10.0
 
-
-@dataclass(frozen=True)
-class File:
-    path: str
-    bytes: int
+_past: ContextVar[Past | None] = ContextVar("past", default=None)
 
 
 def is_remote(path: str) -> bool:
@@ -46,21 +44,60 @@ def uri(path: str | Path) -> str:
 
 
 def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
-    """The files that a file name, a folder or a glob stands for, sorted by path.
+    """The files that a file name, a folder, a glob or a document of pins stands for, sorted by path.
 
     A folder stands for the files directly in it whose names end in one of `suffixes`; a glob or a file name
-    is taken as it is. `**` crosses folders.
+    is taken as it is. `**` crosses folders. Pinned objects have paths that end in #generation.
 
     Raises:
-        UserError: nothing matches, or it may not be read.
+        UserError: nothing matches, it may not be read, or a pinned file is not as it was.
         ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
-    matches = _find_remote(pattern, suffixes) if is_remote(pattern) else _find_local(pattern, suffixes)
+    if pinned.digest(pattern):
+        return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
+    matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
         folder = not is_remote(pattern) and os.path.isdir(pattern)
         what = f"holds no file that ends in {', '.join(suffixes)}" if folder else "matches no file"
-        raise UserError(f"{pattern} {what}.")
+        past = _past.get()
+        raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.")
     return sorted(matches, key=lambda file: file.path)
+
+
+def parts(data: str) -> list[str]:
+    """What `data` names, separated by commas; a document of pins or a file whose name has a comma is one."""
+    if pinned.digest(data) or ("," in data and os.path.exists(data)):
+        return [data]
+    return [part.strip() for part in data.split(",") if part.strip()]
+
+
+@contextmanager
+def as_of(past: Past) -> Iterator[None]:
+    """Inside, `find` lists the objects that were live at that moment, where the bucket keeps older versions."""
+    token = _past.set(past)
+    try:
+        yield
+    finally:
+        _past.reset(token)
+
+
+def read(path: str, *, most: int) -> bytes:
+    """The bytes of a small file or object, whose checksum the caller knows. Raises UserError if it is larger."""
+    too_large = UserError(f"{path} is larger than {most >> 20} MiB, the most that such a file may have.")
+    if not is_remote(path):
+        try:
+            return files.read(path, most=most)
+        except FileNotFoundError:
+            raise UserError(f"{path} does not exist.") from None
+    place, name = split(path)
+    with explained(path):
+        retry = patient(1, READ_DEADLINE_S, path)
+        blob = bucket(place).get_blob(name, retry=retry)
+        if blob is None:
+            raise UserError(f"{path} does not exist.")
+        if blob.size > most:
+            raise too_large
+        return bytes(blob.download_as_bytes(retry=retry))
 
 
 def overwrite(path: str, data: bytes) -> None:
@@ -81,37 +118,27 @@ def split(path: str) -> tuple[str, str]:
     return bucket, name
 
 
-def _find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
-    pattern = os.path.expanduser(pattern)
-    if os.path.isdir(pattern):
-        paths = [str(p) for p in Path(pattern).iterdir() if p.name.endswith(tuple(suffixes))]
-    elif os.path.exists(pattern):  # also a name that happens to hold a wildcard
-        if not os.path.isfile(pattern):
-            raise UserError(f"{pattern} is no regular file, but a pipe, a socket or a device.")
-        paths = [pattern]
-    elif "**" in pattern:
-        paths = list(_walked(pattern))
-    else:
-        paths = glob.glob(pattern)
-    return [File(path, os.path.getsize(path)) for path in paths if os.path.isfile(path)]
+def generation_of(path: str) -> tuple[str, int]:
+    """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
+    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,18})", path, re.DOTALL)
+    return (match[1], int(match[2])) if match else (path, 0)
 
 
-def _walked(pattern: str) -> Iterator[str]:
-    """The paths that a glob with `**` matches. Links to folders are followed, but no folder is entered twice:
-    `glob` would go around a link to a folder above it for forty rounds."""
-    root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
-    start = root or ("/" if pattern.startswith("/") else ".")
-    matches, entered = re.compile(glob_regex(pattern)).fullmatch, set[tuple[int, int]]()
-    for folder, folders, names in os.walk(start, followlinks=True):
-        place = os.stat(folder)
-        if (place.st_dev, place.st_ino) in entered:
-            folders.clear()
-            continue
-        entered.add((place.st_dev, place.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = folder if root or start == "/" else folder.removeprefix(".").removeprefix("/")
-        paths = (os.path.join(below, name) for name in names if not name.startswith("."))
-        yield from (path for path in paths if matches(path))
+def plain(path: str) -> str:
+    """The path as people know it, without a generation."""
+    return generation_of(path)[0]
+
+
+def described(path: str) -> Any:
+    """The blob at gs://bucket/name, as it is now, or at gs://bucket/name#generation; None if there is none."""
+    versions = [generation_of(path), (path, 0)]  # the second for a name that itself ends in `#` and digits
+    retry = patient(1, READ_DEADLINE_S, path)
+    with explained(path):
+        for place, generation in dict.fromkeys(versions):
+            there, name = split(place)
+            if blob := bucket(there).get_blob(name, generation=generation or None, retry=retry):
+                return blob
+    return None
 
 
 def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
@@ -125,24 +152,25 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     folder = f"gs://{bucket}/{name.rstrip('/')}/" if name else f"gs://{bucket}/"
     inside = (file for file in files if file.path.startswith(folder))
     direct = (file for file in inside if "/" not in file.path.removeprefix(folder))
-    return exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
+    named = exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
+    if not named and generation_of(pattern)[1] and (blob := described(pattern)):
+        return [File(pattern, blob.size, blob.generation)]
+    return named
 
 
-def glob_regex(pattern: str) -> str:
-    """A glob as a regular expression: `*` and `?` stay within a folder, `**/` crosses any number of them."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
-    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        meaning.get(part) or (part.replace("[!", "[^") if part.startswith("[") and i % 2 else re.escape(part))
-        for i, part in enumerate(parts)
-    )
-
-
-def _listed(pattern: str, bucket: str, **query: Any) -> list[File]:
+def _listed(pattern: str, name: str, **query: Any) -> list[File]:
+    past = _past.get()
+    fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
     with explained(pattern):
         retry = patient(1, READ_DEADLINE_S, pattern)
-        blobs = list(_client(os.getpid()).list_blobs(bucket, retry=retry, **query))
-    return [File(f"gs://{bucket}/{blob.name}", blob.size) for blob in blobs if not blob.name.endswith("/")]
+        versions = "true" if past else None  # the client would write True, which not every server reads
+        listing = _client(os.getpid()).list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
+        blobs = list(listing)
+        if past:
+            blobs = past.live(name, blobs, lambda: _client(os.getpid()).get_bucket(name, retry=retry))
+    return [
+        File(f"gs://{name}/{blob.name}", blob.size, blob.generation) for blob in blobs if not blob.name.endswith("/")
+    ]
 
 
 @contextmanager

@@ -50,6 +50,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "upload": Verb("templates", "Publish a pipeline as a template, verified by its digest."),
         "templates": Verb("templates", "List templates and their versions; move tags, pin, download."),
         "schedule": Verb("schedules", "Recurring runs: declared in pipelines.toml, planned, applied."),
+        "doctor": Verb("doctor", "Tell how the schedules are: failed and missed nights, and why."),
     },
 }
 

@@ -33,6 +33,8 @@ _LOST = re.compile(
     r"host='(?P<host>[^']+)'.*Max retries exceeded.*"
     r"\(Caused by \w+\([\"']?(?:HTTPS?Connection\([^)]*\): )?(?P<why>.*?)[\"']?\)\)$"
 )
+#: The exit code with which coreutils' timeout ends: vgp/compiling/entrypoint.py.
+_TIMED_OUT = re.compile(r"non-zero status of 124\b|exit(?:ed with)?(?: status| code)?:? 124\b", re.I)
 _STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
 
 
@@ -79,6 +81,8 @@ def advice(
         return f"Enable the API: gcloud services enable {service} --project {project}"
     if _STOCKOUT.search(message):
         return _stockout(settings, machines)
+    if _TIMED_OUT.search(message):
+        return "It took longer than its timeout, or its own code ended so; its log tells. timeout in [steps.NAME]: 6h."
     if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
         link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
         return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"

@@ -1,0 +1,78 @@
+"""The three documents of pins: of the data, of the champion, and of the run that names the two."""
+
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from training.storage.pinned import Frozen, PinnedFile, PinnedObject
+
+FORMAT = 1
+DIGEST = r"^[0-9a-f]{64}$"
+
+#: What could be seen of the time `as_of`: the objects that were live then, or the windows of today's only.
+Seen = Literal["state", "windows", ""]
+
+
+class Package(Frozen):
+    """What brings a task's own data: a package of this version."""
+
+    name: str
+    version: str
+
+
+class DataPins(Frozen):
+    """What a dataset is made of: nothing in it moves, and nothing else decides."""
+
+    kind: Literal["data"] = "data"
+    format: Literal[1] = 1
+    #: The name of the pipeline that computes with it.
+    pipeline: str
+    #: `module:Class`.
+    task: str
+    #: What the task is told, windows as dates.
+    options: dict[str, JsonValue] = {}
+    objects: tuple[PinnedObject, ...] = ()
+    files: tuple[PinnedFile, ...] = ()
+    package: Package | None = None
+    #: Whether nothing tells a version of the data: then what the user gave, and the run that reads it and alone may.
+    unpinned: bool = False
+    asked: str = ""
+    run: str = ""
+    #: The period of cached results (`training.pins.epoch`).
+    epoch: int
+
+
+class ChampionPins(Frozen):
+    """The champion: the files of its folder that evaluation reads."""
+
+    kind: Literal["champion"] = "champion"
+    format: Literal[1] = 1
+    folder: str
+    objects: tuple[PinnedObject, ...] = ()
+    files: tuple[PinnedFile, ...] = ()
+    epoch: int
+
+
+class Request(Frozen):
+    """What was asked for, as it was given."""
+
+    data: str
+    task: str
+    task_options: dict[str, Any]
+    champion: str
+
+
+class RunPins(Frozen):
+    """What one run works on. The two other documents lie beside it, under these names."""
+
+    kind: Literal["run"] = "run"
+    format: Literal[1] = 1
+    data: str = Field(pattern=DIGEST)
+    #: "" without a champion.
+    champion: str = Field("", pattern=DIGEST + r"|^$")
+    pipeline: str
+    #: Project number; "" where no project is.
+    project: str
+    as_of: str = ""
+    request: Request
+    seen: Seen = ""

@@ -1,0 +1,74 @@
+"""Files as they are found: what is known of each, and names, folders and globs on this machine."""
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from training.errors import UserError
+from training.storage.files import Version
+
+
+@dataclass(frozen=True)
+class File:
+    """A file or an object. Of a pinned object the path ends in #generation."""
+
+    path: str
+    bytes: int
+    #: Of an object in Cloud Storage.
+    generation: int = field(default=0, compare=False)
+    #: Of a file on this machine.
+    version: Version | None = field(default=None, compare=False)
+    #: What a task calls it; "" = by its path.
+    title: str = field(default="", compare=False)
+
+
+def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
+    pattern = os.path.expanduser(pattern)
+    if os.path.isdir(pattern):
+        paths = [str(p) for p in Path(pattern).iterdir() if p.name.endswith(tuple(suffixes))]
+    elif os.path.exists(pattern):  # also a name that happens to hold a wildcard
+        if not os.path.isfile(pattern):
+            raise UserError(f"{pattern} is no regular file, but a pipe, a socket or a device.")
+        paths = [pattern]
+    elif "**" in pattern:
+        paths = list(_walked(pattern))
+    else:
+        paths = glob.glob(pattern)
+    return [described(path) for path in paths if os.path.isfile(path)]
+
+
+def _walked(pattern: str) -> Iterator[str]:
+    """The paths that a glob with `**` matches. Links to folders are followed, but no folder is entered twice:
+    `glob` would go around a link to a folder above it for forty rounds."""
+    root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
+    start = root or ("/" if pattern.startswith("/") else ".")
+    matches, entered = re.compile(glob_regex(pattern)).fullmatch, set[tuple[int, int]]()
+    for folder, folders, names in os.walk(start, followlinks=True):
+        place = os.stat(folder)
+        if (place.st_dev, place.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((place.st_dev, place.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = folder if root or start == "/" else folder.removeprefix(".").removeprefix("/")
+        paths = (os.path.join(below, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if matches(path))
+
+
+def described(path: str) -> File:
+    """A file on this machine, as it is now."""
+    status = os.stat(path)
+    return File(path, status.st_size, version=Version(status.st_size, status.st_mtime_ns))
+
+
+def glob_regex(pattern: str) -> str:
+    """A glob as a regular expression: `*` and `?` stay within a folder, `**/` crosses any number of them."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        meaning.get(part) or (part.replace("[!", "[^") if part.startswith("[") and i % 2 else re.escape(part))
+        for i, part in enumerate(parts)
+    )
