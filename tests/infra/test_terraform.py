@@ -85,6 +85,7 @@ def test_the_runner_may_act_as_itself_and_reaches_one_bucket() -> None:
         ("project_iam_member", "${each.value}"),
         ("storage_bucket_iam_member", "roles/storage.objectUser"),
         ("storage_bucket_iam_member", "roles/storage.objectViewer"),
+        ("storage_bucket_iam_member", "roles/storage.bucketViewer"),
         ("artifact_registry_repository_iam_member", "roles/artifactregistry.reader"),
         ("secret_manager_secret_iam_member", "roles/secretmanager.secretAccessor"),
         ("service_account_iam_member", "roles/iam.serviceAccountUser"),
@@ -112,7 +113,7 @@ PLACES = {
 }
 
 
-#: Who holds what a resource grants, as its `member` says: for_each goes over the submitters, and over the agents of the key.
+#: Who holds what a resource grants, as its `member` says: for_each goes over the submitters.
 CALLERS = {"${each.value}", "${each.value.member}", "${google_service_account.submitter.member}"}
 
 
