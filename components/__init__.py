@@ -3,6 +3,8 @@
 decide.py     evaluation -> promote or keep, with the reason and the report
 evaluate.py   model, champion and baseline -> predictions and metrics
 image.py      the one image, and what a step is
-prepare.py    raw data -> Parquet shards
+notify.py     the end of a run -> its summary, written and sent
+prepare.py    pinned data -> Parquet shards
+resolve.py    what moves -> pins
 train.py      shards -> a model
 """

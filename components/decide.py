@@ -29,9 +29,9 @@ def decide(
         summary: The decision and the main figures.
         Output: promote or keep.
     """
-    from training.steps import decide as run
+    from training import steps
 
-    decision = run(
+    decision = steps.decide(
         dataset.path,
         model.path,
         evaluation.path,

@@ -21,16 +21,16 @@ def evaluate(
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger: directory with model.safetensors and model.json.
         task: The task that the dataset must be of; nothing else that its manifest may name is run.
-        champion: Model directory of the champion, local or gs://. Empty: the baseline stands in.
+        champion: URI of the champion's pins. Empty: the baseline stands in.
 
     Returns:
         evaluation: Directory with predictions.parquet and metrics.json.
         metrics: Loss, AUC, accuracy and calibration; bits per byte of a language model.
         classification: ROC curve and confusion matrix; empty for a task without classes.
     """
-    from training.steps import evaluate as run
+    from training import steps
 
-    result = run(dataset.path, model.path, evaluation.path, champion=champion, task=task)
+    result = steps.evaluate(dataset.path, model.path, evaluation.path, champion=champion, task=task)
     metrics.metadata.update(result.scalars)
     if result.confusion_matrix:
         classification.log_confusion_matrix(result.classes, result.confusion_matrix)

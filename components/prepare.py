@@ -8,21 +8,19 @@ from components.image import step
 @step
 def prepare(
     dataset: Output[Dataset],
-    data: str = "",
-    task: str = "flights",
-    task_options: dict = {},
+    pins: str,
+    task: str,
 ) -> None:
     """Validates the raw data, splits it as the task says and writes fixed-width Parquet shards with a manifest.
 
     Args:
-        data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own data.
-        task: A shipped task (flights, language_model) or module:Class.
-        task_options: Options of the task as JSON, such as its windows: {"train": "1-6", "test": "7"}.
+        pins: URI of the data's pins: exactly these objects are read, with these options and windows.
+        task: The task that the pins must be of; nothing else that they may name is run.
 
     Returns:
         dataset: Directory of Parquet shards and manifest.json.
     """
-    from training.steps import prepare as run
+    from training import steps
 
-    manifest = run(data, dataset.path, task=task, options=task_options)
+    manifest = steps.prepare("", dataset.path, task=task, pins=pins)
     dataset.metadata.update(rows={split: manifest.rows(split) for split in manifest.splits})

@@ -10,6 +10,7 @@ def train(
     dataset: Input[Dataset],
     model: Output[Model],
     checkpoints: Output[Artifact],
+    pins: str,
     task: str,
     epochs: float,
     global_batch_size: int,
@@ -24,6 +25,7 @@ def train(
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
+        pins: URI of the data's pins: checkpoints of the same request and pins are gone on with.
         task: The task that the dataset must be of; nothing else that its manifest may name is run.
         epochs: Passes over the training rows; fractions are allowed.
         global_batch_size: Rows per optimizer step, over all GPUs.
@@ -38,12 +40,13 @@ def train(
         model: Directory with model.safetensors and model.json.
         checkpoints: Directory of checkpoints and training logs.
     """
-    from training.steps import train as run
+    from training import steps
 
-    figures = run(
+    figures = steps.train(
         dataset.path,
         model.path,
         checkpoints.path,
+        pins=pins,
         task=task,
         epochs=epochs,
         global_batch_size=global_batch_size,

@@ -1,9 +1,13 @@
-"""The training pipeline: prepare -> train -> evaluate -> decide.
+"""The training pipeline: resolve -> prepare -> train -> evaluate -> decide.
 
-1. prepare   validates the raw data, splits it, writes Parquet shards
-2. train     fits the task's model, one process per GPU
-3. evaluate  scores model, champion and baseline on the same test rows
-4. decide    promotes on a paired statistical test, and writes the report
+1. resolve   pins what moves: the data's objects, the windows' dates, the champion
+2. prepare   validates the pinned data, splits it, writes Parquet shards
+3. train     fits the task's model, one process per GPU
+4. evaluate  scores model, champion and baseline on the same test rows
+5. decide    promotes on a paired statistical test, and writes the report
+6. notify    tells, however the others ended, what ran, what it cost and what was decided
+
+Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is new takes their earlier results.
 """
 
 import importlib.util
@@ -11,7 +15,9 @@ from typing import Any
 
 from components.decide import decide
 from components.evaluate import evaluate
+from components.notify import notify
 from components.prepare import prepare
+from components.resolve import resolve
 from components.train import train
 from kfp import dsl
 from vgp.compiling.target import Target
@@ -19,8 +25,10 @@ from vgp.compiling.target import Target
 
 def build(target: Target) -> Any:
     """The pipeline with every step placed on its machine for `target`."""
-    prepare_step, train_step = target.step(prepare), target.job(train)
-    evaluate_step, decide_step = target.step(evaluate), target.step(decide)
+    resolve_step = target.step(resolve)
+    prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True)
+    evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
+    notify_step = target.step(notify)
 
     @dsl.pipeline(
         name="training",
@@ -42,6 +50,8 @@ def build(target: Target) -> Any:
         seed: int = 0,
         margin: float = 0.0,
         confidence: float = 0.95,
+        as_of: str = "",
+        pins: str = "",
     ) -> None:
         """Prepares the data, trains on every GPU, evaluates against the champion, and decides.
 
@@ -62,24 +72,33 @@ def build(target: Target) -> Any:
             seed: Same seed and same data: same model, bit for bit.
             margin: Promote only if the lower confidence bound of the gain in log loss exceeds this.
             confidence: Confidence of the bounds, in (0.5, 1).
+            as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
+                schedule, else now.
+            pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         """
-        prepared = prepare_step(data=data, task=task, task_options=task_options)
-        trained = train_step(
-            dataset=prepared.outputs["dataset"], task=task,
-            epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
-            weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
-            precision=precision, seed=seed,
-        )  # fmt: skip
-        evaluated = evaluate_step(
-            dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task, champion=champion
-        )
-        decide_step(
-            dataset=prepared.outputs["dataset"],
-            model=trained.outputs["model"],
-            evaluation=evaluated.outputs["evaluation"],
-            margin=margin,
-            confidence=confidence,
-        )
+        with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook)):
+            resolved = resolve_step(
+                pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
+                data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
+            )  # fmt: skip
+            prepared = prepare_step(pins=resolved.outputs["data"], task=task)
+            trained = train_step(
+                dataset=prepared.outputs["dataset"], pins=resolved.outputs["data"], task=task,
+                epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
+                weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
+                precision=precision, seed=seed,
+            )  # fmt: skip
+            evaluated = evaluate_step(
+                dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task,
+                champion=resolved.outputs["champion"],
+            )  # fmt: skip
+            decide_step(
+                dataset=prepared.outputs["dataset"],
+                model=trained.outputs["model"],
+                evaluation=evaluated.outputs["evaluation"],
+                margin=margin,
+                confidence=confidence,
+            )
 
     return training
 
@@ -96,7 +115,7 @@ def check(parameters: dict[str, Any], *, remote: bool = False) -> None:
 
 
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
-    for name in ("data", "champion"):
+    for name in ("data", "champion", "pins"):
         for path in filter(None, parameters[name].split(",")):
             if not path.strip().startswith("gs://"):
                 raise ValueError(

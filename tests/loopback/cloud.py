@@ -6,7 +6,8 @@
         cloud.environment                      # for os.environ or a subprocess: endpoints, credentials, project
         cloud.endpoint("aiplatform")           # http://127.0.0.1:PORT
         cloud.script("train", seconds=600, metrics={"auc": 0.7})    # in jobs created from now on
-        cloud.script("evaluate", fail="CUDA out of memory")
+        cloud.script("evaluate", fail="CUDA out of memory")         # every try; fails=1: only the first
+        cloud.script("resolve", outputs=work)                       # what work(task) returns, from task.inputs
         cloud.clock.advance(3600)              # jobs progress, schedules tick
         cloud.clock.run(60)                    # or time passes by itself, a minute a second
         cloud.jobs, cloud.schedules            # messages by resource name, as they are now
@@ -17,6 +18,7 @@
     What the project has, all of it fine until a test changes it:
 
         cloud.policies.missing.add("aiplatform.pipelineJobs.create")    # the caller may not: 403
+        cloud.policies.only = {"aiplatform.pipelineJobs.get"}            # the caller may nothing else
         cloud.policies.bindings["projects/test-project"] = {"roles/editor": ["serviceAccount:..."]}
         cloud.services.enabled.discard("compute.googleapis.com")
         cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, region="us-central1")
@@ -24,6 +26,7 @@
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.logs.add("a line", job_id="123", severity="ERROR")
+        cloud.secrets.versions["runs-webhook"] = ["https://..."]
         cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
         cloud.pages.longest = 2                # no list answers with more at once
         cloud.tunnel.strays                    # hosts outside that somebody tried to reach, in vain
@@ -58,6 +61,7 @@ from .plan import Script
 from .policies import Policies
 from .quotas import QuotaInfos
 from .schedules import Schedules
+from .secrets import Secrets
 from .server import Servers
 from .services import Services
 from .storage import Storage
@@ -65,6 +69,10 @@ from .templates import Templates
 from .tunnel import Tunnel
 
 __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
+
+
+#: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
+NO_SETTING = ("iamcredentials", "secretmanager")
 
 
 class Cloud:
@@ -92,6 +100,8 @@ class Cloud:
         self.before: list[tuple[str, Callable[[Call], Any]]] = []
         self.after: list[tuple[str, Callable[[Call], Any]]] = []
         self.lock = threading.RLock()
+        #: Of `requests` and `faults` alone: the work of a scripted step asks this cloud's storage while a job is made.
+        self.counting = threading.Lock()
         self._folder = TemporaryDirectory(prefix="loopback-")
         self.policies = Policies()
         self.operations = Operations(self)
@@ -108,6 +118,7 @@ class Cloud:
         self.zones = compute.Catalog()
         self.logs = Entries(self)
         self.storage = Storage(self)
+        self.secrets = Secrets(self)
         self.builds = cloud_build.Builds(self)
         self.handlers: dict[str, Any] = {service.prefix: service for service in self._all_services()}
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
@@ -119,7 +130,7 @@ class Cloud:
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
         yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
-        yield from (projects.AllowedLocations(), self.builds)
+        yield from (projects.AllowedLocations(), self.builds, self.secrets)
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 
@@ -143,7 +154,7 @@ class Cloud:
         key = f"{self._folder.name}/key.json"
         with open(key, "w") as file:
             file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
-        apis = [api for api in (*front.DOCUMENTS, "kfp_registry", "storage") if api != "iamcredentials"]
+        apis = [api for api in (*front.DOCUMENTS, "kfp_registry", "storage") if api not in NO_SETTING]
         gcloud = ("aiplatform", "artifactregistry", "compute", "logging", "iam", "serviceusage")
         overrides = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self.endpoint(api)}/" for api in gcloud}
         return {
@@ -182,7 +193,7 @@ class Cloud:
 
     def fail(self, method: str, *faults: Fault, forever: bool = False) -> None:
         """The next calls of the method (a pattern) meet these faults, one each; `forever`: all meet the first."""
-        with self.lock:
+        with self.counting:
             self.faults.append(Planned(method, list(faults), forever))
 
     def on(self, method: str, action: Callable[[Call], Any], *, before: bool = False) -> None:
@@ -194,15 +205,15 @@ class Cloud:
             self.live_schedules.settle()
 
     def resource(self, name: str, permission: str) -> str:
-        """The name with the project's number.
+        """The name with the project's number. No permission: everybody may who sees the project.
 
         Raises:
-            ApiError: 403 in a project that is not ours.
+            ApiError: 403 in a project that is not ours, or where the caller lacks the permission.
         """
         found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
         if not found or found[1] not in (self.project, self.project_number):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
-        if permission in self.policies.missing:
+        if self.policies.lacks(permission):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
         return f"projects/{self.project_number}{found[2] or ''}"
 

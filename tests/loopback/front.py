@@ -30,6 +30,7 @@ DOCUMENTS = {
     "iam": "iam.v1",
     "iamcredentials": "iamcredentials.v1",
     "logging": "logging.v2",
+    "secretmanager": "secretmanager.v1",
     "serviceusage": "serviceusage.v1",
 }
 #: What google-auth asks by itself, some of it in threads of its own.
@@ -52,7 +53,7 @@ def handle(cloud: "Cloud", request: Request) -> Answer:
 
 def answer(cloud: "Cloud", request: Request, call: Call) -> Answer:
     name_method(cloud, request, call)
-    with cloud.lock:
+    with cloud.counting:
         (cloud.sign_ins if request.api in SIGN_INS else cloud.requests).append(call)
         fault = next_fault(cloud, call.method)
     act(cloud.before, call)

@@ -72,7 +72,12 @@ def fill_task(detail: Any, task: Task, job: "Job", store: str, now: datetime) ->
     if state not in ("PENDING", "NOT_TRIGGERED"):
         set_time(detail, "start_time", task.start)
         fill_execution(detail.execution, task, store, state)
-        fill_executor(detail.executor_detail, task, job)
+        fill_executor(detail.executor_detail, task, job, now)
+    for end in task.failed_tries:
+        if end <= now:
+            status = detail.pipeline_task_status.add(state=TASK_STATES["FAILED"])
+            status.error.code, status.error.message = 9, str(task.script.fail)
+            set_time(status, "update_time", end)
     if state in ("SUCCEEDED", "FAILED", "SKIPPED", "NOT_TRIGGERED"):
         set_time(detail, "end_time", task.end)
     elif state == "CANCELLED":
@@ -121,14 +126,18 @@ def gcp_resources(task: Task, store: str) -> str:
     return json.dumps({"resources": [{"resourceType": "CustomJob", "resourceUri": uri}]})
 
 
-def fill_executor(detail: Any, task: Task, job: "Job") -> None:
+def fill_executor(detail: Any, task: Task, job: "Job", now: datetime) -> None:
+    """Each try of a task is a job of its own."""
     if task.final == "SKIPPED" or task.executor not in ("container", "customJob"):
         return
     name = f"{job.name.rpartition('/pipelineJobs/')[0]}/customJobs/{task.id}"
+    failed = [f"{name}{number}" for number, end in enumerate(task.failed_tries) if end <= now]
     if task.executor == "container":
         detail.container_detail.main_job = name
+        detail.container_detail.failed_main_jobs.extend(failed)
     else:
         detail.custom_job_detail.job = name
+        detail.custom_job_detail.failed_jobs.extend(failed)
 
 
 def fill_artifact(artifact: Any, task: Task, key: str, job: "Job", store: str) -> None:

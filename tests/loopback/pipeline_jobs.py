@@ -90,6 +90,7 @@ class PipelineJobs:
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.create")
         request = parse(call.body, new("PipelineJob"))
+        self.cloud.policies.act_as(request.service_account or self.cloud.accounts.compute)
         spec = pipeline_spec.checked(request, self.cloud.templates)
         job_id = call.query.get("pipelineJobId") or f"{spec['pipelineInfo']['name'][:100]}-{secrets.token_hex(4)}"
         return to_json_job(self.start(parent, job_id, request, spec), self.cloud.clock.now())
@@ -102,6 +103,7 @@ class PipelineJobs:
         spec: dict[str, Any],
         *,
         schedule: str = "",
+        scheduled: datetime | None = None,
         at: datetime | None = None,
     ) -> Job:
         """Raises:
@@ -114,7 +116,8 @@ class PipelineJobs:
             raise ApiError(409, f"PipelineJob {name} already exists.")
         now = at or self.cloud.clock.now()
         root = f"{request.runtime_config.gcs_output_directory.rstrip('/')}/{self.cloud.project_number}/{job_id}"
-        planner = Planner(spec, self.scripts, self.cache, root, self._next_task)
+        told = placeholders(name, str(self._next_task), request, now, scheduled)
+        planner = Planner(spec, self.scripts, self.cache, root, self._next_task, told)
         fast = request.runtime_config.failure_policy == 2
         values = pipeline_spec.parameters(request, spec)
         tasks = planner.plan(values, now + self.pending, fail_fast=fast)
@@ -178,6 +181,24 @@ class PipelineJobs:
             raise failed_precondition(f"The PipelineJob {job.name} has not ended; only ended ones can be deleted.")
         del self.jobs[job.name]
         return self.cloud.operations.deleted(job.name)
+
+
+def placeholders(name: str, number: str, request: Any, created: datetime, scheduled: datetime | None) -> dict[str, str]:
+    """What the texts {{$.pipeline_job_name}} and so on become; https://kubeflow-pipelines.readthedocs.io/en/stable/source/dsl.html
+
+    What the schedule's time is for a run that no schedule started is not documented: its text stays.
+    """
+    times = {"create": created, "schedule": scheduled}
+    _, project, _, location, _, job_id = name.split("/")
+    return {
+        "pipeline_job_name": job_id,
+        "pipeline_job_resource_name": name,
+        "pipeline_job_uuid": number,
+        "pipeline_root": request.runtime_config.gcs_output_directory,
+        "pipeline_google_cloud_project_id": project,
+        "pipeline_google_cloud_location": location,
+        **{f"pipeline_job_{which}_time_utc": f"{time:%Y-%m-%dT%H:%M:%SZ}" for which, time in times.items() if time},
+    }
 
 
 def message_of(job: Job, now: datetime) -> Any:

@@ -4,15 +4,15 @@ What the tests script (durations, failures, outputs) is applied here; the rest f
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto gives to the specification.
 """
 
-import hashlib
-import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
+from .cache import cache_key
+from .retries import tried
 from .wiring import (
-    UNKNOWN,
     comes_anyway,
     dag_outputs,
     given_artifacts,
@@ -33,10 +33,13 @@ class Script:
     seconds: float = 60
     #: The message of the error, or nothing.
     fail: str | None = None
+    #: How many tries fail before one succeeds; 0: every one. The task's retryPolicy says how many there are.
+    fails: int = 0
     #: Metadata of every output of type system.Metrics.
     metrics: dict[str, Any] = field(default_factory=dict)
-    #: Values of output parameters.
-    outputs: dict[str, Any] = field(default_factory=dict)
+    #: Values of output parameters; or real work that returns them, given the task with its inputs and the folder of
+    #: its outputs. What it raises is the task's error.
+    outputs: "dict[str, Any] | Callable[[Task], dict[str, Any]]" = field(default_factory=dict)
     #: Metadata of output artifacts, by name.
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
     #: False: as if its condition did not hold.
@@ -69,6 +72,8 @@ class Task:
     #: The task whose outputs it took over.
     cached_from: "Task | None" = None
     error: str = ""
+    #: The ends of tries that failed and were followed by another.
+    failed_tries: list[datetime] = field(default_factory=list)
 
     @property
     def worked(self) -> bool:
@@ -83,10 +88,20 @@ class Task:
 
 
 class Planner:
-    """Plans one job. `cache` holds the tasks that succeeded before, by fingerprint."""
+    """Plans one job. `cache` holds the tasks that succeeded before, by fingerprint; `told` what the job's placeholders
+    stand for.
+    """
 
-    def __init__(self, spec: dict[str, Any], scripts: list[Script], cache: dict[str, Task], root: str, first_id: int):
-        self.spec, self.scripts, self.cache, self.root = spec, scripts, cache, root
+    def __init__(
+        self,
+        spec: dict[str, Any],
+        scripts: list[Script],
+        cache: dict[str, Task],
+        root: str,
+        first_id: int,
+        told: dict[str, str] | None = None,
+    ):
+        self.spec, self.scripts, self.cache, self.root, self.told = spec, scripts, cache, root, told or {}
         self.next_id = first_id
         self.tasks: list[Task] = []
 
@@ -159,7 +174,7 @@ class Planner:
             root=self.root,
         )
         self.tasks.append(task)
-        task.inputs = dict(resolved(spec, parameters, done))
+        task.inputs = dict(resolved(spec, parameters, done, self.told))
         task.artifacts = dict(given_artifacts(spec, artifacts, done))
         blocked = any(not done[other].worked for other in upstream(spec)) and not comes_anyway(spec)
         if blocked or not task.script.triggered or not holds(spec, task.inputs):
@@ -179,21 +194,24 @@ class Planner:
         if task.spec.get("cachingOptions", {}).get("enableCache") and hit and hit.end <= task.start:
             task.final, task.cached_from, task.outputs = "SKIPPED", hit, hit.outputs
             return
-        task.end = task.start + timedelta(seconds=task.script.seconds)
-        if task.script.fail:
-            task.final, task.error = "FAILED", task.script.fail
-        else:
+        self.work(task)
+
+    def work(self, task: Task) -> None:
+        """Runs it, again after a try that failed, as its retryPolicy has it."""
+        failures, end, fails = tried(task.script, task.spec)
+        task.failed_tries = [task.start + timedelta(seconds=failure) for failure in failures]
+        task.end = task.start + timedelta(seconds=end)
+        if fails:
+            task.final, task.error = "FAILED", str(task.script.fail)
+            return
+        try:
             task.outputs = output_parameters(task)
+        except Exception as error:  # whatever the work of a test raises is the end of its step
+            task.final, task.error = "FAILED", str(error)
 
     def cache_key(self, task: Task, executor: dict[str, Any]) -> str:
-        """https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching: input artifacts count by their ids, so
-        what a step makes a second time is another input to the next one, equal bytes or not.
-        """
-        known = [(k, v if v is not UNKNOWN else "?") for k, v in sorted(task.inputs.items())]
-        made = [(k, self.artifact_id(*made)) for k, made in sorted(task.artifacts.items())]
-        name = self.spec["pipelineInfo"]["name"]
-        text = json.dumps([name, executor, task.component, known, made], sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        made = [(k, self.artifact_id(*made)) for k, made in task.artifacts.items()]
+        return cache_key(self.spec["pipelineInfo"]["name"], executor, task.component, task.inputs, made)
 
     def artifact_id(self, source: Task, key: str) -> tuple[Any, str]:
         if source.executor == "dag":

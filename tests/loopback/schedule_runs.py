@@ -113,7 +113,7 @@ class Runs:
         if f"{parent}/pipelineJobs/{job_id}" in self.cloud.pipeline_jobs.jobs:
             job_id += f"-{live.message.name.rpartition('/')[2]}"
         job = self.cloud.pipeline_jobs.start(
-            parent, job_id, live.request, live.spec, schedule=live.message.name, at=start
+            parent, job_id, live.request, live.spec, schedule=live.message.name, scheduled=scheduled, at=start
         )
         live.runs.append(job)
         response = live.message.last_scheduled_run_response

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: What a task returned, where no script says it.
 UNKNOWN = object()
 REFERENCE = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
+#: {{$.pipeline_job_name}}
+OF_THE_JOB = re.compile(r"\{\{\$\.([a-z_]+)\}\}")
 
 
 def in_order(tasks: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -35,8 +37,19 @@ def comes_anyway(spec: dict[str, Any]) -> bool:
     return spec.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
-def resolved(spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"]) -> Iterator[tuple[str, Any]]:
-    """The values of the task's input parameters; UNKNOWN where no script says what a task returned."""
+def resolved(
+    spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"], told: dict[str, str]
+) -> Iterator[tuple[str, Any]]:
+    """The values of the task's input parameters; UNKNOWN where no script says what a task returned.
+
+    `told` is what stands for the job's placeholders, wherever a text has them.
+    """
+    for name, value in sources(spec, parameters, done):
+        text = isinstance(value, str)
+        yield name, OF_THE_JOB.sub(lambda match: told.get(match[1], match[0]), value) if text else value
+
+
+def sources(spec: dict[str, Any], parameters: dict[str, Any], done: dict[str, "Task"]) -> Iterator[tuple[str, Any]]:
     for name, source in spec.get("inputs", {}).get("parameters", {}).items():
         if "taskOutputParameter" in source:
             output = source["taskOutputParameter"]
@@ -102,4 +115,6 @@ def dag_outputs(component: dict[str, Any], inner: dict[str, "Task"]) -> Iterator
 
 def output_parameters(task: "Task") -> dict[str, Any]:
     declared = task.component.get("outputDefinitions", {}).get("parameters", {})
-    return {key: task.script.outputs.get(key, UNKNOWN) for key in declared}
+    outputs = task.script.outputs
+    values = outputs(task) if callable(outputs) else outputs
+    return {key: values.get(key, UNKNOWN) for key in declared}

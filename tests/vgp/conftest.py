@@ -11,6 +11,8 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 #: A repository of one workflow, of seconds.
 SMALL = Path(__file__).parent / "small" / "pipelines.toml"
+#: A repository of one workflow that pins first.
+NIGHTLY = Path(__file__).parent / "nightly" / "pipelines.toml"
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +135,16 @@ def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         sleeper(pids=pids)
 
     return compiled(sleeping)
+
+
+@pytest.fixture(scope="session")
+def nightly() -> dict[str, Any]:
+    """What pins first, as it runs here: a step that moves with a file, one that is pinned, an exit handler."""
+    from vgp.compiling import workflows
+    from vgp.compiling.target import Local
+    from vgp.settings import repository_of
+
+    return workflows.compiled("nightly", Local(), repository_of(NIGHTLY)).content
 
 
 @pytest.fixture(scope="session")

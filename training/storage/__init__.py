@@ -5,6 +5,7 @@ finding.py    names, folders and globs on this machine
 pinned.py     the files that a document of pins lists
 past.py       a bucket as it was at a moment
 objects.py    objects that are written once
+slot.py       an object that is replaced by whoever has seen what was there
 download.py   objects as verified files here
 files.py      files that somebody else may have made; replaced whole
 inflate.py    compressed files, expanded within limits

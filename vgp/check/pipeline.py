@@ -14,6 +14,7 @@ from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Node, whole_number
 from vgp.documents.reading import Unreadable
+from vgp.spec.dag import Component, Task
 
 
 def recognises(data: Any) -> bool:
@@ -61,6 +62,8 @@ class _Pipeline:
         self.around: list[str] = []
         #: How often the loops around it turn; None where only the run knows.
         self.turns: int | None = 1
+        #: How often the groups around it are tried.
+        self.tries = 1
 
     def mapping(self, parent: dict[str, Any], key: str, at: FieldPath) -> dict[str, Any]:
         """The object under that key; raises Unreadable where it is none."""
@@ -92,14 +95,16 @@ class _Pipeline:
             declared(component), (*self.at, "components", str(reference), "inputDefinitions", "parameters"),
             arguments, (*at, "inputs", "parameters"), _loop_items(task), parent,
         )  # fmt: skip
-        turns = _product(self.turns, _turns(task, inputs))
+        turns, tries = _product(self.turns, _turns(task, inputs)), self.tries * (1 + _retries(task))
         if isinstance(component.get("dag"), dict):
-            around, self.turns = self.turns, turns
-            self._inside(step, str(reference), component, at, inputs, f"{prefix}{key}/")
-            self.turns = around
+            around = self.turns, self.tries
+            self.turns, self.tries = turns, tries
+            way = Task(key, task, Component(str(reference), component, self.components)).way
+            self._inside(step, str(reference), component, at, inputs, f"{prefix}{way}")
+            self.turns, self.tries = around
         else:
             self.names.add(step)
-            self._step(step, component, at, inputs, turns, 1 + _retries(task))
+            self._step(step, component, at, inputs, turns, tries)
 
     def _step(
         self, step: str, component: dict[str, Any], at: FieldPath, inputs: Inputs, turns: int | None, tries: int
@@ -145,7 +150,7 @@ def _loop_items(task: dict[str, Any]) -> frozenset[str]:
 
 def _retries(task: dict[str, Any]) -> int:
     policy = task.get("retryPolicy")
-    return (whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
+    return max(0, whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
 
 
 def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:

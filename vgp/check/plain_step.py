@@ -5,8 +5,8 @@ from vgp.check import images
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
-from vgp.documents.node import Node
-from vgp.placement import compatibility, job_fields, plain, provisioning, quantities, quota
+from vgp.documents.node import Node, whole_number
+from vgp.placement import compatibility, plain, provisioning, quantities, quota
 from vgp.placement.combination import Combination
 from vgp.placement.rules import first_error
 
@@ -33,7 +33,7 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound else None
     _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
-    _row(judgement, step, combination, accelerator, count or 0)
+    _row(judgement, step, combination, accelerator, count or 0, _timeout_s(container))
 
 
 def _newer(node: Node, new: str, old: str) -> Node:
@@ -82,12 +82,27 @@ def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     reader.judgement.report(reader.step, node, *images.problems(image, command, accelerator, None))
 
 
-def _row(judgement: Judgement, step: str, combination: Combination | None, accelerator: str | None, count: int) -> None:
+def _timeout_s(container: Node) -> int:
+    """When the step is ended: by its own command if that keeps the variable's limit, else after 7 days."""
+    keeps = any(f"${plain.TIMEOUT_VARIABLE}" in str(word.value) for word in container.get("command").items())
+    pairs = container.get("env").items()
+    limits = [pair.get("value") for pair in pairs if pair.get("name").text() == plain.TIMEOUT_VARIABLE]
+    seconds = whole_number(limits[-1].value) if keeps and limits and limits[-1].known else None
+    return min(seconds, plain.MAX_TIMEOUT_S) if seconds and seconds > 0 else plain.MAX_TIMEOUT_S
+
+
+def _row(
+    judgement: Judgement,
+    step: str,
+    combination: Combination | None,
+    accelerator: str | None,
+    count: int,
+    timeout_s: int,
+) -> None:
     region = judgement.regions[0] if judgement.regions else catalog.DEFAULT_REGION
     price = combination.price("standard", region) if combination else None
-    # A pipeline task ends after seven days at the latest; a plain step has no timeout of its own.
     row = StepRow(
         step, combination.machine_type if combination else None, accelerator, count, 1, "STANDARD",
-        price.usd_per_hour if price else None, region, job_fields.MAX_TIMEOUT_S,
+        price.usd_per_hour if price else None, region, timeout_s,
     )  # fmt: skip
     judgement.steps.append(row)

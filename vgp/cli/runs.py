@@ -51,14 +51,15 @@ def runs(
 @app.command(epilog="Example: pipelines show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.vertex.runs import report, show
+    from vgp.vertex.runs import history, report, show
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     shown, rows = show.look(loaded, run)
+    last = history.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
-        print_json(report.as_json(loaded, shown, rows, now))
+        print_json({**report.as_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:
-        show.page(console(), loaded, shown, rows, now)
+        show.page(console(), loaded, shown, rows, now, last)
 
 
 @app.command(epilog="Example: pipelines wait latest:training --timeout 7200")

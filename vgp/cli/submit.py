@@ -1,6 +1,6 @@
 """The verbs that start runs: submit, rerun."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -39,18 +39,43 @@ def submit(
     ] = None,
     wait: Wait = False,
     timeout: Timeout = None,
-    new: Annotated[
-        bool, typer.Option("--new", help="Another run, even if one of the same request is going on.")
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long a run answers after its end: 0s, 30m, 12h; default: 1h."),
+    ] = None,
+    retry: Annotated[
+        bool,
+        typer.Option(
+            "--retry",
+            help="After a run that failed or was cancelled start the next attempt now, which goes on with its pins.",
+        ),
     ] = False,
+    if_exists: Annotated[
+        Literal["attach", "new", "fail"] | None,
+        typer.Option(
+            help="If there is a run: attach (default) starts nothing, and --wait follows one that goes on; new starts "
+            "another one beside it, at each call; fail starts and follows nothing.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A name of this time, such as 2026-11-21: one run of request and key for as long as it exists, "
+            "however it ended; only --retry starts its next attempt.",
+        ),
+    ] = None,
+    new: Annotated[bool, typer.Option("--new", help="As --if-exists new, and every step runs.")] = False,
     id_: Annotated[
-        str | None, typer.Option("--id", help="The run's id; default: one that follows from the request.")
+        str | None,
+        typer.Option("--id", help="An id of your own: one run for ever. Default: one that follows from the request."),
     ] = None,
     caching: Annotated[
         bool | None,
         typer.Option(
             "--cache/--no-cache",
-            help="Whether steps take results of earlier runs, even if the data behind the same names has changed; "
-            "default: caching of the settings, else not.",
+            help="Whether steps take results of earlier runs: all of them, or none; default: caching of the settings, "
+            "else those whose inputs are pinned.",
         ),
     ] = None,
     failure_policy: Annotated[
@@ -74,11 +99,16 @@ def submit(
 ) -> None:
     """Start a run on Vertex AI, once: the same request finds the run that it started, until an hour after its end.
 
-    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings, labels), so
-    a command that lost its connection or was killed can simply be repeated. Later it starts the next one: ID-a2.
+    Machines and parameters are checked first. Ids follow from the request (pipeline, parameters, settings, labels,
+    --key), so a command that was killed, or is repeated by CI or a second person, starts nothing twice. Later it starts
+    the next attempt, ID-a2: after a failure with what the failed one had pinned, so that it goes on where that stood;
+    after a success with what there is by then.
+
+    Every night: the same command; --window 0s if a run takes until the next one is due. In CI: --key "$COMMIT", and
+    --retry to go on with what failed.
 
     Exit codes: 0 started, or with --wait succeeded; 1 failed; 2 the request was wrong; 3 cancelled (--wait);
-    4 nothing was started: a run of the same request goes on (--wait follows it), or ended within the hour;
+    4 nothing was started: a run of the same request goes on (--wait follows it), or still answers for it;
     124 not over after --timeout (--wait).
     """
     from vgp.vertex.runs import submission
@@ -90,11 +120,12 @@ def submit(
     }  # fmt: skip
     loaded = load_settings(settings, environment, flags)
     options = submission.Options(
-        template=template, id=id_, new=new, caching=caching, labels=label or (), max_usd=max_usd,
-        preflight=preflight, dry_run=dry_run,
+        template=template, id=id_, key=key, window=window, retry=retry, if_exists=if_exists, new=new, caching=caching,
+        labels=label or (), max_usd=max_usd, preflight=preflight, dry_run=dry_run,
     )  # fmt: skip
     result = submission.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
-    _conclude(loaded, result, wait=wait and not dry_run, timeout_s=timeout, as_json=as_json)
+    follow = wait and not dry_run and (result["started"] or if_exists != "fail")
+    _conclude(loaded, result, wait=follow, timeout_s=timeout, as_json=as_json)
 
 
 @app.command(epilog="Example: pipelines rerun latest --from-failed --wait")
@@ -102,7 +133,10 @@ def rerun(
     run: Run,
     set_: Parameters = None,
     from_failed: Annotated[
-        bool, typer.Option("--from-failed", help="Take finished steps from the cache, run the others.")
+        bool,
+        typer.Option(
+            "--from-failed", help="Go on with what the run had pinned: finished steps from the cache, run the others."
+        ),
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step: the default.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Another run, even if the same rerun is going on.")] = False,
@@ -114,8 +148,8 @@ def rerun(
 ) -> None:
     """Run again what a run ran: the same pipeline, parameters, account, network and key, from what Google keeps.
 
-    Every step runs, unless --from-failed takes finished ones from the cache. Repeating the command finds the rerun that
-    it started, until an hour after its end. Exit codes: as of submit.
+    Every step runs, on what there is now; --from-failed goes on where the run stood. Repeating the command finds the
+    rerun that it started, until an hour after its end. Exit codes: as of submit.
     """
     from vgp.vertex.runs.rerun import rerun
 

@@ -85,7 +85,8 @@ def compile_(
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
-    say(*unknown_steps(loaded, compiled.values()), *placeholder_image(loaded), stderr=as_json)
+    notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *placeholder_image(loaded)]
+    say(*notes, stderr=as_json)
     if as_json:
         print_json(results)
 

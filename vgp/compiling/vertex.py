@@ -1,12 +1,16 @@
 """Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.compiling.entrypoint import passing_signals
+from vgp.compiling.entrypoint import entrypoint, is_python
+from vgp.compiling.target import marked, with_tasks
 from vgp.inside.image import IMAGE
+from vgp.placement import plain
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
+from vgp.placement.rules import PlacementError, Problem
 from vgp.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,6 +24,10 @@ _OF_THE_RUN = {
 }
 
 
+#: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
+_IMAGE_VARIABLE = "TRAINING_IMAGE"
+
+
 class Vertex:
     """Vertex AI: plain steps with their resources, training steps as custom jobs.
 
@@ -27,20 +35,35 @@ class Vertex:
     """
 
     caching = False
+    scheduled = "{{$.pipeline_job_schedule_time_utc}}"
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
 
-    def step(self, component: "BaseComponent") -> "BaseComponent":
+    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="step")
-        return _limited(self._ready(component), placement)
+        if not _ends_in_time(component):
+            placement = self.placements[component.name] = _without_timeout(self.settings, component.name, placement)
+        return marked(_retried(_limited(self._ready(component), placement), placement), pinned)
 
-    def job(self, component: "BaseComponent") -> "BaseComponent":
+    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        return _custom_job(self._ready(component), placement, self.settings.region)
+        return marked(_retried(_custom_job(self._ready(component), placement, self.settings.region), placement), pinned)
 
-    def _place(self, step: str, kind: Any) -> Placement:
+    @property
+    def webhook(self) -> str:
+        return self.settings.notify.webhook or ""
+
+    @property
+    def email(self) -> tuple[str, ...]:
+        return self.settings.notify.email
+
+    def prices(self) -> dict[str, float]:
+        known = {step: placement.hourly_usd for step, placement in self.placements.items()}
+        return {step: round(hourly_usd, 4) for step, hourly_usd in known.items() if hourly_usd is not None}
+
+    def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
         self.placements[step] = placement
         return placement
@@ -52,8 +75,36 @@ class Vertex:
         if container.image == IMAGE:
             container.image = self.settings.image
         if container.command:
-            container.command = passing_signals(container.command)
+            container.command = entrypoint(container.command, component.name)
         return copied
+
+
+def _ends_in_time(component: Any) -> bool:
+    return is_python(component.component_spec.implementation.container.command)
+
+
+def _without_timeout(settings: Settings, step: str, placement: Placement) -> Placement:
+    """The placement of a container with a command of its own, which nothing ends before Vertex AI does.
+
+    Raises:
+        PlacementError: a timeout is asked for.
+    """
+    if settings.request(step).timeout is not None:
+        text = "Its command is its own, not that of a Python step: nothing would end it in time."
+        fix = "Drop timeout, and end it in its command: timeout 4h PROGRAM. Vertex AI ends it after 7 days."
+        raise PlacementError(Problem("GPU028", "timeout", text, fix), f"{step} asks for a timeout")
+    return replace(placement, timeout_s=plain.MAX_TIMEOUT_S)
+
+
+def _retried(component: Any, placement: Placement) -> Any:
+    """The component, whose tasks are tried again after a failure; set_retry of the workflow itself has the last word.
+
+    Of the time that a fault takes to pass: minutes for a machine that is lost, an hour for an API that is down.
+    """
+    if not placement.retries:
+        return component
+    backoff = {"backoff_duration": "60s", "backoff_factor": 2.0, "backoff_max_duration": "3600s"}
+    return with_tasks(component, lambda task: task.set_retry(placement.retries, **backoff))
 
 
 def _limited(component: Any, placement: Placement) -> Any:
@@ -71,7 +122,8 @@ def _limited(component: Any, placement: Placement) -> Any:
         accelerator_type=limits["accelerator_type"],
         accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
-    container.env = {**(container.env or {}), **placement.env} or None
+    limit = {plain.TIMEOUT_VARIABLE: str(placement.timeout_s)} if is_python(container.command) else {}
+    container.env = {**(container.env or {}), **placement.env, **limit, _IMAGE_VARIABLE: container.image}
     return component
 
 
@@ -97,5 +149,9 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     container = pools.default[0]["container_spec"]
     if placement.region != home:
         job.component_spec.inputs["location"].default = placement.region
-    pools.default = placement.worker_pool_specs(container["image_uri"], container["command"], container["args"])
+    image = container["image_uri"]
+    # GCPC takes image, command and arguments of the component, and drops its environment.
+    pools.default = placement.worker_pool_specs(
+        image, container["command"], container["args"], env={_IMAGE_VARIABLE: image}
+    )
     return job

@@ -13,12 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import vgp
+from vgp.compiling.email import with_email
 from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
 from vgp.spec import kfp_package
-from vgp.spec.caching import switched
+from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
 
 __all__ = ["check", "compiled", "find", "known", "load"]
@@ -73,7 +74,9 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
         compiled = PipelineSpec.read(written)
-    return compiled if target.caching else switched(compiled, False)
+        if target.email:
+            compiled = with_email(compiled, target.email)
+    return as_pinned(compiled, otherwise=target.caching)
 
 
 def check(

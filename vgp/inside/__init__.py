@@ -1,5 +1,11 @@
 """The little of the tool that is part of a run: what components may import.
 
-image.py     the name that stands in a component for the one image
-imports.py   whose modules a process imports: those of the repository
+google_api.py   reads of Google's APIs from within a run
+image.py        the name that stands in a component for the one image
+imports.py      whose modules a process imports: those of the repository
+job_steps.py    the steps of a run, from its PipelineJob
+notify.py       the exit step: the summary written, printed and sent
+page.py         the summary as Markdown
+summary.py      what became of a run, as one value
+webhook.py      a JSON body sent to an address of somebody's choice
 """

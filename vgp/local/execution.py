@@ -50,6 +50,7 @@ def _environment(run: Run) -> dict[str, str]:
     return {
         **variables_of_ours(),
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
+        "TRAINING_PINS": str(run.folder / "pins"),
         **({"TRAINING_NPROC": str(run.nproc)} if run.nproc else {}),
         "PYTHONUNBUFFERED": "1",
         # What is read and printed does not depend on the terminal's language.
@@ -80,9 +81,10 @@ def _note(run: Run, event: Event) -> None:
     match event.kind:
         case "started":
             run.seconds[event.step] = -now
-            run.last_lines = []
+            run.last_lines = run.last_lines if run.failed else []
         case "succeeded" | "failed":
             run.seconds[event.step] = run.seconds.get(event.step, -now) + now
-            run.failed = event.step if event.kind == "failed" else run.failed
+            if event.kind == "failed" and not run.failed:  # independent steps and an exit handler run on
+                run.failed = event.step
         case "line" if not run.failed:
             run.last_lines = [*run.last_lines, event.text][-_LAST_LINES:]

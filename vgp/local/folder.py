@@ -2,6 +2,7 @@
 
 <out>/<workflow>-<date>-<time>/
     pipeline.json  request.json       what was run
+    pins/                             what the step resolve pinned
     run.json                          how it ended: every step with state, seconds and outputs
     log.txt                           everything that the steps printed, as they printed it
     checkpoints/                      survive a second start
@@ -24,8 +25,12 @@ from typing import Any
 from vgp.errors import RequestError
 from vgp.local.proof import Step
 from vgp.settings import Repository
+from vgp.spec.dag import table
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text import files
+
+#: The step that pins what moves, and the parameter of the pipeline by which it takes pins from before.
+_RESOLVE, _PINS = "resolve", "pins"
 
 
 @dataclass
@@ -55,6 +60,14 @@ class Run:
         """What kfp.local wrote for each start of this run, newest first: its names carry the time."""
         return sorted((path for path in (self.folder / "steps").glob("*-*-*-*") if path.is_dir()), reverse=True)
 
+    def pins(self) -> str:
+        """URI of the pins that an earlier start of this run resolved; "" if none did."""
+        for start in self.starts():
+            with suppress(OSError, ValueError):
+                written = json.loads((start / _RESOLVE / "executor_output.json").read_text(encoding="utf-8"))
+                return str(table(written, "parameterValues").get("uri") or "")
+        return ""
+
     def resume_command(self) -> str:
         words = ["pipelines", "run", self.workflow]
         words += ["--nproc", str(self.nproc)] if self.nproc else []
@@ -71,9 +84,13 @@ def new(out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, An
     """
     run = Run(_new(out, workflow), workflow, arguments, repository)
     files.write(run.folder / "pipeline.json", spec.text)
-    request = {"workflow": workflow, "arguments": dict(arguments)}
-    files.write(run.folder / "request.json", json.dumps(request, indent=1, sort_keys=True) + "\n")
+    _write_request(run)
     return run
+
+
+def _write_request(run: Run) -> None:
+    request = {"workflow": run.workflow, "arguments": dict(run.arguments)}
+    files.write(run.folder / "request.json", json.dumps(request, indent=1, sort_keys=True) + "\n")
 
 
 def _new(out: Path, workflow: str) -> Path:
@@ -106,6 +123,14 @@ def existing(folder: Path, workflow: str, repository: Repository) -> Run:
     if run.workflow != workflow:
         raise RequestError(f"--resume {folder} is a run of {run.workflow}, not of {workflow}.")
     return run
+
+
+def go_on_with_pins(run: Run) -> None:
+    """From now on the run takes what its earlier start pinned, whatever moved meanwhile."""
+    pins = run.pins() if _PINS in run.spec.parameters else ""
+    if pins:
+        run.arguments = {**run.arguments, _PINS: pins}
+        _write_request(run)
 
 
 def link(folder: Path, steps: Iterable[Step]) -> None:

@@ -79,15 +79,17 @@ class _Walk:
         elif task.component.is_group:
             yield from self.group(task.component, inputs, inside)
         else:
-            yield self._ran(place.prefix + task.name, inside.why)
+            yield self._ran(place.prefix + task.name, inside.why, task.is_cached)
 
     def _loop(self, task: Task, loop: Loop, inputs: Json, place: _Place) -> Iterator[Step]:
         for number, item in enumerate(loop.items(inputs)):
             iteration = replace(place, prefix=f"{place.prefix}{task.name}-iteration-{number}/")
             yield from self.group(task.component, {**inputs, loop.item: item}, iteration)
 
-    def _ran(self, name: str, why: str) -> Step:
+    def _ran(self, name: str, why: str, may_be_reused: bool) -> Step:
         for state, folder in self.folders:
+            if state == "reused" and not may_be_reused:
+                break
             with suppress(OSError, ValueError):
                 written = json.loads((folder / name / "executor_output.json").read_text(encoding="utf-8"))
                 return _finished(name, state, why, folder / name, written)

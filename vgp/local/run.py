@@ -85,7 +85,7 @@ def started(name: str, texts: Sequence[str], repository: Repository, out: Path, 
 
 
 def resumed(name: str, path: Path, repository: Repository, nproc: int | None) -> Run:
-    """The run in a folder of an earlier start, which goes on with its own parameters.
+    """The run in a folder of an earlier start, which goes on with its own parameters and pins.
 
     Raises:
         RequestError: the folder holds no run of this workflow.
@@ -93,6 +93,7 @@ def resumed(name: str, path: Path, repository: Repository, nproc: int | None) ->
     _refuse(nproc)
     run = folder.existing(path, name, repository)
     portable.refuse(run.spec, run.folder)
+    folder.go_on_with_pins(run)
     run.nproc = nproc
     return run
 

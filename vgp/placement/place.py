@@ -8,7 +8,7 @@ from datetime import date
 from typing import Literal
 
 from vgp.catalog import catalog
-from vgp.placement import compatibility, job_fields
+from vgp.placement import compatibility, job_fields, plain
 from vgp.placement.choice import choose
 from vgp.placement.placement import Placement
 from vgp.placement.request import ReductionServer, Request
@@ -17,7 +17,7 @@ from vgp.placement.rules import Problem, refuse
 DEFAULT_TIMEOUT_S = 86_400
 #: What a plain step of a pipeline cannot have.
 _OF_JOBS = (
-    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server", "timeout",
+    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server",
 )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def place(
     Args:
         request: What the step asks for.
         region: Region of the run; the request's own comes first.
-        kind: A custom job takes everything; a plain step neither nodes, strategy, disk, reservation nor timeout.
+        kind: A custom job takes everything; a plain step neither nodes, strategy, disk nor reservation.
         as_of: Day on which retirements are judged; today by default.
         name: Of the step, for messages.
 
@@ -55,17 +55,24 @@ def place(
         reservation=request.reservation,
         boot_disk_type=request.boot_disk_type or choice.combination.machine.default_boot_disk,
         boot_disk_gb=request.boot_disk_gb or job_fields.DEFAULT_DISK_GB,
-        # A plain step has no timeout of its own: a pipeline task ends after seven days.
-        timeout_s=job_fields.MAX_TIMEOUT_S if kind == "step" else _seconds(request.timeout) or DEFAULT_TIMEOUT_S,
+        timeout_s=_timeout_s(request, kind),
+        retries=(plain.DEFAULT_RETRIES if kind == "step" else 0) if request.retries is None else request.retries,
         env=dict(request.env),
         reduction_server=request.reduction_server,
         price=choice.price,
         reason=choice.reason,
     )
-    refuse(_problems(placement, day), f"{name} asks for {placement.combination.machine_type}")
+    refuse(_problems(placement, day, kind), f"{name} asks for {placement.combination.machine_type}")
     if kind == "step":
         placement.resources()
     return placement
+
+
+def _timeout_s(request: Request, kind: str) -> int:
+    seconds = _seconds(request.timeout)
+    if seconds is not None:
+        return seconds
+    return plain.DEFAULT_TIMEOUT_S if kind == "step" else DEFAULT_TIMEOUT_S
 
 
 def _seconds(value: str | int | None) -> int | None:
@@ -85,11 +92,14 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
             yield Problem("GPU014", name, f"{name} is not possible there.", fix)
 
 
-def _problems(placement: Placement, as_of: date) -> Iterator[Problem]:
+def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]:
     """What speaks against the fields around the machine."""
     strategy = placement.strategy.upper()
     yield from job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
     yield from job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
+    if kind == "step" and placement.timeout_s > plain.MAX_TIMEOUT_S:
+        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {placement.timeout_s} s."
+        yield Problem("GPU028", "timeout", text, "Give 7d or less.")
     if placement.reservation:
         affinity = placement.reservation_affinity()
         kind, key, values = affinity["reservation_affinity_type"], affinity.get("key"), affinity.get("values")

@@ -27,6 +27,7 @@ class Placement:
     boot_disk_type: str
     boot_disk_gb: int
     timeout_s: int
+    retries: int = 0
     env: dict[str, str] = field(default_factory=dict)
     reduction_server: ReductionServer | None = None
     #: Of one node; None where the catalog has no price.
@@ -40,8 +41,8 @@ class Placement:
         return self.price.usd_per_hour if self.price else None
 
     @property
-    def max_usd(self) -> float | None:
-        """The most that one run of the step can cost: timeout x nodes x price, with the reduction servers."""
+    def hourly_usd(self) -> float | None:
+        """Of all nodes, with the reduction servers."""
         if self.price is None:
             return None
         hourly = self.price.usd_per_hour * self.nodes
@@ -51,7 +52,12 @@ class Placement:
             if price is None:
                 return None
             hourly += price.usd_per_hour * self.reduction_server.count
-        return hourly * self.timeout_s / 3600
+        return hourly
+
+    @property
+    def max_usd(self) -> float | None:
+        """The most that one run of the step can cost: timeout x tries x nodes x price, with the reduction servers."""
+        return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s * (1 + self.retries) / 3600
 
     def machine_spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"machine_type": self.combination.machine_type}

@@ -10,12 +10,17 @@ from datetime import date
 from functools import cache
 
 from vgp.catalog import catalog
-from vgp.placement import compatibility
+from vgp.placement import compatibility, job_fields
 from vgp.placement.combination import Combination, combinations, without_gpus
 from vgp.placement.rules import Problem, first_error
 from vgp.text.figures import GB_PER_GIB, listed
 
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
+#: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.
+TIMEOUT_VARIABLE = "STEP_TIMEOUT_S"
+DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
+#: Of a Python step that fails; a custom job has none by itself.
+DEFAULT_RETRIES = 2
 DEFAULT_MACHINE = "e2-standard-4"
 
 #: CPU series; of equal machines the earlier one is taken to be chosen, as the default machine is an E2.

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from vgp.placement import job_fields
+from vgp.placement import job_fields, plain
 
+#: More than that is no transient fault; every try may cost its whole timeout.
+MAX_RETRIES = 10
 REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 
 
@@ -50,8 +52,10 @@ class Request(_Strict):
     reservation: str | None = None
     boot_disk_type: str | None = None
     boot_disk_gb: int | None = None
-    #: When the job is stopped: 24h, 90m, 3600s.
+    #: When the step is ended: 24h, 90m, 3600s.
     timeout: str | int | None = None
+    #: How often it is tried again after a failure.
+    retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES)
     #: Environment of the training container.
     env: dict[str, str] = {}
     reduction_server: ReductionServer | None = None
@@ -70,6 +74,13 @@ class Request(_Strict):
         if not isinstance(value, Mapping):
             return value
         return {key: str(text) if isinstance(text, str | int | float) else text for key, text in value.items()}
+
+    @field_validator("env")
+    @classmethod
+    def _own_timeout(cls, env: dict[str, str]) -> dict[str, str]:
+        if plain.TIMEOUT_VARIABLE in env:
+            raise ValueError(f"{plain.TIMEOUT_VARIABLE} is written by the key timeout: timeout = '4h'.")
+        return env
 
     @model_validator(mode="after")
     def _whole(self) -> "Request":

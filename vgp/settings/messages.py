@@ -10,6 +10,7 @@ from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.model import Settings
+from vgp.settings.notify import Notify
 from vgp.settings.schedule import Schedule
 from vgp.spec import placeholders
 from vgp.text.figures import listed
@@ -25,6 +26,7 @@ _TAKES = {
     "float_parsing": "a number",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
+    "tuple_type": "a list of texts",
     "dict_type": "a table",
     "model_type": "a table",
 }
@@ -108,6 +110,8 @@ def _shown(value: Any) -> str:
 
 def _fields(keys: Keys) -> list[str]:
     """What could have been meant at this place."""
+    if keys[0] == "notify":
+        return list(Notify.model_fields)
     if len(keys) == 1:
         return [name for name in Settings.model_fields if name != "environment"] + ["environments"]
     inner: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}

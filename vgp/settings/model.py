@@ -10,6 +10,7 @@ from vgp.errors import RequestError
 from vgp.placement.request import Request
 from vgp.settings import rules
 from vgp.settings.layers import Merged, Source
+from vgp.settings.notify import Notify
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
 
@@ -49,6 +50,8 @@ class Settings(BaseModel):
     failure_policy: Literal["fast", "slow"] = "slow"
     #: Whether steps take results of earlier runs; None: as each step says.
     caching: bool | None = None
+    #: Who is told of a run's end.
+    notify: Notify = Notify()
     #: Addresses of APIs that replace Google's, for private access and for tests.
     endpoints: rules.Endpoints = {}
     #: The machine of each step, by the step's name.

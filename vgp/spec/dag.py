@@ -4,12 +4,15 @@ A spec that Google gives back may be anything: what does not fit reads as if it 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 Json = Mapping[str, Any]
+#: The name that kfp gives to the group of tasks in `with dsl.ExitHandler(...)`.
+_EXIT_HANDLER = re.compile(r"exit-handler-\d+")
 
 
 def table(value: object, *keys: str) -> Json:
@@ -71,6 +74,12 @@ class Task:
             return None
         items, limit = table(iterator, "items"), table(self.content, "iteratorPolicy").get("parallelismLimit", 0)
         return Loop(iterator.get("itemInput", ""), items.get("raw"), items.get("inputParameter", ""), int(limit))
+
+    @property
+    def way(self) -> str:
+        """What it adds to the way to the tasks inside: `for-loop-1/`; an exit handler, around everything, nothing."""
+        plain = not self.condition and not self.is_loop
+        return "" if plain and _EXIT_HANDLER.fullmatch(self.name) else f"{self.name}/"
 
     @property
     def is_cached(self) -> bool:

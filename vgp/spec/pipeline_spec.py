@@ -127,11 +127,11 @@ def _written(group: Component, way: str, depth: int) -> Iterator[tuple[str, str]
         if not component.is_group:
             yield f"{way}{name}", name
         elif depth < _MAX_NESTING:
-            yield from _written(component, f"{way}{name}/", depth + 1)
+            yield from _written(component, f"{way}{group.tasks[name].way}", depth + 1)
 
 
 def _walk(group: Component, way: str, depth: int) -> Iterator[tuple[str, Task]]:
     for name, task in group.tasks.items():
         yield f"{way}{name}", task
         if depth < _MAX_NESTING:
-            yield from _walk(task.component, f"{way}{name}/", depth + 1)
+            yield from _walk(task.component, f"{way}{task.way}", depth + 1)

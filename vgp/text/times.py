@@ -1,9 +1,13 @@
 """Times of Google's messages: read, and written for people and for programs."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from vgp.errors import RequestError
+
+_DURATION = re.compile(r"(\d{1,6})\s*([smhdw])", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def moment(time: Any) -> datetime | None:
@@ -21,6 +25,12 @@ def local(time: datetime | None) -> str:
 def rfc3339(time: datetime | None) -> str | None:
     """2026-11-20T14:03:07.120000Z."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z") if time else None
+
+
+def duration(text: str) -> timedelta | None:
+    """Of 90m, 12h, 7d, 2w; None if it is none. A number alone is none: its unit would be a guess."""
+    match = _DURATION.fullmatch(text.strip())
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
 
 
 def day(text: str | None) -> date | None:

@@ -9,6 +9,8 @@ from vgp.vertex.clients import project
 
 #: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs/create
 _JOB_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
+_MAX_LABEL = 63
+_KEY = re.compile(rf"[a-z0-9-]{{1,{_MAX_LABEL}}}")
 _JOB_NAME = re.compile(
     r"(?:^|/)locations/(?P<region>[a-z0-9-]+)/(?:pipelineJobs|pipelines/runs)/(?P<id>[a-z][-a-z0-9]{0,127})(?:[?#]|$)"
 )
@@ -30,6 +32,24 @@ def job_id(text: str) -> str:
             f"{text!r} cannot be a run's id: lower-case letters, digits and -, a letter first, at most 128."
         )
     return text
+
+
+def key(text: str) -> str:
+    """The text as the key of a request, which its runs' ids and labels hold.
+
+    Raises:
+        RequestError: it is none.
+    """
+    if _KEY.fullmatch(text):
+        return text
+    near = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    hint = f" Write {near}." if _KEY.fullmatch(near) else ""
+    raise RequestError(f"--key {text!r}: lower-case letters, digits and -, at most {_MAX_LABEL}: ids hold it.{hint}")
+
+
+def in_label(text: str) -> bool:
+    """Whether a label's value holds as many characters."""
+    return len(text) <= _MAX_LABEL
 
 
 def job(settings: Settings, reference: str) -> str:

@@ -43,14 +43,23 @@ def call(
     return content
 
 
-def now(settings: Settings, api: str, path: str) -> datetime:
-    """The time on Google's clock, as the answer to a GET of the resource `path` tells it; else this machine's.
+def now(settings: Settings, api: str, path: str, fields: str = "name") -> datetime:
+    """The time on Google's clock, as the answer to a GET of `path` tells it; else this machine's.
+
+    `fields` are those that are answered; a list has no `name`.
+
+    The resource may have been deleted.
 
     Raises:
         as `call`.
     """
+    from google.api_core import exceptions
+
     how = clients.reading()
-    answer = how["retry"](lambda: _answer(settings, api, path, {"fields": "name"}, None, how["timeout"]))()
+    try:
+        answer = how["retry"](lambda: _answer(settings, api, path, {"fields": fields}, None, how["timeout"]))()
+    except exceptions.NotFound as error:
+        answer = error.response
     try:
         told = parsedate_to_datetime(answer.headers["Date"])
     except (KeyError, ValueError):

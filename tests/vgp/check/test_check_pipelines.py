@@ -190,8 +190,8 @@ def test_a_large_spec_is_read(tmp_path):
     assert check([path], as_of=DAY).exit_code == 0
 
 
-def step(spec, component="work", **task):
-    """A spec of one step, or of one step in a loop, with what its task says more."""
+def step(spec, component="work", container=None, **task):
+    """A spec of one step, or of one step in a loop, with what its task and its container say more."""
     spec = {
         "components": {
             "work": {"executorLabel": "e", "inputDefinitions": {"parameters": {"gpu": {"isOptional": True}}}},
@@ -200,7 +200,7 @@ def step(spec, component="work", **task):
                 "inputDefinitions": {"parameters": {"items": {}}},
             },
         },
-        "deploymentSpec": {"executors": {"e": {"container": {"image": "r/i:1"}}}},
+        "deploymentSpec": {"executors": {"e": {"container": {"image": "r/i:1", **(container or {})}}}},
         "root": {
             "dag": {"tasks": {"task": {"componentRef": {"name": component}, **task}}},
             "inputDefinitions": {"parameters": {"sizes": {"defaultValue": [1, 2, 3]}, "later": {}}},
@@ -220,6 +220,8 @@ ITEMS = {"itemInput": "item", "items": {"inputParameter": "items"}}
     ("arguments", "turns", "tries"),
     [
         (({}, "work"), 1, 1), (({"retryPolicy": {"maxRetryCount": 2}}, "loop"), 1, 3),
+        (({}, "work", {"retryPolicy": {"maxRetryCount": -3}}), 1, 1),
+        (({"retryPolicy": {"maxRetryCount": "2"}}, "loop", {"retryPolicy": {"maxRetryCount": 1}}), 1, 6),
         (({}, "loop", {"parameterIterator": {"items": {"raw": "[1, 2]"}}}), 2, 1),
         (({}, "loop", {"parameterIterator": ITEMS, **given("sizes")}), 3, 1),
         (({"parameterIterator": {"items": {"raw": "[1, 2]"}}}, "loop",
@@ -234,6 +236,23 @@ def test_loops_and_retries_count_in_what_a_step_can_cost(arguments, turns, tries
     (row,) = step(*arguments[:2], **task)
     assert (row.turns, row.tries) == (turns, tries)
     assert row.max_usd == (None if turns is None else pytest.approx(once.max_usd * turns * tries))
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "seconds"),
+    [
+        ('timeout "$STEP_TIMEOUT_S" "$0" "$@"', "3600", 3600), ('timeout "$STEP_TIMEOUT_S" "$0"', "900000", 604_800),
+        ("exec serve", "3600", 604_800), ('timeout "$STEP_TIMEOUT_S" "$0"', "0", 604_800),
+        ('timeout "$STEP_TIMEOUT_S" "$0"', "4h", 604_800),
+        ('timeout "$STEP_TIMEOUT_S" "$0"', "{{$.inputs.parameters['gpu']}}", 604_800),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_plain_step_counts_only_where_its_command_keeps_it(command, value, seconds):
+    env = [{"name": "OTHER", "value": "1"}, {"name": "STEP_TIMEOUT_S", "value": value}]
+    (row,) = step({}, container={"command": ["sh", "-c", command, "python"], "env": env})
+    assert row.timeout_s == seconds
+    (without,) = step({}, container={"command": ["sh", "-c", command, "python"]})
+    assert without.timeout_s == 604_800
 
 
 def test_the_trials_of_a_tuning_job_run_in_rounds(report):

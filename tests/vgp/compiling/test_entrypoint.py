@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from kfp import dsl
 
+from components.decide import decide
 from components.prepare import prepare
 from components.train import train
-from vgp.compiling.entrypoint import passing_signals
+from vgp.compiling.entrypoint import entrypoint
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.settings import Settings
@@ -49,6 +50,20 @@ def saving(mark: str):
 
     signal.signal(signal.SIGTERM, save)
     open(mark, "w").close()
+    time.sleep(60)
+
+
+@dsl.component(base_image=OWN, install_kfp_package=False)
+def staying(mark: str):
+    """Hears that it shall stop, and goes on."""
+    import signal
+    import time
+
+    def hear(number, frame):
+        with open(mark + ".told", "a") as file:
+            file.write("once ")
+
+    signal.signal(signal.SIGTERM, hear)
     time.sleep(60)
 
 
@@ -114,6 +129,10 @@ def inputs(folder: Path, **parameters: Any) -> dict[str, Any]:
     return {"inputs": {"parameterValues": parameters}, "outputs": {"outputFile": str(folder / "output.json")}}
 
 
+def artifact(name: str, path: Path) -> dict[str, Any]:
+    return {"artifacts": [{"name": name, "type": {"schemaTitle": "system.Artifact"}, "uri": str(path)}]}
+
+
 def wait_for(path: Path, text: str = "") -> None:
     deadline = time.monotonic() + 30
     while not (path.exists() and text in path.read_text()):
@@ -123,7 +142,8 @@ def wait_for(path: Path, text: str = "") -> None:
 
 @pytest.mark.parametrize(("kind", "shell"), [("step", "dash"), ("job", "bash")])
 def test_a_step_that_saves_on_sigterm_gets_it_and_its_exit_code_is_kept(kind: str, shell: str, tmp_path: Path) -> None:
-    process = start(placed(saving, kind), inputs(tmp_path, mark=str(tmp_path / "mark")), tmp_path, shell)
+    limit = {"STEP_TIMEOUT_S": "3600"} if kind == "step" else {}
+    process = start(placed(saving, kind), inputs(tmp_path, mark=str(tmp_path / "mark")), tmp_path, shell, **limit)
     wait_for(tmp_path / "mark")
     assert stop(process) == 75
     assert (tmp_path / "mark.saved").exists()
@@ -137,9 +157,32 @@ def test_a_step_that_knows_nothing_of_signals_ends_at_once(tmp_path: Path) -> No
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("code", [0, 3])
+def test_a_step_that_takes_longer_than_its_timeout_is_told_once_then_killed_and_says_so(tmp_path: Path) -> None:
+    container = placed(staying, "step")
+    container["command"] = [word.replace(" -k 60 ", " -k 1 ") for word in container["command"]]
+    mark, began = tmp_path / "mark", time.monotonic()
+    process = start(container, inputs(tmp_path, mark=str(mark)), tmp_path, STEP_TIMEOUT_S="3")
+    assert process.wait(timeout=30) == 124
+    assert 3 < time.monotonic() - began < 20
+    words = (tmp_path / "log").read_text()
+    assert "staying took longer than its timeout of 3 s and was ended" in words
+    assert "timeout in [steps.staying] of pipelines.toml" in words
+    assert Path(f"{mark}.told").read_text() == "once "
+
+
+@pytest.mark.parametrize("code", [0, 124])
 def test_a_step_ends_with_its_own_exit_code(code: int, tmp_path: Path) -> None:
-    assert start(placed(ending, "step"), inputs(tmp_path, mark=str(code)), tmp_path).wait(timeout=30) == code
+    process = start(placed(ending, "step"), inputs(tmp_path, mark=str(code)), tmp_path, STEP_TIMEOUT_S="3600")
+    assert process.wait(timeout=30) == code and "timeout" not in (tmp_path / "log").read_text()
+
+
+def test_a_users_error_costs_seconds_at_every_try(tmp_path: Path) -> None:
+    request, names = inputs(tmp_path, margin=0.0, confidence=3.0), ("dataset", "model", "evaluation")
+    request["inputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in names}
+    request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("report", "summary")}
+    began = time.monotonic()
+    assert start(placed(decide, "step"), request, tmp_path, STEP_TIMEOUT_S="3600").wait(timeout=30) == 2
+    assert time.monotonic() - began < 15 and "confidence = 3.0" in (tmp_path / "log").read_text()
 
 
 def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,12 +191,9 @@ def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pyte
 
     from digits import prepare as prepare_digits
 
-    def artifact(name: str, path: Path) -> dict[str, Any]:
-        return {"artifacts": [{"name": name, "type": {"schemaTitle": "system.Artifact"}, "uri": str(path)}]}
-
     request = inputs(
-        tmp_path, task="digits:Digits", epochs=9999, global_batch_size=64, learning_rate=0.01, weight_decay=0.0,
-        warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
+        tmp_path, task="digits:Digits", pins="", epochs=9999, global_batch_size=64, learning_rate=0.01,
+        weight_decay=0.0, warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
     )  # fmt: skip
     request["inputs"]["artifacts"] = {"dataset": artifact("dataset", prepare_digits(tmp_path / "data"))}
     request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("model", "checkpoints")}
@@ -169,18 +209,18 @@ def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("component", [prepare, train, installing, installing_apart, containerized])
 def test_every_form_of_kfps_command_passes_signals_on(component: Any) -> None:
-    made = passing_signals(component.component_spec.implementation.container.command)
-    *installs, last = [made[number + 2].strip() for number, word in enumerate(made) if word == "sh"]
-    assert all(script.endswith('&& exec "$0" "$@"') for script in installs)
-    assert last.endswith('&& exec "$0" "$@"' if component is containerized else "exit $code")
+    made = entrypoint(component.component_spec.implementation.container.command, component.name)
+    first, *later = [made[number + 2].strip() for number, word in enumerate(made) if word == "sh"]
+    assert first.endswith("exit $code") and "$STEP_TIMEOUT_S" in first
+    assert all("exec " in script.splitlines()[-1] for script in later)
 
 
 def test_a_command_that_is_not_kfps_is_left_alone() -> None:
     own = ["sh", "-c", 'prepare && "$0" "$@"', "sh", "-ec", "exec serve"]
-    assert passing_signals(own) == own
+    assert entrypoint(own, "own") == own
 
 
 def test_a_command_of_an_unknown_kfp_is_refused() -> None:
     script = train.component_spec.implementation.container.command[2].replace("python3 -m", "python3 -X dev -m")
     with pytest.raises(RequestError, match="SIGTERM"):
-        passing_signals(["sh", "-ec", script, ""])
+        entrypoint(["sh", "-ec", script, ""], "train")

@@ -13,7 +13,9 @@ from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.placement.place import place
 from vgp.placement.request import Request
+from vgp.placement.rules import PlacementError
 from vgp.settings import Settings
+from vgp.spec.pipeline_spec import PipelineSpec
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
 
@@ -23,7 +25,7 @@ JOBS = {
     "attached": {"machine": "n1-highmem-16", "accelerator": "V100", "count": 2},
     "CPU": {"machine": "c2-standard-60"},
     "nodes": {"machine": "a2-highgpu-8g", "nodes": 4, "env": {"NCCL_DEBUG": "INFO", "QUOTED": 'a "b" c'}},
-    "Spot": {"machine": "a3-highgpu-2g", "strategy": "spot", "timeout": "90m"},
+    "Spot": {"machine": "a3-highgpu-2g", "strategy": "spot", "timeout": "90m", "retries": 3},
     "Flex-start": {"machine": "a3-highgpu-8g", "strategy": "flex_start", "max_wait": "2h", "nodes": 2},
     "reservation": {"machine": "a4-highgpu-8g", "reservation": "projects/p/zones/us-central1-b/reservations/r"},
     "any reservation": {"machine": "a3-ultragpu-8g", "reservation": "any", "nodes": 2},
@@ -37,6 +39,7 @@ STEPS = {
     "attached": {"accelerator": "T4", "count": 2, "min_memory_gb": 50},
     "built in": {"machine": "g2-standard-48"},
     "largest": {"machine": "a2-ultragpu-8g"},
+    "short, once": {"timeout": "90m", "retries": 0},
 }
 
 
@@ -73,7 +76,8 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     chief, *others = inputs["worker_pool_specs"]["defaultValue"]
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
-    assert {pair["name"]: pair["value"] for pair in container.get("env", [])} == asked.get("env", {})
+    told = {"TRAINING_IMAGE": IMAGE}
+    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert chief["machine_spec"] == expected.machine_spec()
     assert chief["disk_spec"] == {"boot_disk_type": expected.boot_disk_type, "boot_disk_size_gb": expected.boot_disk_gb}
     assert inputs["strategy"]["defaultValue"] == asked.get("strategy", "standard").upper()
@@ -103,7 +107,8 @@ def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     wanted = (expected.accelerator_type, str(expected.count)) if expected.accelerator_type else (None, None)
     accelerator = resources.get("accelerator", {})
     assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
-    assert {pair["name"]: pair["value"] for pair in container.get("env", [])} == asked.get("env", {})
+    told = {"STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400", "TRAINING_IMAGE": IMAGE}
+    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert container["image"] == IMAGE
 
 
@@ -116,7 +121,65 @@ def test_the_checker_sees_the_placement_in_the_compiled_spec(kind, name, tmp_pat
     assert [finding for finding in report.findings if finding.severity == "error"] == []
     row = report.steps[0]
     assert (row.combination, row.replicas) == (placed.combination, placed.nodes)
+    assert (row.timeout_s, row.tries) == (placed.timeout_s, 1 + placed.retries)
     assert row.usd_per_hour == pytest.approx(placed.usd_per_hour) if placed.usd_per_hour else row.usd_per_hour is None
+
+
+def test_every_task_of_a_plain_step_is_tried_again_wherever_it_stands(tmp_path: Path) -> None:
+    from kfp import compiler, dsl
+
+    @step
+    def work(x: int):
+        print(x)
+
+    @step
+    def tell(status: dsl.PipelineTaskFinalStatus):
+        print(status)
+
+    target = Vertex(Settings(image=IMAGE, steps={"work": Request(retries=1)}))
+    placed, last = target.step(work), target.step(tell)
+
+    @dsl.pipeline(name="inner")
+    def inner(x: int):
+        placed(x=x)
+
+    @dsl.pipeline(name="outer")
+    def outer(x: int = 1):
+        with dsl.ExitHandler(last()):
+            placed(x=x)
+            placed(x=2).set_retry(5)
+            with dsl.ParallelFor([1, 2]) as item:
+                placed(x=item)
+            with dsl.If(x == 1):
+                inner(x=x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiler.Compiler().compile(outer, str(tmp_path / "p.json"))
+    spec = PipelineSpec.read(tmp_path / "p.json")
+    policies = [step.task.content["retryPolicy"] for step in spec.steps]
+    counts = {step.path: step.task.content["retryPolicy"]["maxRetryCount"] for step in spec.steps}
+    assert sorted(counts.values()) == [1, 1, 1, 2, 5] and counts["tell"] == 2
+    assert {
+        "backoffDuration": "60s",
+        "backoffFactor": 2.0,
+        "backoffMaxDuration": "3600s",
+        "maxRetryCount": 1,
+    } in policies
+
+
+def test_a_container_with_a_command_of_its_own_has_no_limit_and_takes_no_timeout() -> None:
+    from kfp import dsl
+
+    @dsl.container_component
+    def serve():
+        return dsl.ContainerSpec(image="r/i:1", command=["serve"])
+
+    target = Vertex(Settings(image=IMAGE))
+    assert target.step(serve).component_spec.implementation.container.env == {"TRAINING_IMAGE": "r/i:1"}
+    assert target.placements["serve"].timeout_s == 604_800
+    with pytest.raises(PlacementError, match=r"GPU028.*\n.*command is its own.*\n.*timeout 4h"):
+        Vertex(Settings(image=IMAGE, steps={"serve": Request(timeout="4h")})).step(serve)
 
 
 def test_a_training_job_has_the_account_network_and_key_of_its_run(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from vgp.local import execution
 from vgp.local import folder as folders
 from vgp.local.folder import Run
 from vgp.local.output import Event
+from vgp.local.proof import prove
+from vgp.local.run import Result, finished, resumed
 from vgp.settings import repository_of
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -37,7 +39,8 @@ def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[Run, 
 def write_run(folder: Path, spec: dict[str, Any], arguments: dict[str, Any]) -> None:
     folder.mkdir(parents=True)
     (folder / "pipeline.json").write_text(json.dumps(spec))
-    (folder / "request.json").write_text(json.dumps({"workflow": "one", "arguments": arguments}))
+    request = {"workflow": spec["pipelineInfo"]["name"], "arguments": arguments}
+    (folder / "request.json").write_text(json.dumps(request))
 
 
 def states(steps: list[Any]) -> dict[str, str]:
@@ -101,6 +104,50 @@ def test_a_second_start_reuses_the_steps_that_were_done(tmp_path: Path, branchin
     _, steps, events = execute(tmp_path / "run", branching)
     assert states(steps)["flip"] == "reused"
     assert not [event for event in events if event.kind == "started"]
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory, nightly: dict[str, Any]) -> tuple[Run, list[Any], list[Event]]:
+    """A run whose last step fails, within an exit handler."""
+    folder = tmp_path_factory.mktemp("night")
+    (folder / "data").write_text("one")
+    (folder / "broken").touch()
+    return execute(folder / "run", nightly, inputs=str(folder))
+
+
+def test_the_exit_handler_runs_after_a_failed_step_which_stays_the_one_that_failed(
+    night: tuple[Run, list[Any], list[Event]],
+) -> None:
+    run, steps, events = night
+    assert [event.step for event in events if event.kind == "started"] == ["resolve", "work", "after", "notify"]
+    assert (run.failed, run.last_lines) == ("after", [f"after {run.folder.parent}/one", "error: the disk is full"])
+    rows = {row["step"]: row["state"] for row in Result(run, steps).as_json()["steps"]}
+    assert rows == {"resolve": "succeeded", "work": "succeeded", "after": "failed", "notify": "succeeded"}
+    assert steps[-1].parameters == {"Output": "FAILED"}, "the exit handler knows how the steps ended"
+
+
+def test_a_run_that_is_resumed_goes_on_with_what_it_pinned_whatever_moved_meanwhile(
+    night: tuple[Run, list[Any], list[Event]], nightly: dict[str, Any]
+) -> None:
+    before, _, _ = night
+    inputs = before.folder.parent
+    (inputs / "data").write_text("two")
+    (inputs / "broken").unlink()
+    result = finished(resumed("nightly", before.folder, REPOSITORY, None), lambda event: None)
+    assert result.steps[1].parameters == {"Output": f"{inputs}/one"}
+    assert states(list(result.steps)) == {
+        "resolve": "succeeded", "work": "reused", "after": "succeeded", "notify": "succeeded",
+    }, "only what is pinned is taken from before"  # fmt: skip
+    _, fresh, _ = execute(inputs / "fresh", nightly, inputs=str(inputs))
+    assert set(states(fresh).values()) == {"succeeded"}, "another run has nothing to do with it"
+    assert [step.parameters for step in fresh[:2]] == [{"uri": f"{inputs}/two"}, {"Output": f"{inputs}/two"}]
+
+
+def test_what_nothing_pins_is_not_proven_by_an_earlier_start(tmp_path: Path, nightly: dict[str, Any]) -> None:
+    (tmp_path / "steps" / "earlier" / "notify").mkdir(parents=True)
+    (tmp_path / "steps" / "earlier" / "notify" / "executor_output.json").write_text("{}")
+    steps = prove(PipelineSpec(nightly), {"inputs": ""}, [], [tmp_path / "steps" / "earlier"])
+    assert states(steps)["notify"] == "missing"
 
 
 COMMAND = """

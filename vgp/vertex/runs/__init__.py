@@ -1,7 +1,9 @@
 """Runs on Vertex AI: started, found, followed, inspected, repeated, compared.
 
 pipeline_job.py   the PipelineJob of a request: its body, its id, a create that can be repeated
+policy.py         which run answers for a request, and when another one is started
 attempts.py       the run that a request has, or its next attempt
+pinned.py         what a run had pinned, with which the attempt after its failure goes on
 submission.py     `submit`: from request to console link
 rerun.py          `rerun`: the same run again, from what Google keeps of it
 started.py        what a command tells that started a run, or nothing
@@ -12,6 +14,7 @@ steps.py          its steps in DAG order, each with its state
 custom_jobs.py    the jobs that its steps started
 outputs.py        artifacts, metrics and values that its steps left
 cost.py           what it has cost so far, and can cost at most
+history.py        what the last runs of a pipeline cost
 report.py         all of it as JSON
 view.py           headline, steps and failures as a person sees them; the list of runs
 show.py           `show`: the page of a run

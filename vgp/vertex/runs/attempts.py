@@ -1,44 +1,47 @@
 """Starting a request: the run that it has, or the next attempt.
 
-A request has at most one open run. For an hour after its end that run still answers, however it ended, so that a
-command which was killed, or is repeated by CI, starts nothing twice. Afterwards the request starts anew, as ID-a2,
-ID-a3 ... Everybody who asks at the same moment chooses the same number, and Google lets one of them have it.
+A request has at most one open run, and for a while after its end that run still answers (policy.py), so that a command
+which was killed, or is repeated by CI, starts nothing twice. Afterwards the request starts anew, as ID-a2, ID-a3 ...
+Everybody who asks at the same moment chooses the same number and sends the same job, and Google lets one have it.
 """
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients, names, rest
 from vgp.vertex.errors import explained
-from vgp.vertex.runs.pipeline_job import REQUEST, created, find, job_id, same
+from vgp.vertex.runs import pinned
+from vgp.vertex.runs.pipeline_job import ATTEMPT, REQUEST, created, find, job_id, same
+from vgp.vertex.runs.policy import ENDED, Policy, end, failed
+from vgp.vertex.runs.state import read
 
-#: How long a run answers for its request after its end.
-WINDOW = timedelta(hours=1)
-#: After these nothing more happens to a run.
-ENDED = ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
+_EPOCH = timedelta(days=pinned.EPOCH_DAYS)
 
 
-def start(settings: Settings, body: Mapping[str, Any]) -> tuple[Any, bool]:
+def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = None) -> tuple[Any, bool]:
     """The PipelineJob that answers the request, and whether this call started it.
 
     Raises:
         WorkFailed: Google refused, or could not be reached; repeating is safe.
     """
-    first = job_id(body)
+    policy, first = policy or Policy(), job_id(body)
     client = clients.pipeline_service(settings)
     with explained(f"start {first}", settings):
+        asked = rest.now(settings, "aiplatform", f"v1/{names.job(settings, first)}")
         job, number = _answering(client, settings, body, first)
-        while job is None or _is_over(settings, job):
+        while job is None or not policy.answers(job, asked):
             number += 1
-            job, started = created(client, settings, body, _attempt(first, number))
-            if started:
-                return job, True
+            goes_on = job and failed(job) and not policy.begins_anew and asked - end(job) <= _EPOCH
+            attempt = _attempt(body, number, job if goes_on else None)
+            job, started = created(client, settings, attempt, _id(first, number))
+            if started or _is_of_another_caller(job, asked, policy):
+                return job, started
     return job, False
 
 
@@ -61,7 +64,7 @@ def _answering(client: Any, settings: Settings, body: Mapping[str, Any], first: 
 
 
 def _runs(client: Any, settings: Settings, body: Mapping[str, Any]) -> Any:
-    """The runs of the request, newest first; those of --new are among them."""
+    """The runs of the request, newest first; those of --id are among them."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
     request = {
@@ -75,26 +78,27 @@ def _runs(client: Any, settings: Settings, body: Mapping[str, Any]) -> Any:
 
 
 def _recency(job: Any) -> tuple[bool, Any]:
-    return job.state.name not in ENDED, _end(job)
+    return job.state.name not in ENDED, end(job)
 
 
-def _end(job: Any) -> Any:
-    return job.end_time or job.update_time or job.create_time
+def _is_of_another_caller(job: Any, asked: datetime, policy: Policy) -> bool:
+    """Whether the attempt, whose id was taken, is that of somebody who asked at the same time: it answers, even if it
+    failed at once. An older one is one that the list did not have.
+    """
+    return policy.if_exists != "new" and bool(job.create_time >= asked)
 
 
-def _is_over(settings: Settings, job: Any) -> bool:
-    """Whether it ended longer than the window ago, both times being the server's."""
-    if job.state.name not in ENDED:
-        return False
-    now = rest.now(settings, "aiplatform", f"v1/{job.name}")
-    return bool(now - _end(job) > WINDOW)
+def _attempt(body: Mapping[str, Any], number: int, before: Any) -> dict[str, Any]:
+    """The job of one attempt; it goes on with what the one `before` had pinned."""
+    job = {**body, "labels": {**body["labels"], ATTEMPT: str(number)}}
+    return pinned.going_on(job, read(before)) if before else job
 
 
-def _attempt(first: str, number: int) -> str:
+def _id(first: str, number: int) -> str:
     return first if number == 1 else f"{first}-a{number}"
 
 
 def _number(first: str, id_: str) -> int:
-    """Which attempt the id is; 0: none, but a run of --new or --id."""
+    """Which attempt the id is; 0: none, but a run of --id."""
     attempt = re.fullmatch(rf"{re.escape(first)}(?:-a(\d+))?", id_)
     return int(attempt[1] or 1) if attempt else 0

@@ -37,7 +37,7 @@ def spent(step: Step, rows: Rows, now: datetime) -> float | None:
     seconds = step.seconds(now)
     if seconds is None:
         return 0.0
-    hourly = [_usd_per_hour(row) for row in of(step, rows)]
+    hourly = [usd_per_hour(row) for row in of(step, rows)]
     return None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
 
 
@@ -62,7 +62,8 @@ def _sum(amounts: Iterable[tuple[str, float | None]]) -> Cost:
     return Cost(sum(amount or 0.0 for _, amount in listed), tuple(unpriced))
 
 
-def _usd_per_hour(row: StepRow) -> float | None:
+def usd_per_hour(row: StepRow) -> float | None:
+    """Of all its machines."""
     return None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
 
 

@@ -11,7 +11,7 @@ from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
-from vgp.vertex.runs.attempts import ENDED
+from vgp.vertex.runs.policy import ENDED
 
 #: As Google's SDK writes them, so that its experiments and the console's are the same ones.
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}

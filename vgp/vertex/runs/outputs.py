@@ -4,7 +4,7 @@ Google keeps them in ML Metadata and repeats them in the run: artifacts in `outp
 `output:NAME` in the metadata of the step's execution.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -55,7 +55,7 @@ def metrics(run: Run) -> dict[str, Any]:
 
     Where two artifacts of a step have the same metric, its name holds theirs: evaluate.challenger.auc.
     """
-    values: dict[str, Any] = {}
+    scalars: dict[str, Any] = {}
     for step in run.steps:
         rows = [
             (artifact.name, key, value)
@@ -65,11 +65,11 @@ def metrics(run: Run) -> dict[str, Any]:
             if isinstance(value, bool | int | float | str)
         ]
         keys = [key for _, key, _ in rows]
-        values |= {
+        scalars |= {
             f"{step.name}.{key}" if keys.count(key) == 1 else f"{step.name}.{name}.{key}": value
             for name, key, value in rows
         }
-    return values
+    return scalars
 
 
 def returned(run: Run) -> dict[str, Any]:
@@ -77,17 +77,17 @@ def returned(run: Run) -> dict[str, Any]:
     return {
         f"{step.name}.{key}": value
         for step in run.steps
-        for key, value in _metadata(step)
+        for key, value in values(step).items()
         if key not in _NO_RESULT and value is not None
     }
 
 
-def _metadata(step: Step) -> Iterator[tuple[str, Any]]:
+def values(step: Step) -> dict[str, Any]:
+    """The values that a step returned, by name."""
     if step.detail is None:
-        return
-    for key, value in sorted(_json(step.detail.execution).items()):
-        if key.startswith(_OUTPUT):
-            yield key.removeprefix(_OUTPUT), value
+        return {}
+    metadata = sorted(_json(step.detail.execution).items())
+    return {key.removeprefix(_OUTPUT): value for key, value in metadata if key.startswith(_OUTPUT)}
 
 
 def _artifacts(step: Step) -> list[Artifact]:

@@ -14,14 +14,20 @@ from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
+from vgp.vertex.runs.state import whole
 
 #: The label that tells our runs and schedules from others.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
-#: The label with the digest of a request, and the one that tells which of several callers started the run.
-REQUEST, SUBMISSION = "request", "submission"
+#: The labels with the digest of a request, its key and the number of its attempt, and the one that tells which of
+#: several callers started the run.
+REQUEST, KEY, ATTEMPT, SUBMISSION = "request", "request-key", "attempt", "submission"
+#: The label that names the run whose pins an attempt goes on with; empty where its id is too long.
+PINNED_BY = "pinned-by"
+_IDENTITY = (REQUEST, KEY, ATTEMPT, SUBMISSION, PINNED_BY)
 _POLICIES = {"fast": "PIPELINE_FAILURE_POLICY_FAIL_FAST", "slow": "PIPELINE_FAILURE_POLICY_FAIL_SLOW"}
-#: Characters of a pipeline's name that its runs' ids begin with: an id has 128, a label's value 63.
-_ID_NAME, _LABEL_NAME = 100, 63
+#: Characters of a label's value, and those that are left for the pipeline's name and the key in an id which fits into
+#: one: 21 are the digest's, 7 those of attempt -a99999. A long key leaves 10 to the name.
+_LABEL, _ID_HEAD, _ID_NAME = 63, 35, 10
 
 
 def body(
@@ -32,19 +38,22 @@ def body(
     caching: bool | None = None,
     labels: Mapping[str, str] | None = None,
     template_uri: str | None = None,
+    key: str = "",
 ) -> dict[str, Any]:
     """The PipelineJob as the REST API takes it, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
 
     `values` are parameters that were checked against the spec. `caching` overrides every step's; None leaves the
-    spec's. The label `request` is the digest of everything that determines what the run does, and where.
+    spec's. The label `request` is the digest of everything that determines what the run does, and where; a value that
+    is the parameter's default determines nothing. `key` tells apart what is otherwise the same request.
     """
+    config = {
+        "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
+        "parameterValues": dict(values),
+        "failurePolicy": _POLICIES[settings.failure_policy],
+    }
     job = {
         "pipelineSpec": spec if caching is None else switched(PipelineSpec(spec), caching).content,
-        "runtimeConfig": {
-            "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
-            "parameterValues": dict(values),
-            "failurePolicy": _POLICIES[settings.failure_policy],
-        },
+        "runtimeConfig": config,
         "serviceAccount": settings.service_account,
         "network": settings.network,
         "encryptionSpec": {"kmsKeyName": settings.encryption_key} if settings.encryption_key else None,
@@ -52,8 +61,11 @@ def body(
     }
     job = {key: value for key, value in job.items() if value is not None}
     asked = {**settings.labels, **(labels or {})}
+    arguments = {"parameterValues": whole({**PipelineSpec(spec).defaults, **values})}
+    decisive = {**job, "runtimeConfig": {**config, **arguments}}
     place = [settings.project, settings.region, settings.environment, settings.experiment]
-    return {**job, "labels": _labels(settings, spec, digest([job, place, asked]), asked)}
+    request = {REQUEST: digest([decisive, place, asked, key]), **({KEY: key} if key else {})}
+    return {**job, "labels": _labels(settings, spec, request, asked)}
 
 
 def digest(request: Any) -> str:
@@ -62,16 +74,17 @@ def digest(request: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def job_id(body: Mapping[str, Any], *, chosen: str | None = None, new: bool = False) -> str:
-    """The id of the run: `chosen`, or one that follows from the request, or with `new` a random one.
+def job_id(body: Mapping[str, Any], *, chosen: str | None = None) -> str:
+    """The id of the run: `chosen`, or one that follows from the request, `training-2026-11-21-26127078f4d132249daf`.
 
     The same request gives the same id, so a repeated submission finds the run that it started before.
     """
-    if chosen:
+    if chosen is not None:
         return names.job_id(chosen)
-    name = _plain(body["pipelineSpec"])[:_ID_NAME]
-    name = name if name[:1].isalpha() else f"run-{name}"
-    return f"{name}-{secrets.token_hex(10) if new else body['labels'][REQUEST][:20]}"
+    name, key = _plain(body["pipelineSpec"]), body["labels"].get(KEY, "")
+    head = f"{name[: max(_ID_HEAD - len(key) - 1, _ID_NAME)]}-{key}" if key else name
+    head = head if head[:1].isalpha() else f"run-{head}"
+    return f"{head[:_ID_HEAD]}-{body['labels'][REQUEST][:20]}"
 
 
 def _plain(spec: Mapping[str, Any]) -> str:
@@ -145,13 +158,19 @@ def same(job: Any, body: Mapping[str, Any]) -> bool:
     return True
 
 
-def _labels(settings: Settings, spec: Mapping[str, Any], request: str, asked: Mapping[str, str]) -> dict[str, str]:
+def _labels(
+    settings: Settings, spec: Mapping[str, Any], request: Mapping[str, str], asked: Mapping[str, str]
+) -> dict[str, str]:
+    taken = [key for key in asked if key in _IDENTITY]
+    if taken:
+        raise RequestError(f"labels.{taken[0]}: this label tells runs and attempts apart. Take another name.")
     ours = {
         MANAGED_BY[0]: MANAGED_BY[1],
-        "pipeline": _plain(spec)[:_LABEL_NAME],
-        REQUEST: request,
+        "pipeline": _plain(spec)[:_LABEL],
+        **request,
         "version": __version__.replace(".", "-"),
     }
     if settings.environment:
         ours["environment"] = settings.environment
-    return names.labels({**asked, **ours})
+    names.labels({**dict.fromkeys(_IDENTITY, ""), **asked, **ours})  # all that an attempt may have
+    return {**asked, **ours}

@@ -1,9 +1,9 @@
 """`pipelines rerun RUN`: the same run again, from what Google keeps of it: spec, parameters, account, network, key.
 
-The new id follows from the old one and from what is changed, so a command that is repeated starts one run.
+The new id follows from the old one and from what is changed, so a command that is repeated starts one run. The rerun
+from a failed step goes on with what the old run had pinned; any other pins anew.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments
-from vgp.spec.caching import switched
+from vgp.spec.caching import cached, switched
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.vertex.runs import attempts, search
-from vgp.vertex.runs.pipeline_job import MANAGED_BY, REQUEST, digest
+from vgp.vertex import names
+from vgp.vertex.runs import attempts, pinned, search
+from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, digest
+from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.started import Started
 from vgp.vertex.runs.state import Run, read
 
@@ -26,13 +28,16 @@ _INPUTS = (
 #: Google sets it, for each run another.
 _GOOGLES = "vertex-ai-pipelines-run-billing-id"
 #: The label that names the run before; a longer id than a label can hold is left out.
-_OF, _MAX_LABEL = "rerun-of", 63
+_OF = "rerun-of"
+#: Labels of the old run that say nothing about the new one.
+_OLD = (_GOOGLES, _OF, ATTEMPT, KEY, PINNED_BY)
 
 
-def body(run: Run, parameters: Sequence[str] = (), *, caching: bool = False, again: str = "") -> dict[str, Any]:
+def body(run: Run, parameters: Sequence[str] = (), *, from_failed: bool = False) -> dict[str, Any]:
     """The PipelineJob of the second run.
 
-    `caching`: whether its steps take results of earlier runs. `again` tells further reruns apart.
+    `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
+    lets take earlier results, or all of a spec that says nothing about it.
 
     Raises:
         RequestError: a parameter that the pipeline does not have, or a value of the wrong type.
@@ -43,15 +48,20 @@ def body(run: Run, parameters: Sequence[str] = (), *, caching: bool = False, aga
     made = {key: old[key] for key in _INPUTS if key in old}
     if not made.get("pipelineSpec"):
         raise RequestError(f"{run.id} tells no pipeline spec, so it cannot be run again from here.")
-    made["pipelineSpec"] = switched(PipelineSpec(made["pipelineSpec"]), caching).content
+    spec = PipelineSpec(made["pipelineSpec"])
+    if not from_failed or not cached(spec):
+        made["pipelineSpec"] = switched(spec, from_failed).content
+    if PINNED_BY in run.labels:
+        made["runtimeConfig"] = pinned.unpinned(made)["runtimeConfig"]
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters)}
-    kept = {key: value for key, value in run.labels.items() if key not in (_GOOGLES, _OF)}
-    of = {_OF: run.id} if len(run.id) <= _MAX_LABEL else {}
-    labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made, again])}
+    kept = {key: value for key, value in run.labels.items() if key not in _OLD}
+    of = {_OF: run.id} if names.in_label(run.id) else {}
+    labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
     named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
-    return {**made, **named, "labels": labels}
+    again = {**made, **named, "labels": labels}
+    return pinned.going_on(again, run) if from_failed else again
 
 
 def rerun(
@@ -72,9 +82,9 @@ def rerun(
     if search.is_latest(reference) and not old.over:
         # Else a command that is repeated would repeat its own rerun.
         raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: pipelines rerun {old.id}.")
-    again = secrets.token_hex(8) if new else ""
-    job, fresh = attempts.start(settings, body(old, parameters, caching=from_failed, again=again))
-    return Started(settings, read(job), fresh, of=old.id, cached=from_failed)
+    policy = Policy(if_exists="new" if new else "attach")
+    job, fresh = attempts.start(settings, body(old, parameters, from_failed=from_failed), policy)
+    return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 
 
 def _changed(run: Run, texts: Sequence[str]) -> dict[str, Any]:

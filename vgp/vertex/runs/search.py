@@ -6,12 +6,13 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pip
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.text.nearest import did_you_mean
+from vgp.text.times import duration
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run, read
@@ -27,10 +28,10 @@ _FIELDS = (
     "name", "display_name", "state", "create_time", "start_time", "end_time", "error", "labels", "template_uri",
     "template_metadata.version", "schedule_name", "pipeline_spec.pipeline_info",
 )  # fmt: skip
+#: What becomes of its tasks.
+_STEPS = ("job_detail.task_details",)
 #: Makes the arguments of a call: its retry and its timeout.
 Calls = Callable[[], dict[str, Any]]
-_AGO = re.compile(r"(\d{1,6})\s*(s|m|h|d|w)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
@@ -81,8 +82,17 @@ def is_latest(reference: str) -> bool:
     return reference.partition(":")[0] == LATEST
 
 
-def listed(settings: Settings, only: Filter, *, limit: int = 20, now: datetime | None = None) -> list[Run]:
-    """The newest `limit` runs that are wanted, newest first; 0 is all. They come without tasks and parameters.
+def listed(
+    settings: Settings,
+    only: Filter,
+    *,
+    limit: int = 20,
+    now: datetime | None = None,
+    steps: bool = False,
+    fits: Callable[[Run], bool] | None = None,
+) -> list[Run]:
+    """The newest `limit` runs that are wanted, newest first; 0 is all. They come without spec and parameters, and
+    without their tasks unless `steps`. `fits` asks for what Google cannot filter by.
 
     Raises:
         RequestError: a filter that cannot be.
@@ -95,10 +105,14 @@ def listed(settings: Settings, only: Filter, *, limit: int = 20, now: datetime |
         schedules = _schedules(settings, only.schedule) if only.schedule else set()
         client = clients.pipeline_service(settings)
         runs: list[Run] = []
-        for job in _jobs(client, settings, text, clients.reading, page_size=min(limit or _PAGE, _PAGE)):
+        fields = (*_FIELDS, *_STEPS) if steps else _FIELDS
+        for job in _jobs(
+            client, settings, text, clients.reading, min(limit, _PAGE) if limit and not fits else _PAGE, fields
+        ):
             # Google cannot filter by schedule: its runs are picked from the pages here.
             if not only.schedule or names.short(job.schedule_name) in schedules:
-                runs.append(read(job))
+                run = read(job)
+                runs += [run] if fits is None or fits(run) else []
             if limit and len(runs) == limit:
                 break
         return runs
@@ -125,10 +139,10 @@ def since(text: str, now: datetime) -> datetime:
     Raises:
         RequestError: it is none of these.
     """
-    ago = _AGO.fullmatch(text.strip())
+    ago = duration(text)
     try:
-        if ago:
-            return (now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})).astimezone(UTC)
+        if ago is not None:
+            return (now - ago).astimezone(UTC)
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise RequestError(f"--since {text}: write 90m, 12h, 7d, 2w, or a date like 2026-11-20.") from None
@@ -161,14 +175,20 @@ def _label(text: str) -> str:
     return f"labels.{key}={quoted(value)}"
 
 
-def _jobs(client: Any, settings: Settings, text: str, calls: Calls, page_size: int = _PAGE) -> Iterator[Any]:
+def _jobs(
+    client: Any, settings: Settings, text: str, calls: Calls, page_size: int = _PAGE, fields: Sequence[str] = _FIELDS
+) -> Iterator[Any]:
+    yield from client.list_pipeline_jobs(request=newest_first(settings, text, fields, page_size), **calls())
+
+
+def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size: int) -> dict[str, Any]:
+    """The request of a list of the runs that the filter `text` takes, each with these fields only."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
-    request = {
+    return {
         "parent": names.location(settings), "filter": text, "order_by": "create_time desc", "page_size": page_size,
-        "read_mask": FieldMask(paths=_FIELDS),
+        "read_mask": FieldMask(paths=fields),
     }  # fmt: skip
-    yield from client.list_pipeline_jobs(request=request, **calls())
 
 
 def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> str:

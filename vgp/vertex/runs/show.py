@@ -16,6 +16,7 @@ from vgp.vertex import names
 from vgp.vertex.runs import outputs, report, search, view
 from vgp.vertex.runs.cost import Rows, machines
 from vgp.vertex.runs.custom_jobs import with_started_if_told
+from vgp.vertex.runs.history import LastRuns
 from vgp.vertex.runs.state import Run
 
 #: Characters of a value; --json has all of them.
@@ -33,9 +34,13 @@ def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
     return run, machines(run)
 
 
-def page(console: Console, settings: Settings, run: Run, rows: Rows, now: datetime) -> None:
-    """Prints everything that is worth reading about the run."""
+def page(
+    console: Console, settings: Settings, run: Run, rows: Rows, now: datetime, last: LastRuns | None = None
+) -> None:
+    """Prints everything that is worth reading about the run, and what the `last` ones cost."""
     view.write(console, view.headline(run, rows, now))
+    if last:
+        view.write(console, Text(last.words, "dim"))
     for label, text in _facts(settings, run):
         view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()

@@ -113,14 +113,14 @@ class _Tree:
         task = place.group.tasks.get(detail.task_name)
         # A task that is not in the spec is an iteration of the loop around it, and holds the same tasks.
         group = task.component if task else place.group
-        path = f"{place.path}{detail.task_name}/" if task else place.path
-        step = _step(detail, f"{place.label}{label}", path.rstrip("/"))
+        path = f"{place.path}{detail.task_name}" if task else place.path.rstrip("/")
+        step = _step(detail, f"{place.label}{label}", path)
         children = self.children.pop(detail.task_id, [])
         if (not children and not (task and group.is_group)) or place.depth > _MAX_NESTING:
             yield step
             return
         absent = _absent_state(step.state, place.absent)
-        inside = _Place(group, f"{step.name}/", path, absent, place.depth + 1, bool(task and task.is_loop))
+        inside = _inside(place, task, group, f"{step.name}/", absent)
         steps = list(islice(self.level(inside, children), _MAX_STEPS))
         yield from steps
         if step.state == "failed" and not any(inner.state == "failed" for inner in steps):
@@ -129,9 +129,16 @@ class _Tree:
     def _absent(self, task: Task, place: _Place) -> Iterator[Step]:
         name, path = f"{place.label}{task.name}", f"{place.path}{task.name}"
         if task.component.is_group and place.depth <= _MAX_NESTING:
-            yield from self.level(_Place(task.component, f"{name}/", f"{path}/", place.absent, place.depth + 1), [])
+            yield from self.level(_inside(place, task, task.component, f"{name}/", place.absent), [])
         else:
             yield Step(name, place.absent, path, task.name)
+
+
+def _inside(place: _Place, task: Task | None, group: Component, label: str, absent: str) -> _Place:
+    """Inside of a group, or of an iteration, which is no task of the spec. Exit handlers are not told."""
+    way = task.way if task else ""
+    label = label if way or not task else place.label
+    return _Place(group, label, f"{place.path}{way}", absent, place.depth + 1, bool(task and task.is_loop))
 
 
 def _absent_state(group: str, around: str) -> str:

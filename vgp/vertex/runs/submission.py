@@ -13,11 +13,14 @@ from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments
+from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.experiment import associate
+from vgp.vertex.runs.history import last_runs
+from vgp.vertex.runs.policy import IfExists, chosen
 from vgp.vertex.runs.started import Started
 from vgp.vertex.runs.state import read
 from vgp.vertex.runs.view import write
@@ -30,10 +33,19 @@ class Options:
 
     #: An uploaded version instead of the local pipeline: a tag, sha256:..., or NAME@REFERENCE.
     template: str | None = None
-    #: The run's id; None: one that follows from the request, or with `new` a random one.
+    #: The run's id; None: one that follows from the request.
     id: str | None = None
+    #: What tells the request apart, of which there is one run then; None: nothing does.
+    key: str | None = None
+    #: How long a run answers after its end: 90m, 12h; None: an hour, and with a key as long as it exists.
+    window: str | None = None
+    #: Whether a run that failed or was cancelled is followed by the next attempt at once.
+    retry: bool = False
+    #: What an open run does; None: it answers.
+    if_exists: IfExists | None = None
+    #: if_exists = "new", and every step runs.
     new: bool = False
-    #: Whether every step takes results of earlier runs; None: as the settings say, and with `new` none does.
+    #: Whether every step takes results of earlier runs; None: as the settings say, else as the spec does.
     caching: bool | None = None
     labels: Sequence[str] = ()
     max_usd: float | None = None
@@ -52,27 +64,32 @@ def submit(
         RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
         WorkFailed: Google refused or could not be reached.
     """
-    if options.id and options.new:
-        raise RequestError("--id and --new exclude each other: --new makes an id of its own.")
+    policy = chosen(
+        id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,
+        new=options.new,
+    )  # fmt: skip
     body, steps = _request(name, parameters, settings, options)
-    job_id = pipeline_job.job_id(body, chosen=options.id, new=options.new)
+    job_id = pipeline_job.job_id(body, chosen=options.id)
     if options.dry_run:
         console.print(cost.steps_table(steps, width=console.width))
         write(console, f"dry run: {job_id} was not started")
         return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
         refuse_cheaply(settings)
-    if options.id or options.new:
+    if options.id is not None:
         job, fresh = pipeline_job.create(settings, body, job_id)
     else:
-        job, fresh = attempts.start(settings, body)
-    started = Started(settings, read(job), fresh, by_id=options.id is not None)
+        job, fresh = attempts.start(settings, body, policy)
+    started = Started(settings, read(job), fresh, policy, by_id=options.id is not None)
     write(console, "\n".join(started.lines()))
-    if fresh:
+    last = last_runs(settings, started.run.pipeline) if fresh else None
+    if last:
         console.print(cost.steps_table(steps, width=console.width))
+        write(console, last.words)
     if settings.experiment:
         associate(settings, job.name, settings.experiment)
-    return {**started.as_json(), "state": job.state.name, **cost.as_json(steps)}
+    costs = {**cost.as_json(steps), "last_runs": last.as_json() if last else None}
+    return {**started.as_json(), "state": job.state.name, **costs}
 
 
 def _request(
@@ -83,10 +100,12 @@ def _request(
     spec, uri, steps = _specification(name, settings, options)
     values = arguments.parsed(spec.parameters, parameters)
     workflows.check(name, spec, values, settings.repository, remote=True)
-    caching = options.caching
-    if caching is None:
-        caching = bool(settings.caching) and not options.new
-    body = pipeline_job.body(settings, spec.content, values, caching=caching, labels=labels, template_uri=uri)
+    caching = settings.caching if options.caching is None else options.caching
+    body = pipeline_job.body(
+        settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or ""
+    )
+    if options.new and options.caching is None:  # of the same request, so that the next one does not go on without it
+        body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
     return body, steps
 
 

@@ -7,6 +7,8 @@ plan.py          what would have to be done
 apply.py         one schedule brought to what is declared, whoever else is at it
 reconcile.py     all of them: compiled, planned, applied
 control.py       pause, resume, delete
+nights.py        each run time of a live schedule, with its run or why there is none
+doctor.py        how every schedule is; doctor_page.py: as a person reads it
 listing.py       every schedule with its last run
 cron.py          when an expression falls due, across changes of clocks
 forecast.py      the next runs of a declared schedule, their cost, and what is in doubt

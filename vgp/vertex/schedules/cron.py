@@ -67,16 +67,16 @@ class Cron:
 
     def runs(self, after: datetime) -> Iterator[datetime]:
         """The moments after `after`, as local times of the zone; `fold` marks the second of two equal ones."""
-        first = after.astimezone(self._zone).date() - _DAY
+        first = after.astimezone(self.zone).date() - _DAY
         waiting: set[datetime] = set()
         quiet = 0
         for day in (first + number * _DAY for number in range((date.max - first).days)):
             waiting.update(self._on(day))
             # Clocks that are set back over midnight mix the times of two days.
-            midnight = datetime.combine(day + _DAY, time(), self._zone).astimezone(UTC)
+            midnight = datetime.combine(day + _DAY, time(), self.zone).astimezone(UTC)
             due = sorted(moment for moment in waiting if moment < midnight)
             waiting.difference_update(due)
-            yield from (moment.astimezone(self._zone) for moment in due if moment > after)
+            yield from (moment.astimezone(self.zone) for moment in due if moment > after)
             quiet = 0 if due else quiet + 1
             if quiet > _NEVER_DAYS:
                 return
@@ -106,7 +106,7 @@ class Cron:
         return "*" not in (day, weekday) and (day.startswith("*") or weekday.startswith("*"))
 
     @cached_property
-    def _zone(self) -> ZoneInfo:
+    def zone(self) -> ZoneInfo:
         return ZoneInfo(self.time_zone)
 
     @cached_property
@@ -129,14 +129,14 @@ class Cron:
         return day.month in self._fields.months and self._fields.match_day(day)
 
     def _year(self, now: datetime) -> Iterator[date]:
-        first = now.astimezone(self._zone).date()
+        first = now.astimezone(self.zone).date()
         return (first + number * _DAY for number in range(_YEAR_DAYS))
 
     def _times(self, day: date) -> Iterator[datetime]:
         """The declared times of a day, by the wall clock."""
         for hour in self._hours:
             for minute in self._minutes:
-                yield datetime(day.year, day.month, day.day, hour, minute, tzinfo=self._zone)
+                yield datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone)
 
     def _on(self, day: date) -> list[datetime]:
         """The moments of a day of the wall calendar, in UTC."""
@@ -147,7 +147,7 @@ class Cron:
         return [local.astimezone(UTC) for local in self._times(day)]
 
     def _changes(self, day: date) -> bool:
-        start, end = (datetime.combine(date_, time(), self._zone).utcoffset() for date_ in (day, day + _DAY))
+        start, end = (datetime.combine(date_, time(), self.zone).utcoffset() for date_ in (day, day + _DAY))
         return start != end
 
     def _moments(self, local: datetime) -> list[datetime]:
@@ -161,7 +161,7 @@ class Cron:
     def _described(self, local: datetime) -> ClockChange:
         change = _change(local)
         before, after = ((change + offset).time() for offset in _offsets(local))
-        runs = tuple(moment.astimezone(self._zone) for moment in self._moments(local))
+        runs = tuple(moment.astimezone(self.zone) for moment in self._moments(local))
         return ClockChange(local.replace(tzinfo=None), before, after, runs)
 
 

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from vgp.check.finding import StepRow
 from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
-from vgp.spec.caching import cached
+from vgp.spec.caching import cached, pins_first
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job
@@ -18,6 +18,10 @@ from vgp.vertex.schedules.cron import Cron
 #: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
 _CACHING = "caching = true counts for submit only: a schedule would train once, and take that result every night."
+_MOVES = (
+    "steps ask for results of earlier runs before anything tells what is new: they would run once, so none takes any. "
+    "Begin with a step like resolve, and mark those that depend on it: target.step(component, pinned=True)."
+)
 #: The weekday 7 is a Sunday to some crons only; Google links to https://en.wikipedia.org/wiki/Cron, which says so.
 _SEVEN = re.compile(r"(?<![\d/])7(?!\d)")
 
@@ -36,6 +40,8 @@ class Declaration:
     cached: Sequence[str] = ()
     #: What a person should know besides.
     notes: Sequence[str] = ()
+    #: The PipelineJob of its runs, as JSON.
+    job: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def cron(self) -> Cron:
@@ -54,7 +60,7 @@ def declaration(
 ) -> Declaration:
     """The schedule `name` of the settings, for a compiled `spec` and `values` that were checked against it.
 
-    No step of its runs takes results of earlier ones, whatever the spec and the settings say: see vgp/spec/caching.py.
+    Its runs take results of earlier ones where the spec says so, if that comes after a step that tells what is new.
 
     Raises:
         RequestError: a label, the project or the bucket is missing or wrong.
@@ -67,8 +73,10 @@ def declaration(
         raise RequestError(
             f"labels.{ENVIRONMENT}: this label tells schedules of environments apart. Take another name."
         )
+    moves = not pins_first(PipelineSpec(spec))
+    caching = False if moves or settings.caching is False else None
     job = pipeline_job.body(
-        settings, spec, values, caching=False, labels=marks(settings, name), template_uri=template_uri
+        settings, spec, values, caching=caching, labels=marks(settings, name), template_uri=template_uri
     )
     message = Message()
     fields = _fields(settings, name, declared, job, now or datetime.now(UTC))
@@ -82,7 +90,8 @@ def declaration(
         message,
         steps,
         cached(PipelineSpec(job["pipelineSpec"])),
-        [_CACHING] if settings.caching else [],
+        [*([_CACHING] if settings.caching else []), *([_MOVES] if moves else [])],
+        job,
     )
 
 

@@ -1,5 +1,6 @@
 """Every schedule of a project and region with its state, times and last run: ours first, the others marked."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,7 @@ from vgp.vertex.runs.search import Filter, listed
 from vgp.vertex.runs.state import Run
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.declaration import marks
+from vgp.vertex.schedules.declaration import ENVIRONMENT, marks
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,13 @@ def last_run(settings: Settings, name: str) -> Run | None:
         WorkFailed: Google refused or could not be reached.
     """
     labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
-    return next(iter(listed(settings, Filter(labels=labels, ours=True), limit=1)), None)
+    # Backfills and reruns have its labels too, and without an environment those of every other fit.
+    return next(iter(listed(settings, Filter(labels=labels, ours=True), limit=1, fits=_started_by(settings))), None)
+
+
+def _started_by(settings: Settings) -> Callable[[Run], bool]:
+    """Whether a schedule of this environment started the run."""
+    return lambda run: bool(run.job.schedule_name) and run.labels.get(ENVIRONMENT) == settings.environment
 
 
 def _row(settings: Settings, schedule: Any) -> Row:

@@ -84,7 +84,7 @@ def test_conditions_loops_and_exit_handlers_are_named_by_their_way(
     cloud.clock.advance(3600)
     found = dict(states(look(name)))
     assert found["for-loop-7/flip-2[0]"] == found["for-loop-7/flip-2[1]"] == "succeeded"
-    assert found["exit-handler-1/flip"] == found["say"] == "succeeded"
+    assert found["flip"] == found["say"] == "succeeded"
     branches = {step.rsplit("/", 1)[1]: state for step, state in found.items() if "condition-branches" in step}
     assert branches == {"say-2": "not triggered", "say-3": "not triggered", "say-4": "succeeded"}
 

@@ -1,0 +1,27 @@
+"""The end of every run: one summary of it, written, printed, and sent where that is configured."""
+
+from kfp.dsl import Markdown, Output, PipelineTaskFinalStatus
+
+from components.image import step
+
+
+@step
+def notify(
+    status: PipelineTaskFinalStatus,
+    summary: Output[Markdown],
+    prices: dict = {},
+    webhook: str = "",
+) -> None:
+    """Tells what ran, what was cached, the decision, the cost and where to look; never changes the run's state.
+
+    Args:
+        status: How the steps ended. Vertex AI fills it in.
+        prices: Dollars per hour of every step, all its machines together.
+        webhook: Where the summary is sent, https:// or projects/P/secrets/S of Secret Manager. Empty: nowhere.
+
+    Returns:
+        summary: What ran, what was cached, the decision, the cost, and links.
+    """
+    from vgp.inside.notify import tell
+
+    summary.metadata.update(tell(status, summary.path, address=webhook, prices=prices))

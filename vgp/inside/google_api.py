@@ -1,0 +1,53 @@
+"""Reads of Google's APIs from within a run, as the account that the step runs as."""
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+#: Seconds that one attempt may take, and attempts.
+ATTEMPT_S = 30.0
+TRIES = 4
+_HERE = ("127.0.0.1", "localhost", "::1")
+
+
+def read(host: str, path: str) -> dict[str, Any]:
+    """The JSON object at `path` of `host`, such as us-central1-aiplatform or secretmanager; transient failures again.
+
+    Raises:
+        requests.HTTPError: the API refused.
+        google.auth.exceptions.GoogleAuthError: the step has no credentials.
+        requests.RequestException: there was no answer.
+    """
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession
+    from requests.adapters import HTTPAdapter
+    from urllib3.util import Retry
+
+    credentials = google.auth.default(scopes=[SCOPE])[0]
+    again = Retry(total=TRIES - 1, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
+    with AuthorizedSession(credentials) as session:
+        session.mount("https://", HTTPAdapter(max_retries=again))
+        session.mount("http://", HTTPAdapter(max_retries=again))
+        answer = session.get(f"{address(host)}/{path}", timeout=ATTEMPT_S)
+        answer.raise_for_status()
+        return dict(answer.json())
+
+
+def address(host: str) -> str:
+    """Base URL of an API: gcloud's own override of it (CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM), or Google's.
+
+    Raises:
+        ValueError: the override would send the access token unencrypted over a network.
+    """
+    variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{host.rpartition('-')[2].upper()}"
+    override = os.environ.get(variable)
+    if override and not is_private(override):
+        raise ValueError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
+    return (override or f"https://{host}.googleapis.com").rstrip("/")
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on a network can read what is sent there: https, or this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _HERE)
