@@ -87,6 +87,25 @@ resource "google_artifact_registry_repository_iam_member" "runner_image" {
   member     = google_service_account.runner.member
 }
 
+# A run of an uploaded template reads it as itself:
+# https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template
+resource "google_artifact_registry_repository_iam_member" "runner_templates" {
+  project    = var.project
+  location   = google_artifact_registry_repository.templates.location
+  repository = google_artifact_registry_repository.templates.name
+  role       = "roles/artifactregistry.reader"
+  member     = google_service_account.runner.member
+}
+
+# The address that hears how a run ended: [notify] of pipelines.toml.
+resource "google_secret_manager_secret_iam_member" "runner_webhook" {
+  for_each = var.webhook_secret == null ? {} : { this = var.webhook_secret }
+
+  secret_id = each.value
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.runner.member
+}
+
 # A run starts its training job as itself, and for that has to be allowed to act as itself:
 # https://cloud.google.com/vertex-ai/docs/pipelines/configure-project#service-account
 resource "google_service_account_iam_member" "runner_as_itself" {
@@ -143,6 +162,8 @@ resource "google_project_iam_custom_role" "preflight" {
     "artifactregistry.repositories.getIamPolicy",
     "cloudkms.cryptoKeys.get",
     "cloudkms.cryptoKeys.getIamPolicy",
+    "compute.acceleratorTypes.list",
+    "compute.machineTypes.list",
     "compute.networks.get",
     "iam.serviceAccounts.get",
     "iam.serviceAccounts.getIamPolicy",
@@ -154,6 +175,16 @@ resource "google_project_iam_custom_role" "preflight" {
     "storage.buckets.get",
     "storage.buckets.getIamPolicy",
   ]
+
+  depends_on = [google_project_service.api]
+}
+
+# `pipelines templates untag`. The predefined role with it is roles/artifactregistry.repoAdmin, which deletes templates too.
+resource "google_project_iam_custom_role" "untag" {
+  project     = var.project
+  role_id     = "${replace(var.name, "-", "_")}_untag"
+  title       = "${var.name}: untag"
+  permissions = ["artifactregistry.tags.delete"]
 
   depends_on = [google_project_service.api]
 }
@@ -201,6 +232,16 @@ resource "google_artifact_registry_repository_iam_member" "submitter_templates" 
   location   = google_artifact_registry_repository.templates.location
   repository = google_artifact_registry_repository.templates.name
   role       = "roles/artifactregistry.writer"
+  member     = each.value
+}
+
+resource "google_artifact_registry_repository_iam_member" "submitter_untag" {
+  for_each = local.submitters
+
+  project    = var.project
+  location   = google_artifact_registry_repository.templates.location
+  repository = google_artifact_registry_repository.templates.name
+  role       = google_project_iam_custom_role.untag.name
   member     = each.value
 }
 

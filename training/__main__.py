@@ -1,5 +1,6 @@
 """Every step from a shell, as an argument list.
 
+python -m training resolve --data 'gs://bucket/raw/*.csv' --to gs://bucket/runs/pins
 python -m training prepare runs/data --set train=1-6 --set test=7
 python -m training train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
 python -m training evaluate runs/data --model runs/model runs/evaluation
@@ -20,9 +21,27 @@ def parser() -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(dest="verb", required=True)
 
+    resolve = verbs.add_parser("resolve", help="data, windows and champion -> pins, and what they are")
+    resolve.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
+    resolve.add_argument("--task", default="flights", help="a shipped task, or module:Class")
+    resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
+    resolve.add_argument("--champion", default="", help="folder of the model to beat")
+    resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
+    resolve.add_argument("--scheduled", default="", help="the time of a schedule's tick; counts without --as-of")
+    resolve.add_argument("--pins", default="", help="URI of the pins of an earlier run, which are taken")
+    resolve.add_argument("--pipeline", default="training", help="the name of the pipeline")
+    resolve.add_argument("--run", default="", help="the name of the run")
+    resolve.add_argument(
+        "--project-number", dest="project", default="", help="the project that the pins are of; default: none"
+    )
+    resolve.add_argument("--to", default="", help="the folder of the pins; default: TRAINING_PINS, or ./pins")
+    resolve.add_argument("--dry-run", action="store_true", help="write nothing")
+    resolve.add_argument("--json", action="store_true", help="print {digest, uri, data, champion, words}")
+
     prepare = verbs.add_parser("prepare", help="raw data -> Parquet shards and manifest")
     prepare.add_argument("destination", help="folder of the prepared dataset")
     prepare.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
+    prepare.add_argument("--pins", default="", help="URI of the data's pins, in place of --data and --options")
     prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
     prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     prepare.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
@@ -32,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("data", help="prepared dataset")
     train.add_argument("--model", required=True, help="folder of the model")
     train.add_argument("--checkpoints", required=True, help="folder of checkpoints and logs")
+    train.add_argument("--pins", default="", help="URI of the pins that the data was prepared from")
     train.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
     train.add_argument("--nproc", type=int, help="processes; default: one per GPU, or 1")
     train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
@@ -42,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("destination", help="folder of the evaluation")
     evaluate.add_argument("--model", required=True)
     evaluate.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
-    evaluate.add_argument("--champion", default="", help="folder of the model to beat; default: the baseline")
+    evaluate.add_argument("--champion", default="",
+                          help="folder of the model to beat, or URI of its pins; default: the baseline")  # fmt: skip
 
     decide = verbs.add_parser("decide", help="evaluation -> decision and report")
     decide.add_argument("data", help="prepared dataset")
@@ -69,6 +90,8 @@ def setting(text: str) -> tuple[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     values = vars(parser().parse_args(arguments))
     verb = values.pop("verb")
+    if verb == "resolve":
+        return _resolve(values)
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)
@@ -83,6 +106,16 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{result.reason}\nreport: {values['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
+
+
+def _resolve(values: dict[str, Any]) -> None:
+    as_json = values.pop("json")
+    values["task_options"] = values.pop("options")
+    result = steps.resolve(**values)
+    if as_json:
+        print(json.dumps({name: getattr(result, name) for name in ("digest", "uri", "data", "champion", "words")}))
+    else:
+        print(f"pins: {result.uri}\ndata: {result.data}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from training import tasks
 from training.data.manifest import Column, Manifest
 from training.errors import UserError
-from training.storage import download, files, strict
+from training.pins import store
+from training.pins.documents import ChampionPins
+from training.storage import download, files, pinned, storage, strict
 
 if TYPE_CHECKING:
     from torch import nn
@@ -94,15 +96,32 @@ def save_card(directory: str | Path, card: ModelCard) -> None:
 
 
 def _file(directory: str | Path, name: str) -> str:
-    """Raises UserError if the name is a symbolic link, which could lead out of the folder."""
+    """The path of a model's file; of a pinned champion's with its generation.
+
+    Raises:
+        UserError: the name is a symbolic link, which could lead out of the folder, or is not as it was pinned.
+    """
+    if pinned.digest(str(directory)):
+        return _pinned_file(str(directory), name)
     path = f"{str(directory).rstrip('/')}/{name}"
     if Path(path).is_symlink():
         raise UserError(f"{path} is a symbolic link; a model's files are its own.")
     return path
 
 
+def _pinned_file(uri: str, name: str) -> str:
+    document = store.load(uri, ChampionPins)
+    for model_object in document.objects:
+        if model_object.title == name:
+            return f"{model_object.name}#{model_object.generation}"
+    for file in document.files:
+        if file.title == name:
+            return pinned.unchanged_file(file).path
+    raise UserError(f"{uri} pins no {name}.")
+
+
 def load_card(directory: str | Path) -> ModelCard:
-    """The card alone, without torch. The folder may be gs://bucket/folder, here and below.
+    """The card alone, without torch. The folder may be gs://bucket/folder or the URI of pins, here and below.
 
     Raises:
         UserError: the folder holds no finished model.
@@ -114,7 +133,7 @@ def load_card(directory: str | Path) -> ModelCard:
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
     except ValueError as error:
-        raise UserError(f"{path} cannot be read as a model card: {error}") from None
+        raise UserError(f"{storage.plain(path)} cannot be read as a model card: {error}") from None
 
 
 def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
@@ -125,7 +144,7 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
             what the task builds.
     """
     card = load_card(directory)
-    name = tasks.trusted(card.task, f"{directory}/{CARD}")
+    name = tasks.trusted(card.task, storage.plain(_file(directory, CARD)))
     work = tasks.load(name, card.options)
     module = _built(work, card, directory)
     load_weights(directory, module)
@@ -154,6 +173,6 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
             files.open_file(here).close()  # a pipe would be waited for
             load_model(module, here)
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{path} cannot be read as weights: {error}") from None
+        raise UserError(f"{storage.plain(path)} cannot be read as weights: {error}") from None
     except RuntimeError as error:
-        raise UserError(f"{path} does not fit the model that the task builds: {error}") from None
+        raise UserError(f"{storage.plain(path)} does not fit the model that the task builds: {error}") from None

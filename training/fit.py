@@ -2,11 +2,14 @@
 
 import os
 import tempfile
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from training import bundle, tasks
+from training.checkpoint.holder import Owner
+from training.checkpoint.lease import Lease, held
 from training.checkpoint.store import store_at
 from training.config import TrainConfig
 from training.data import manifest
@@ -24,7 +27,7 @@ _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
 
 def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
-    job: str = "",
+    job: str = "", owner: Owner | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
 
@@ -36,43 +39,69 @@ def train(
         nproc: Processes on this machine; default: TRAINING_NPROC, else one per GPU, else 1.
         job: Names what is started here, the same when it is started again after a failure: with resume=never only
             checkpoints of the same job count. Default: the id of the custom job on Vertex AI, else none.
+        owner: Who holds the folder of checkpoints, of which no two write one. Default: the custom job.
 
     Returns:
         steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
 
     Raises:
-        UserError: something that was given is wrong, or the loss is no longer a number.
+        UserError: something that was given is wrong, or the loss is no longer a number; or another run that is
+            alive writes to `checkpoints`.
         Preempted: SIGTERM or SIGINT came and the state is saved.
         ProcessFailed: a training process failed or was killed; or the store of the checkpoints could not be reached
-            for `checkpoint_patience_s`.
+            for `checkpoint_patience_s`; or another run has taken `checkpoints` over while this one was paused.
     """
     local = process_count(nproc, os.environ)
     prepared = manifest.load(data)
     _check(config, prepared, data)
     folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
     _require_writable(model)
-    patience_s = config.checkpoint_patience_s
-    try:
-        _require_writable_store(folder, patience_s)
-        own = store_at(folder, deadline_s=patience_s)
-        run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
-        task, world_size = tasks.spec(config.task), _world_size(local)
-        plan, settings = planned(config, prepared, task, world_size, source, start)
-    except ConnectionError as error:
-        raise ProcessFailed(f"{error} (checkpoint_patience_s={patience_s:g})") from None
-    request = TrainingRequest(
-        config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
-        job=job, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
-    )  # fmt: skip
-    figures = launch(
-        "training.loop.trainer:run",
-        request,
-        nproc=local,
-        rendezvous_timeout_s=config.rendezvous_timeout_s,
-        lost_after_s=config.lost_after_s,
-        hang_after_s=config.hang_after_s,
-    )
+    owner = owner or Owner(task=job)
+    with ExitStack() as stack:
+        try:
+            _require_writable_store(folder, config.checkpoint_patience_s)
+            lease = stack.enter_context(_held(folder, owner, config))
+            request = _request(config, prepared, _world_size(local), job, data=data, model=model, folder=folder,
+                               fence=lease.fence if lease else "")  # fmt: skip
+        except ConnectionError as error:
+            raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
+        figures = launch(
+            "training.loop.trainer:run",
+            request,
+            nproc=local,
+            rendezvous_timeout_s=config.rendezvous_timeout_s,
+            lost_after_s=config.lost_after_s,
+            hang_after_s=config.hang_after_s,
+            condition=lease,
+        )
     return figures or {}
+
+
+def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextManager[Lease | None]:
+    """The lease of the folder, on the one machine that holds it for all."""
+    if started_by_torchrun(os.environ):
+        leads = os.environ["RANK"] == "0"
+    else:
+        place = cluster(os.environ)
+        leads = place.trains and place.node == 0
+    if not leads:
+        return nullcontext()
+    return held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
+
+
+def _request(
+    config: TrainConfig, prepared: Manifest, world_size: int, job: str, *, data: str | Path, model: str | Path,
+    folder: str, fence: str,
+) -> TrainingRequest:  # fmt: skip
+    """What every rank is asked for, with the checkpoint that it goes on from."""
+    patience_s = config.checkpoint_patience_s
+    own = store_at(folder, deadline_s=patience_s)
+    run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
+    plan, settings = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
+    return TrainingRequest(
+        config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
+        job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
+    )  # fmt: skip
 
 
 def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:

@@ -42,11 +42,16 @@ def parse(path: str | Path) -> Output | None:
 def pins(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
     """The folder of the pins: that of a local run, else the root's, else one beside the path."""
     if chosen := environment.get(PINS_VARIABLE):
-        return os.path.abspath(chosen) if not storage.is_remote(chosen) else chosen.rstrip("/")
-    if run := parse(output):
-        return f"{run.root}/pins"
-    beside = storage.uri(output).rpartition("/")[0]
-    return f"{beside}/pins" if storage.is_remote(beside) else os.path.join(os.path.abspath(beside or "."), "pins")
+        return pins_at(chosen)
+    run = parse(output)
+    return pins_at(run.root if run else storage.uri(output).rpartition("/")[0] or ".")
+
+
+def pins_at(folder: str) -> str:
+    """The folder of pins at or in a folder that somebody chose: pins are known by that name."""
+    folder = storage.uri(folder)
+    folder = folder if storage.is_remote(folder) else os.path.abspath(folder)
+    return folder if folder.endswith("/pins") else f"{folder}/pins"
 
 
 def checkpoints(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:

@@ -8,25 +8,26 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from training import bundle, tasks
+from training import run_folder, tasks
 from training.config import OPERATIONAL, TrainConfig, parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import Decision, check
+from training.pins import champion as champions
 from training.pins.documents import Request
 from training.processes.launch import THREADS
 from training.run_folder import CHECKPOINTS_VARIABLE
-from training.storage import files, storage
+from training.storage import files, pinned
 
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
     from training.pins.resolve import Resolved
-
 
 
 def check_request(
@@ -37,6 +38,8 @@ def check_request(
     margin: float,
     confidence: float,
     data: str,
+    as_of: str = "",
+    pins: str = "",
     **config: Any,
 ) -> None:
     """What can be told to be wrong about a run before anything starts.
@@ -45,19 +48,23 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        tasks.load(task, task_options)
+        from training.pins import request
+
+        work = tasks.load(task, task_options)
         parse({"task": task, "options": dict(task_options), **config})
         check(margin, confidence)
-        _check_champion(champion)
+        request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
 
 
 @exits
 def resolve(
-    record: str | Path,
+    record: str | Path = "",
     *,
     pipeline: str,
+    to: str = "",
+    project: str = "",
     run: str = "",
     scheduled: str = "",
     data: str = "",
@@ -71,7 +78,8 @@ def resolve(
     """Pins what a run works on: writes what was pinned to the file `record`, and the pins beside the runs.
 
     Args:
-        record: An output of the step; its path tells the root of the runs (`run_folder`).
+        record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
+        to: The folder of the pins, and `project` the number of the project, where no record tells them.
         pipeline: The name of the pipeline.
         run: The name of the run; what cannot be pinned is this run's alone.
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
@@ -79,14 +87,20 @@ def resolve(
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
         dry_run: Whether nothing is written.
     """
-    from training.pins.resolve import resolve as resolved
+    from training.pins import resolve
 
-    request = Request(
-        data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion
-    )
-    return resolved(
-        request, record, pipeline=pipeline, run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run
-    )
+    request = _request(data, task, task_options, champion)
+    output = run_folder.parse(record)
+    resolved = resolve.resolve(
+        request, run_folder.pins_at(to) if to else run_folder.pins(record),
+        pipeline=pipeline, project=project or (output.project if output else ""),
+        run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
+    )  # fmt: skip
+    for sentence in resolved.words:
+        print(sentence, file=sys.stderr, flush=True)
+    if record and not dry_run:
+        resolve.write_record(resolved, record)
+    return resolved
 
 
 @exits
@@ -105,6 +119,10 @@ def prepare(
     """
     import training.data.prepare
 
+    if pins:
+        from training.pins import reading
+
+        data, options = reading.data(pins, task)
     return training.data.prepare.prepare(task, data, destination, options=whole(options or {}))
 
 
@@ -132,6 +150,10 @@ def train(
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
+    if pins:
+        from training.pins import reading
+
+        reading.check_prepared(pins, prepared, data)
     settings = parse({"task": _trusted_task(data, prepared, task), "options": prepared.options, **config})
     import training.fit
 
@@ -147,9 +169,11 @@ def evaluate(
     """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
 
     Args:
+        champion: Folder of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
-    _check_champion(champion)
+    if champion and not pinned.digest(champion):
+        champions.check(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     tasks.find(_trusted_task(data, manifest.load(data), task))
@@ -216,6 +240,5 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _check_champion(champion: str) -> None:
-    if champion and not storage.is_remote(champion) and not (Path(champion) / bundle.CARD).is_file():
-        raise UserError(f"champion = {champion}: there is no {bundle.CARD} in that folder, so it is no model.")
+def _request(data: str, task: str, task_options: Mapping[str, Any] | None, champion: str) -> Request:
+    return Request(data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from training.models.workload import Workload
+from training.storage import storage
 
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
     import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
 
     from training.data.manifest import Manifest, SourceFile
     from training.data.rows import Rows
+    from training.storage.storage import File
 
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
@@ -46,6 +48,9 @@ class Task(ABC):
     weight: ClassVar[str] = ""
     #: Statistics that give the columns their meaning, such as a vocabulary; models are compared only if they agree.
     encoding: ClassVar[tuple[str, ...]] = ()
+    #: Whether `shards` finds its files by `storage.find`. A task that reads `data` in another way is given what the
+    #: user gave, and no run of it is taken from the cache.
+    finds_files: ClassVar[bool] = True
     #: Rows that evaluation scores at once.
     batch_rows: int = 8_192
 
@@ -58,11 +63,28 @@ class Task(ABC):
         """`options` are the task's own, such as layer sizes or how its rows are split."""
         self.options = dict(options or {})
 
+    # ---- what a run works on, told before it begins (docs/pins.md)
+
+    def files(self, data: str) -> "Sequence[File]":
+        """The files that `data` stands for, none of them opened; `shards` finds the same ones later."""
+        return [file for part in storage.parts(data) for file in storage.find(part)]
+
+    def package(self) -> tuple[str, str] | None:
+        """Name and version of what brings the data if none is given: what changes them when its data changes.
+
+        None: nothing tells, and no run without data is ever taken from the cache.
+        """
+        return None
+
     # ---- preparation: runs in a pool of processes, shard by shard
 
     @abstractmethod
     def shards(self, data: str) -> Sequence[Any]:
-        """Cuts the input into picklable pieces that fit in memory. `data` is what the user gave; "" = the default."""
+        """Cuts the input into picklable pieces that fit in memory.
+
+        `data` is what the user gave, or in a pipeline the URI of its pins: `training.storage.storage.find` turns
+        both into files. "" = the task's own.
+        """
 
     def scan(self, shard: Any) -> Any:
         """Looks at one shard before any is written: validates it, counts what `combine` needs."""

@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ class Digits(Task):
     slices = ("ink",)
 
     # ---- the data: cut it into shards, turn each into rows
+
+    def package(self) -> tuple[str, str]:
+        return "scikit-learn", version("scikit-learn")
 
     def shards(self, data: str) -> Sequence[range]:
         edges = np.linspace(0, ROWS, SHARDS + 1).astype(int)

@@ -58,6 +58,7 @@ class Repositories(Service):
         return self.cloud.policies.test(call)
 
     def getIamPolicy(self, call: Call) -> Any:
+        self.store.name(call.params["resource"], "artifactregistry.repositories.getIamPolicy")
         return self.cloud.policies.get(call)
 
 
@@ -159,7 +160,9 @@ class Tags(Service):
         return self.store.set_tag(package, tag, version.rpartition("/")[2])
 
     def delete(self, call: Call) -> Any:
-        del self.store.tags[self.get(call).name]
+        del self.store.tags[
+            self.store.of(self.store.tags, self.store.name(call.name, "artifactregistry.tags.delete")).name
+        ]
         return {}
 
 

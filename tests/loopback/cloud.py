@@ -18,6 +18,7 @@
     What the project has, all of it fine until a test changes it:
 
         cloud.policies.missing.add("aiplatform.pipelineJobs.create")    # the caller may not: 403
+        cloud.policies.only = {"aiplatform.pipelineJobs.get"}            # the caller may nothing else
         cloud.policies.bindings["projects/test-project"] = {"roles/editor": ["serviceAccount:..."]}
         cloud.services.enabled.discard("compute.googleapis.com")
         cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, region="us-central1")
@@ -25,6 +26,7 @@
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.logs.add("a line", job_id="123", severity="ERROR")
+        cloud.secrets.versions["runs-webhook"] = ["https://..."]
         cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
         cloud.pages.longest = 2                # no list answers with more at once
         cloud.tunnel.strays                    # hosts outside that somebody tried to reach, in vain
@@ -59,6 +61,7 @@ from .plan import Script
 from .policies import Policies
 from .quotas import QuotaInfos
 from .schedules import Schedules
+from .secrets import Secrets
 from .server import Servers
 from .services import Services
 from .storage import Storage
@@ -66,6 +69,10 @@ from .templates import Templates
 from .tunnel import Tunnel
 
 __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
+
+
+#: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
+NO_SETTING = ("iamcredentials", "secretmanager")
 
 
 class Cloud:
@@ -111,6 +118,7 @@ class Cloud:
         self.zones = compute.Catalog()
         self.logs = Entries(self)
         self.storage = Storage(self)
+        self.secrets = Secrets(self)
         self.builds = cloud_build.Builds(self)
         self.handlers: dict[str, Any] = {service.prefix: service for service in self._all_services()}
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
@@ -122,7 +130,7 @@ class Cloud:
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
         yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
-        yield from (projects.AllowedLocations(), self.builds)
+        yield from (projects.AllowedLocations(), self.builds, self.secrets)
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 
@@ -146,7 +154,7 @@ class Cloud:
         key = f"{self._folder.name}/key.json"
         with open(key, "w") as file:
             file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
-        apis = [api for api in (*front.DOCUMENTS, "kfp_registry", "storage") if api != "iamcredentials"]
+        apis = [api for api in (*front.DOCUMENTS, "kfp_registry", "storage") if api not in NO_SETTING]
         gcloud = ("aiplatform", "artifactregistry", "compute", "logging", "iam", "serviceusage")
         overrides = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self.endpoint(api)}/" for api in gcloud}
         return {
@@ -197,15 +205,15 @@ class Cloud:
             self.live_schedules.settle()
 
     def resource(self, name: str, permission: str) -> str:
-        """The name with the project's number.
+        """The name with the project's number. No permission: everybody may who sees the project.
 
         Raises:
-            ApiError: 403 in a project that is not ours.
+            ApiError: 403 in a project that is not ours, or where the caller lacks the permission.
         """
         found = re.fullmatch(r"projects/([^/]+)(/.*)?", name)
         if not found or found[1] not in (self.project, self.project_number):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
-        if permission in self.policies.missing:
+        if self.policies.lacks(permission):
             raise denied(permission, f"//{permission.split('.')[0]}.googleapis.com/{name}")
         return f"projects/{self.project_number}{found[2] or ''}"
 

@@ -47,6 +47,7 @@ class Builds:
         parent = self.cloud.resource(call.parent, "cloudbuild.builds.create")
         asked = call.body
         self.check(asked)
+        self.act_as(asked.get("serviceAccount", "").rpartition("/")[2] or self.cloud.accounts.compute)
         id_ = str(uuid.uuid4())
         name = f"{parent}/builds/{id_}"
         link = f"https://console.cloud.google.com/cloud-build/builds;region={self.cloud.region}/{id_}"
@@ -63,6 +64,13 @@ class Builds:
         if id_ not in self.builds:
             raise ApiError(404, f"Requested entity was not found: {call.name}")
         return self.now(self.builds[id_])
+
+    def act_as(self, account: str) -> None:
+        """Cloud Build names the account by its number."""
+        if self.cloud.policies.lacks("iam.serviceAccounts.actAs"):
+            number = self.cloud.accounts.accounts.get(account, {}).get("uniqueId", account)
+            named = f"projects/{self.cloud.project}/serviceAccounts/{number}"
+            raise ApiError(403, f"caller does not have permission to act as service account {named}")
 
     def check(self, asked: dict[str, Any]) -> None:
         """What Cloud Build refuses: https://cloud.google.com/build/docs/troubleshooting"""

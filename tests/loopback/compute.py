@@ -54,7 +54,7 @@ class Compute:
         return "/".join(["https://www.googleapis.com/compute/v1/projects", self.cloud.project, *parts])
 
     def project(self, call: Call) -> None:
-        self.cloud.resource(f"projects/{call.params['project']}", f"{call.method.rpartition('.')[0]}.get")
+        self.cloud.resource(f"projects/{call.params['project']}", call.method.replace("aggregatedList", "list"))
 
     def missing(self, *parts: str) -> ApiError:
         return ApiError(404, f"The resource 'projects/{self.cloud.project}/{'/'.join(parts)}' was not found")

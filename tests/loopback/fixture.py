@@ -4,6 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from vgp.vertex.permissions import calls
+
+from .call import Call
 from .cloud import Cloud
 
 
@@ -16,3 +19,14 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
         yield cloud
         if cloud.crashed:
             raise cloud.crashed
+        assert not unlisted(cloud), "calls of ours without a row in vgp/vertex/data/permissions.csv"
+
+
+def unlisted(cloud: Cloud) -> set[str]:
+    """Methods that the product called, by the name it gives itself, and that its table of permissions lacks."""
+    sent = [call for call in cloud.requests if call.method and "vertex-gpu-pipelines/" in _agent(call)]
+    return {call.method for call in sent} - {row.method for row in calls() if row.by == "caller"}
+
+
+def _agent(call: Call) -> str:
+    return call.headers.get("x-goog-api-client", "") + call.headers.get("user-agent", "")

@@ -30,6 +30,7 @@ DOCUMENTS = {
     "iam": "iam.v1",
     "iamcredentials": "iamcredentials.v1",
     "logging": "logging.v2",
+    "secretmanager": "secretmanager.v1",
     "serviceusage": "serviceusage.v1",
 }
 #: What google-auth asks by itself, some of it in threads of its own.

@@ -90,6 +90,7 @@ class PipelineJobs:
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.create")
         request = parse(call.body, new("PipelineJob"))
+        self.cloud.policies.act_as(request.service_account or self.cloud.accounts.compute)
         spec = pipeline_spec.checked(request, self.cloud.templates)
         job_id = call.query.get("pipelineJobId") or f"{spec['pipelineInfo']['name'][:100]}-{secrets.token_hex(4)}"
         return to_json_job(self.start(parent, job_id, request, spec), self.cloud.clock.now())

@@ -13,8 +13,17 @@ class Policies:
     def __init__(self) -> None:
         #: Permissions that the caller does not have, on anything: what needs one of them answers 403.
         self.missing: set[str] = set()
+        #: The only permissions that the caller has; None: all but the missing ones.
+        self.only: set[str] | None = None
+        #: Every permission that a call was looked at for.
+        self.asked: set[str] = set()
         #: {resource: {role: [member, ...]}}; resources are named as in requests, with the project's id.
         self.bindings: dict[str, dict[str, list[str]]] = {}
+
+    def lacks(self, permission: str) -> bool:
+        self.asked |= {permission} - {""}
+        unlisted = self.only is not None and permission not in {"", *self.only}
+        return permission in self.missing or unlisted
 
     def test(self, call: Call) -> dict[str, Any]:
         """Those of the permissions that the caller has."""
@@ -22,8 +31,17 @@ class Policies:
         for permission in asked:
             if permission.count(".") < 2 or "*" in permission:
                 raise ApiError(400, f"Permission {permission} is not valid for this resource.")
-        held = [permission for permission in asked if permission not in self.missing]
+        held = [permission for permission in asked if not self.lacks(permission)]
         return {"permissions": held} if held else {}
+
+    def act_as(self, account: str) -> None:
+        """Raises:
+        ApiError: in the words of Vertex AI, https://github.com/googleapis/python-aiplatform/issues/1073
+        """
+        if self.lacks("iam.serviceAccounts.actAs"):
+            raise ApiError(
+                400, f"You do not have permission to act as service_account: {account}. (or it may not exist)."
+            )
 
     def get(self, call: Call) -> dict[str, Any]:
         bindings = self.bindings.get(call.params["resource"], {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call import Call
 from .credentials import EMAIL
-from .errors import ApiError, denied
+from .errors import ApiError
 from .listing import one_page
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ class Projects:
         self.state = "ACTIVE"
 
     def get(self, call: Call) -> dict[str, Any]:
-        number = self.cloud.resource(call.name, "cloudresourcemanager.projects.get")
+        number = self.cloud.resource(call.name, "resourcemanager.projects.get")
         return {"name": number, "projectId": self.cloud.project, "displayName": "Test", "state": self.state}
 
     def getIamPolicy(self, call: Call) -> dict[str, Any]:
-        self.cloud.resource(call.params["resource"], "cloudresourcemanager.projects.getIamPolicy")
+        self.cloud.resource(call.params["resource"], "resourcemanager.projects.getIamPolicy")
         call.params["resource"] = f"projects/{self.cloud.project}"
         return self.cloud.policies.get(call)
 
     def testIamPermissions(self, call: Call) -> dict[str, Any]:
-        self.cloud.resource(call.params["resource"], "cloudresourcemanager.projects.get")
+        self.cloud.resource(call.params["resource"], "")
         return self.cloud.policies.test(call)
 
 
@@ -45,7 +45,7 @@ class Billing:
         self.enabled = True
 
     def getBillingInfo(self, call: Call) -> dict[str, Any]:
-        self.cloud.resource(call.name, "cloudbilling.resourceAssociations.list")
+        self.cloud.resource(call.name, "resourcemanager.projects.get")
         name = f"projects/{self.cloud.project}/billingInfo"
         account = "billingAccounts/000000-000000-000000" if self.enabled else ""
         return {"name": name, "projectId": self.cloud.project, "billingAccountName": account,
@@ -59,8 +59,9 @@ class ServiceAccounts:
         self.cloud = cloud
         #: By email; what the API tells of each.
         self.accounts: dict[str, dict[str, Any]] = {}
-        compute = f"{cloud.project_number}-compute@developer.gserviceaccount.com"
-        for email in (EMAIL, f"pipelines@{cloud.project}.iam.gserviceaccount.com", compute):
+        #: Compute Engine's default account, with which runs and builds work that name no other.
+        self.compute = f"{cloud.project_number}-compute@developer.gserviceaccount.com"
+        for email in (EMAIL, f"pipelines@{cloud.project}.iam.gserviceaccount.com", self.compute):
             self.add(email)
 
     def add(self, email: str, **fields: Any) -> dict[str, Any]:
@@ -72,9 +73,8 @@ class ServiceAccounts:
 
     def find(self, name: str, permission: str) -> dict[str, Any]:
         """`projects/-/serviceAccounts/EMAIL` is any project."""
-        project, email = name.split("/")[1], name.rpartition("/")[2]
-        if project != "-":
-            self.cloud.resource(name, permission)
+        email = name.rpartition("/")[2]
+        self.cloud.resource(name.replace("projects/-/", f"projects/{self.cloud.project}/"), permission)
         if email not in self.accounts:
             raise ApiError(404, f"Unknown service account: {email}")
         return self.accounts[email]
@@ -93,7 +93,7 @@ class ServiceAccounts:
         return self.cloud.policies.get(call)
 
     def testIamPermissions(self, call: Call) -> dict[str, Any]:
-        call.params["resource"] = self.find(call.params["resource"], "iam.serviceAccounts.get")["name"]
+        call.params["resource"] = self.find(call.params["resource"], "")["name"]
         return self.cloud.policies.test(call)
 
 
@@ -126,8 +126,6 @@ class CryptoKeys:
         key = self.keys.get(numbered.replace(self.cloud.project_number, self.cloud.project, 1))
         if key is None:
             raise ApiError(404, f"CryptoKey {name} not found.")
-        if permission in self.cloud.policies.missing:
-            raise denied(permission, f"//cloudkms.googleapis.com/{name}")
         return key
 
     def get(self, call: Call) -> dict[str, Any]:
@@ -138,5 +136,5 @@ class CryptoKeys:
         return self.cloud.policies.get(call)
 
     def testIamPermissions(self, call: Call) -> dict[str, Any]:
-        self.find(call.params["resource"], "cloudkms.cryptoKeys.get")
+        self.find(call.params["resource"], "")
         return self.cloud.policies.test(call)

@@ -73,6 +73,7 @@ class Schedules:
         self.cloud.resource(asked.parent, "aiplatform.pipelineJobs.create")
         job = new("PipelineJob")
         job.CopyFrom(asked.pipeline_job)
+        self.cloud.policies.act_as(job.service_account or self.cloud.accounts.compute)
         pipeline_spec.checked(job, self.cloud.templates)
 
     def find(self, name: str, permission: str) -> Live:

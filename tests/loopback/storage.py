@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from .discovery import document
+from .errors import ApiError
 from .server import Answer, Request
 
 if TYPE_CHECKING:
@@ -117,13 +118,22 @@ class Storage:
             return found[0].id
         return "storage.media"
 
+    def permission(self, method: str) -> str:
+        """https://cloud.google.com/storage/docs/access-control/iam-json"""
+        kind, _, verb = method.removeprefix("storage.").partition(".")
+        named = {"insert": "create", "patch": "update", "testIamPermissions": ""}.get(verb, verb)
+        return f"storage.{kind}.{named}" if named else ""
+
     def answer(self, request: Request) -> Answer:
+        if (permission := self.permission(self.method(request))) and self.cloud.policies.lacks(permission):
+            message = f"tester does not have {permission} access to the Google Cloud Storage object or bucket."
+            return Answer(403, ApiError(403, message).as_json())
         if (bucket := self.bucket_of(request.path, "/iam")) is not None and request.http_method == "GET":
             held = [{"role": role, "members": members} for role, members in self.bindings.get(bucket, {}).items()]
             return Answer(200, {"kind": "storage#policy", "version": 1, "etag": "CAE=", "bindings": held})
         if (bucket := self.bucket_of(request.path, "/iam/testPermissions")) is not None:
             asked = request.query.get("permissions", [])
-            return Answer(200, {"permissions": [each for each in asked if each not in self.cloud.policies.missing]})
+            return Answer(200, {"permissions": [each for each in asked if not self.cloud.policies.lacks(each)]})
         upstream, own = self.upstream(), self.cloud.endpoint("storage")
         target = request.target
         kept = {name: value for name, value in request.headers.items() if name not in HOP}

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from training.checkpoint import recovery
+from training.checkpoint.fence import Fence
 from training.checkpoint.manifest import Manifest, Part, Stored, part_name
 from training.checkpoint.part import Checksums, encode
 from training.checkpoint.snapshot import Snapshot
@@ -27,13 +28,16 @@ class Writer:
     Args:
         launch_id: Names this attempt's parts; the same on every rank, different at every start.
         job: What started this attempt, as `Manifest.job`.
+        fence: The file of the `Fence` without which nothing is committed; "" = there is none.
     """
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
-                 settings: dict[str, Any], keep: int, patience_s: float, job: str = ""):  # fmt: skip
+                 settings: dict[str, Any], keep: int, patience_s: float, job: str = "",
+                 fence: str = ""):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
         self.settings, self.keep, self.patience_s, self.job = settings, keep, patience_s, job
+        self.fence = Fence(fence)
         self.thread: threading.Thread | None = None
         self.snapshot = Snapshot()
         #: Whether to copy all at once, since a task was seen to change what should be stable.
@@ -122,6 +126,7 @@ class Writer:
     def _commit(self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any]) -> None:
         manifest = Manifest(run=self.run, step=step, job=self.job, settings=self.settings, parts=self._collect(step),
                             tensors=layout, scalars=scalars, history=history)  # fmt: skip
+        self.fence.require_open()
         if not self.store.commit(manifest.name, manifest.encode()):
             for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand
                 self.store.delete(part.name)

@@ -103,6 +103,11 @@ def spoken(spans: Spans) -> str:
     return ",".join(texts)
 
 
+def in_days(spans: Sequence[Span]) -> str:
+    """`2013-01-01:2013-06-30,2013-09-01:2013-09-30`: first and last day of each, whatever they are."""
+    return ",".join(f"{date_of(start).isoformat()}:{date_of(end - 1).isoformat()}" for start, end in spans)
+
+
 def spans_of(periods: Sequence[Period]) -> Spans:
     """The periods' days; those that touch or overlap are one span."""
     spans: list[Span] = []

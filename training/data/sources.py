@@ -59,7 +59,7 @@ def cut(data: str, scratch: Path) -> tuple[list[Chunk], tuple[SourceFile, ...]]:
     """
     inputs = resolve(data)
     with ThreadPoolExecutor(4) as pool:  # hashing, inflating and downloading all release the lock
-        cuts = list(pool.map(lambda item: _cut_file(item[1], scratch / f"source-{item[0]}"), enumerate(inputs)))
+        cuts = list(pool.map(lambda item: cut_file(item[1], scratch / f"source-{item[0]}"), enumerate(inputs)))
     chunks = [replace(chunk, number=i) for i, chunk in enumerate(chain.from_iterable(found for _, found in cuts))]
     if not chunks:
         raise UserError(f"{data} has no rows: {len(inputs)} file(s) with a header and nothing below it.")
@@ -72,27 +72,28 @@ def resolve(data: str) -> list[storage.File]:
     Raises:
         UserError: a part matches nothing, or a file is no CSV file.
     """
-    parts = [part.strip() for part in data.split(",") if part.strip()]
+    parts = storage.parts(data)
     if not parts:
         raise UserError("no input was given: expected CSV files, folders or globs, separated by commas.")
     inputs = {file.path: file for part in parts for file in storage.find(part, SUFFIXES)}
-    for path in inputs:
+    for path in map(storage.plain, inputs):
         if not path.endswith(SUFFIXES):
             raise UserError(f"{path} is not a CSV file: its name must end in {', '.join(SUFFIXES)}.")
     return list(inputs.values())
 
 
-def _cut_file(file: storage.File, scratch: Path) -> tuple[SourceFile, list[Chunk]]:
-    local = _local(file.path, scratch)
-    with files.open_file(local) as stream:
+def cut_file(file: storage.File, scratch: Path) -> tuple[SourceFile, list[Chunk]]:
+    """One file's checksum and chunks; what it needs of scratch space begins with the name `scratch`."""
+    name, local = storage.plain(file.path), _local(file.path, scratch)
+    with files.open_unchanged(local, file.version, name) if file.version else files.open_file(local) as stream:
         version = files.version(stream)
         checksum = hashlib.file_digest(stream, "sha256").hexdigest()
-    source = SourceFile(path=file.path, bytes=version.bytes, sha256=checksum)
-    plain = _expanded(file.path, local, scratch.with_name(scratch.name + ".csv"))
+    source = SourceFile(path=name, bytes=version.bytes, sha256=checksum)
+    plain = _expanded(name, local, scratch.with_name(scratch.name + ".csv"))
     with files.open_file(plain) as stream:
         if plain == local and files.version(stream) != version:
-            raise UserError(f"{file.path} changed while it was read: give a copy that nobody writes to.")
-        return source, list(_chunks(file.path, plain, stream))
+            raise UserError(f"{name} changed while it was read: give a copy that nobody writes to.")
+        return source, list(_chunks(name, plain, stream))
 
 
 def _local(path: str, scratch: Path) -> Path:

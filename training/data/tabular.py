@@ -35,6 +35,7 @@ from training.data.split_column import WrongRow
 from training.data.split_hash import ByHash
 from training.errors import UserError
 from training.printable import listed, quoted
+from training.storage.storage import File
 from training.task import Task
 
 if TYPE_CHECKING:
@@ -142,6 +143,15 @@ class TabularTask(Task):
         return {}
 
     # ---- the contract of Task
+
+    def files(self, data: str) -> Sequence[File]:
+        return sources.resolve(data.strip() or self.default_data())
+
+    def days(self, chunk: Chunk) -> NDArray[np.int32]:
+        """The days of a chunk's rows, each once; no more columns are read than they need."""
+        own = type(self).dates is not TabularTask.dates
+        fields = self.schema if own else [field for field in self.schema if field.name == self.time]
+        return np.unique(self._days(schema.read(chunk, fields)))
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to the workers with every call."""

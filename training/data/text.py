@@ -11,7 +11,7 @@ from pathlib import Path
 
 from training.data.manifest import SourceFile
 from training.errors import UserError
-from training.storage import download, files, storage
+from training.storage import download, files, finding, pinned, storage
 
 #: A shard holds about this much text; a larger file is cut into passages of this size.
 SHARD_BYTES = 4 << 20
@@ -24,8 +24,15 @@ class Text:
     """A file: `name` is its path below the root that was given, the same on every machine."""
 
     name: str
-    path: str
-    bytes: int
+    file: storage.File
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
+    def bytes(self) -> int:
+        return self.file.bytes
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ def find(data: str) -> list[Text]:
     Raises:
         UserError: a part matches nothing, or two files have the same name below their roots.
     """
-    parts = [part.strip() for part in data.split(",") if part.strip()]
+    parts = storage.parts(data)
     matches = [text for part in parts for text in _below(part)] if parts else _standard_library()
     texts = {text.path: text for text in matches if text.bytes}
     names: dict[str, str] = {}
@@ -74,11 +81,13 @@ def _standard_library() -> list[Text]:
     root = Path(sysconfig.get_path("stdlib"))
     names = [path.relative_to(root) for path in root.rglob("*.py")]
     kept = [name for name in names if not SKIPPED & set(name.parts)]
-    return [Text(name.as_posix(), str(root / name), (root / name).stat().st_size) for name in kept]
+    return [Text(name.as_posix(), finding.described(str(root / name))) for name in kept]
 
 
 def _below(part: str) -> list[Text]:
     """What one file, folder or glob stands for. Its root is the folder, or what comes before the first wildcard."""
+    if pinned.digest(part):
+        return [Text(file.title or storage.plain(file.path), file) for file in storage.find(part)]
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
         root = re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
         return _named(root, storage.find(part))
@@ -95,7 +104,7 @@ def _below(part: str) -> list[Text]:
 
 def _named(root: str, files: Sequence[storage.File]) -> list[Text]:
     prefix = f"{root}/" if root else ""
-    return [Text(file.path.removeprefix(prefix).lstrip("/"), file.path, file.bytes) for file in files]
+    return [Text(file.path.removeprefix(prefix).lstrip("/"), file) for file in files]
 
 
 def split_of(name: str, validation_share: float, test_share: float) -> str:
@@ -123,14 +132,11 @@ def cut(texts: Sequence[Text], scratch: Path) -> tuple[list[tuple[Passage, ...]]
 
 
 def _local(text: Text, scratch: Path) -> tuple[Path, files.Version, SourceFile]:
-    path = Path(text.path)
+    path, known, name = Path(text.path), text.file.version, storage.plain(text.path)
     if storage.is_remote(text.path):
         download.copy(text.path, scratch)
         path = scratch
-    try:
-        with files.open_file(path) as file:
-            version = files.version(file)
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        raise UserError(f"{path} was removed while it was read.") from None
-    return path, version, SourceFile(path=text.path, bytes=version.bytes, sha256=checksum)
+    with files.open_unchanged(path, known, name) if known else files.open_file(path) as file:
+        version = files.version(file)
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    return path, version, SourceFile(path=name, bytes=version.bytes, sha256=checksum)

@@ -12,6 +12,7 @@ from training.data.periods import (
     containing,
     date_of,
     following,
+    in_days,
     parse,
     spans_of,
     spoken,
@@ -41,6 +42,26 @@ class Windows(NamedTuple):
         for name, window, spans in (("train", train, train_spans), ("test", test, test_spans)):
             _require_rows(name, window, spans, days)
         return train_spans, test_spans
+
+    @property
+    def relative(self) -> bool:
+        """Whether the days follow from the data."""
+        return not all(window.periods and not window.yearless for window in self)
+
+    def pinned(self, present: Collection[int], last: int) -> tuple[str, str]:
+        """The two windows with their dates, in data that has rows on the days `present`, of which those after `last`
+        are left out, but not all. What people wrote with dates stays as it is. Raises as `resolve`."""
+        days = sorted(day for day in present if day <= last)
+        texts = []
+        for window, spans in zip(self, self.resolve(days), strict=True):
+            kept = [(max(start, days[0]), min(end, days[-1] + 1)) for start, end in spans]
+            relative = window.yearless or not window.periods
+            texts.append(in_days([(start, end) for start, end in kept if start < end]) if relative else window.text)
+        return texts[0], texts[1]
+
+    def end(self) -> int:
+        """The day after the last one that windows with dates name; 0 without."""
+        return max((p.end for window in self if not window.yearless for p in window.periods), default=0)
 
     def _dated(self, days: Sequence[int]) -> "Windows":
         if not (self.train.yearless or self.test.yearless):

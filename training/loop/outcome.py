@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from training import bundle, tasks
+from training.checkpoint.fence import Fence
 from training.data.manifest import Manifest
 from training.loop.accelerator import throughput
 from training.loop.history import History
@@ -50,11 +51,12 @@ def figures(
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
 
-def write_figures(folder: str, figures: dict[str, Any], say: Callable[[str], None]) -> None:
+def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callable[[str], None]) -> None:
     """Writes training.json beside the checkpoints; without it the model is there all the same."""
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     try:
-        storage.overwrite(f"{folder}/training.json", text.encode())
+        Fence(request.fence).require_open()
+        storage.overwrite(f"{request.checkpoints}/training.json", text.encode())
     except OSError as error:
         say(f"warning: training.json was not written: {error}")
 

@@ -42,6 +42,8 @@ class TrainingRequest(BaseModel):
     run: int
     #: What was started, where that has a name: the same when it is started again after a failure.
     job: str
+    #: The file of the fence that is open while the folder of checkpoints is ours; "" = there is none.
+    fence: str = ""
     #: Names the parts that this launch saves.
     launch_id: str
     start: Start

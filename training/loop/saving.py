@@ -21,7 +21,7 @@ class Saving:
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=request.run,
             launch_id=request.launch_id, settings=request.settings, keep=self.config.keep,
-            patience_s=self.config.checkpoint_patience_s, job=request.job,
+            patience_s=self.config.checkpoint_patience_s, job=request.job, fence=request.fence,
         )  # fmt: skip
         learner.before_update = self.writer.wait_copied
         #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.

@@ -132,7 +132,7 @@ class Trainer:
         outcome.write_model(self.request, self.data, self.learner, module, self.history, _say)
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
                                   resumed_from=self.resumed_from, seconds=seconds)  # fmt: skip
-        outcome.write_figures(self.request.checkpoints, figures, _say)
+        outcome.write_figures(self.request, figures, _say)
         return figures
 
 

@@ -34,8 +34,9 @@ class DataPins(Frozen):
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
     package: Package | None = None
-    #: Data that nothing tells a version of, as the user gave it, and the run that reads it: no other run may take it.
-    unpinned: str = ""
+    #: Whether nothing tells a version of the data: then what the user gave, and the run that reads it and alone may.
+    unpinned: bool = False
+    asked: str = ""
     run: str = ""
     #: The period of cached results (`training.pins.epoch`).
     epoch: int

@@ -1,8 +1,16 @@
 """A request -> its pins: data as objects and files, windows as dates, the champion as its files."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+from training.pins import champion, data, earlier, moment, store
+from training.pins.documents import ChampionPins, DataPins, Request, RunPins
+from training.pins.epoch import epoch
+from training.storage import pinned, storage
 
 
 @dataclass(frozen=True)
@@ -17,7 +25,80 @@ class Resolved:
     data: str
     #: Where the pins of the champion lie; "" without one. What `evaluate` takes.
     champion: str
-    #: One sentence a line.
+    #: Sentences.
     words: tuple[str, ...] = ()
     #: Figures for the artifact.
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def resolve(
+    request: Request,
+    folder: str,
+    *,
+    pipeline: str,
+    project: str = "",
+    run: str = "",
+    scheduled: str = "",
+    as_of: str = "",
+    pins: str = "",
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> Resolved:
+    """Pins what a run works on, or takes the pins of an earlier run of the same request.
+
+    Args:
+        folder: Where pins lie (`run_folder.pins`).
+        project: The number of the project; "" on a machine of one's own.
+        now: The time; None = by the clock.
+
+    Raises:
+        UserError: something of the request is wrong or cannot be read. No pins are written then.
+    """
+    now = now or datetime.now(UTC)
+    if pins:
+        taken = earlier.take(pins, request, pipeline=pipeline, project=project, as_of=as_of)
+        words = (f"pins: those of an earlier run, {pins}.",)
+        if taken.data.epoch == epoch(now):
+            return _outputs(taken.run, pins.rpartition("/")[0], words, taken.data)
+        renewed = taken.renewed(epoch(now))
+        return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
+    when = moment.chosen(as_of, scheduled, now)
+    reigning = champion.pin(request.champion, epoch(now)) if request.champion else None
+    read = data.pin(request, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
+    header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": read.seen}
+    return _written(folder, read.document, reigning, header, read.words, dry_run)
+
+
+def write_record(resolved: Resolved, record: str | Path) -> None:
+    """Writes what was resolved to the step's output, for people."""
+    text = {name: getattr(resolved, name) for name in ("digest", "uri", "data", "champion", "words")}
+    if not storage.is_remote(str(record)):
+        Path(record).parent.mkdir(parents=True, exist_ok=True)
+    storage.overwrite(str(record), (json.dumps({**text, **resolved.metadata}, indent=1) + "\n").encode())
+
+
+def _header(run: RunPins) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in ("pipeline", "project", "as_of", "request", "seen")}
+
+
+def _written(
+    folder: str, data: DataPins, champion: ChampionPins | None, header: Mapping[str, Any], words: tuple[str, ...],
+    dry_run: bool,
+) -> Resolved:  # fmt: skip
+    """Writes the three documents, that of the run last: what it names is there."""
+    uris = [store.save(folder, document, dry_run=dry_run) if document else "" for document in (data, champion)]
+    run = RunPins(data=pinned.digest(uris[0]), champion=pinned.digest(uris[1]), **header)
+    store.save(folder, run, dry_run=dry_run)
+    return _outputs(run, folder, words, data)
+
+
+def _outputs(run: RunPins, folder: str, words: tuple[str, ...], data: DataPins) -> Resolved:
+    digest = store.digest(run)
+    return Resolved(
+        digest=digest,
+        uri=f"{folder}/{digest}.json",
+        data=f"{folder}/{run.data}.json",
+        champion=f"{folder}/{run.champion}.json" if run.champion else "",
+        words=words,
+        metadata={"files": len(data.objects) + len(data.files), "seen": run.seen, "as_of": run.as_of},
+    )

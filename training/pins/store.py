@@ -25,6 +25,8 @@ def save(folder: str, document: DataPins | ChampionPins | RunPins, *, dry_run: b
     except UnicodeEncodeError as error:
         name = ascii(error.object[max(0, error.start - 60) : error.end + 20])
         raise UserError(f"a file's name is no UTF-8 text, near {name}: rename it.") from None
+    except ValueError as error:
+        raise UserError(f"an option of the task is no JSON value: {error}.") from None
     if len(data) > pinned.MOST_BYTES:
         raise UserError(
             f"the list of the data's files has {len(data) >> 20} MiB, and may have {pinned.MOST_BYTES >> 20}: "
@@ -36,15 +38,20 @@ def save(folder: str, document: DataPins | ChampionPins | RunPins, *, dry_run: b
     return f"{folder}/{name}"
 
 
+def digest(document: DataPins | ChampionPins | RunPins) -> str:
+    """The checksum of a document, which is its name."""
+    return hashlib.sha256(pinned.encode(document)).hexdigest()
+
+
 def load(uri: str, model: type[Document]) -> Document:
     """The document at `uri`, as it was written.
 
     Raises:
         UserError: it is not there, not a document of this kind, or not as it was written.
     """
-    kind = model.model_fields["kind"].default
+    kind, uri = model.model_fields["kind"].default, storage.uri(uri)
     if not pinned.digest(uri):
-        raise UserError(f"{uri} is no URI of pins: those are .../pins/<sha256>.json, an output of the step resolve.")
+        raise UserError(not_pins(uri))
     data = storage.read(uri, most=pinned.MOST_BYTES)
     pinned.check(uri, data)
     try:
@@ -56,6 +63,12 @@ def load(uri: str, model: type[Document]) -> Document:
     if its_kind != kind:
         raise UserError(f"{uri} holds the pins of a {its_kind}, not of a {kind}." if its_kind else f"{uri} is no pins.")
     return pinned.decode(uri, data, model)
+
+
+def not_pins(uri: str) -> str:
+    return (
+        f"pins = {uri}: the pins of a run are at .../pins/<sha256>.json, which is the output `uri` of its step resolve."
+    )
 
 
 def _create_file(folder: str, name: str, data: bytes) -> None:

@@ -11,20 +11,31 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from training.errors import Preempted, ProcessFailed, UserError
+from training.errors import EXIT_FAILED, Preempted, ProcessFailed, UserError
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.request import LaunchRequest
 
 #: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
 #: Read when the thread library is loaded, so it must be set before torch is imported.
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+class Condition(Protocol):
+    """What the processes may only run under, such as a lease that another run may take over."""
+
+    #: Why it no longer holds, in words; "" while it does.
+    loss: str
+
+    def on_loss(self, end: Callable[[], None]) -> None:
+        """Has this called once it no longer holds; at once if so already."""
 
 
 def launch(
@@ -36,6 +47,7 @@ def launch(
     lost_after_s: float = 30,
     hang_after_s: float = 600,
     environment: Mapping[str, str] | None = None,
+    condition: Condition | None = None,
 ) -> Any:
     """Runs `target` (`module:function`, called with the argument and its `Rank`) in every process.
 
@@ -44,6 +56,7 @@ def launch(
         rendezvous_timeout_s: How long machines wait for each other at the start.
         lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
         hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
+        condition: The processes are killed at once when it no longer holds.
 
     Returns:
         What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
@@ -51,12 +64,14 @@ def launch(
     Raises:
         UserError: the request is wrong, or a rank raised one.
         Preempted: SIGTERM or SIGINT came, here or on any rank, and the ranks stopped.
-        ProcessFailed: a rank failed; says which, where and its traceback or last words.
+        ProcessFailed: a rank failed; says which, where and its traceback or last words. Or the condition was lost.
     """
     environment = os.environ if environment is None else environment
     if started_by_torchrun(environment):
         from training.processes.rank import run_as_rank
 
+        if condition:
+            condition.on_loss(partial(_end_this_process, condition))
         return run_as_rank(
             target, to_json(argument).decode(), environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s
         )
@@ -69,13 +84,20 @@ def launch(
         lost_after_s=lost_after_s, hang_after_s=hang_after_s, parent=os.getpid(), path=tuple(sys.path),
         terminal=sys.stderr.isatty(),
     )  # fmt: skip
-    report, code, asked = _run_launcher(request.model_dump_json(), environment)
+    report, code, asked = _run_launcher(request.model_dump_json(), environment, condition)
+    if not report and condition and condition.loss:
+        raise ProcessFailed(condition.loss)
     if not report and asked:
         raise Preempted("training was ended before it could save; start it again to resume from the last checkpoint.")
     return _outcome(report, code)
 
 
-def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, int, bool]:
+def _end_this_process(condition: Condition) -> None:
+    print(f"failed: {condition.loss}", file=sys.stderr, flush=True)
+    os._exit(EXIT_FAILED)  # torchrun then ends the others
+
+
+def _run_launcher(request: str, environment: Mapping[str, str], condition: Condition | None) -> tuple[str, int, bool]:
     """The launcher's report, its exit code, and whether a signal asked it to stop.
 
     Its own session keeps Ctrl-C away from the ranks: we pass it on once.
@@ -88,11 +110,14 @@ def _run_launcher(request: str, environment: Mapping[str, str]) -> tuple[str, in
         command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=environment
     )
     os.close(written)
+    if condition:
+        condition.on_loss(child.kill)  # the ranks die with it
     try:
         with _passing_signals(child) as asked, os.fdopen(report, "rb") as stream:
             assert child.stdin
-            child.stdin.write(request.encode())
-            child.stdin.close()
+            with suppress(BrokenPipeError):  # it may have been ended already
+                child.stdin.write(request.encode())
+                child.stdin.close()
             return stream.read().decode(), child.wait(), bool(asked)
     except BaseException:
         child.kill()  # the ranks die with it

@@ -2,6 +2,7 @@
 
 storage.py    both, found and written the same way; Google's client
 objects.py    objects that are written once
+slot.py       an object that is replaced by whoever has seen what was there
 download.py   objects as verified files here
 files.py      files that somebody else may have made; replaced whole
 inflate.py    compressed files, expanded within limits

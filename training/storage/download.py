@@ -18,7 +18,9 @@ CHUNK_BYTES = 32 << 20
 
 
 def copy(path: str, target: Path, *, most: int | None = None) -> None:
-    """Writes the object at gs://bucket/name or gs://bucket/name#generation to a file; one that is stored with Content-Encoding: gzip is unpacked.
+    """Writes the object at gs://bucket/name or gs://bucket/name#generation to a file.
+
+    One that is stored with Content-Encoding: gzip is unpacked.
 
     Args:
         most: Bytes that the object may have.

@@ -4,7 +4,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.errors import UserError
@@ -18,11 +18,11 @@ class File:
     path: str
     bytes: int
     #: Of an object in Cloud Storage.
-    generation: int = 0
+    generation: int = field(default=0, compare=False)
     #: Of a file on this machine.
-    version: Version | None = None
+    version: Version | None = field(default=None, compare=False)
     #: What a task calls it; "" = by its path.
-    title: str = ""
+    title: str = field(default="", compare=False)
 
 
 def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
@@ -37,7 +37,7 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
         paths = list(_walked(pattern))
     else:
         paths = glob.glob(pattern)
-    return [_described(path) for path in paths if os.path.isfile(path)]
+    return [described(path) for path in paths if os.path.isfile(path)]
 
 
 def _walked(pattern: str) -> Iterator[str]:
@@ -58,7 +58,8 @@ def _walked(pattern: str) -> Iterator[str]:
         yield from (path for path in paths if matches(path))
 
 
-def _described(path: str) -> File:
+def described(path: str) -> File:
+    """A file on this machine, as it is now."""
     status = os.stat(path)
     return File(path, status.st_size, version=Version(status.st_size, status.st_mtime_ns))
 

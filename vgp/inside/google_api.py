@@ -5,8 +5,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-#: Seconds that one attempt may take.
+#: Seconds that one attempt may take, and attempts.
 ATTEMPT_S = 30.0
+TRIES = 4
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -24,7 +25,7 @@ def read(host: str, path: str) -> dict[str, Any]:
     from urllib3.util import Retry
 
     credentials = google.auth.default(scopes=[SCOPE])[0]
-    again = Retry(total=3, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
+    again = Retry(total=TRIES - 1, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
     with AuthorizedSession(credentials) as session:
         session.mount("https://", HTTPAdapter(max_retries=again))
         session.mount("http://", HTTPAdapter(max_retries=again))

@@ -80,12 +80,22 @@ def _sent(summary: Summary, address: str) -> str:
 
 
 def _resolved(address: str) -> str:
-    """The address itself, or what Secret Manager keeps under its name."""
+    """The address itself, or what Secret Manager keeps under its name.
+
+    Raises:
+        Undelivered: the secret cannot be read.
+    """
     if not webhook.is_secret_name(address):
         return address
     version = address if "/versions/" in address else f"{address}/versions/latest"
-    answer = google_api.read("secretmanager", f"v1/{version}:access")
-    return base64.b64decode(answer["payload"]["data"]).decode().strip()
+    try:
+        answer = google_api.read("secretmanager", f"v1/{version}:access")
+        return base64.b64decode(answer["payload"]["data"]).decode().strip()
+    except Exception as error:
+        raise webhook.Undelivered(
+            f"{address} cannot be read: {_reason(error)}. The step's account needs secretmanager.versions.access "
+            "(roles/secretmanager.secretAccessor)."
+        ) from None
 
 
 def _reason(error: Exception) -> str:

@@ -79,7 +79,7 @@ def is_public(address: Address) -> bool:
     return is_public(inner) if inner else address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def post(url: str, body: Mapping[str, Any], key: str, *, allowed: Callable[[Address], bool] = is_public) -> int:
+def post(url: str, body: Mapping[str, Any], key: str) -> int:
     """Sends the body; returns the status of the answer, 2xx. The same `key` says that it is the same message.
 
     Raises:
@@ -89,7 +89,7 @@ def post(url: str, body: Mapping[str, Any], key: str, *, allowed: Callable[[Addr
     checked(url)
     for number in range(TRIES):
         time.sleep(PAUSE_S if number else 0)
-        outcome = _within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key, allowed))
+        outcome = _within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key))
         if isinstance(outcome, Refused):
             raise outcome
         if isinstance(outcome, int) and (200 <= outcome < 300 or not _may_pass(outcome)):
@@ -113,13 +113,20 @@ def _words(outcome: int | Exception) -> str:
 def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Exception:
     """What `work` returns in that time. Name servers and slow writers know no timeout: a thread that hangs is left."""
     outcome: list[int | Exception] = []
-    thread = threading.Thread(target=lambda: outcome.append(work()), daemon=True)
+
+    def finish() -> None:
+        try:
+            outcome.append(work())
+        except Exception as error:  # a thread that dies prints the message, and with it the address
+            outcome.append(Undelivered(f"could not be asked ({type(error).__name__})"))
+
+    thread = threading.Thread(target=finish, daemon=True)
     thread.start()
     thread.join(seconds)
     return outcome[0] if outcome else Undelivered(f"did not answer within {seconds:g} s")
 
 
-def _try(url: str, body: bytes, key: str, allowed: Callable[[Address], bool]) -> int | Exception:
+def _try(url: str, body: bytes, key: str) -> int | Exception:
     """The status of the answer, or what kept it away. Messages of libraries hold the address: none is passed on."""
     from urllib3 import HTTPSConnectionPool, Timeout
     from urllib3.exceptions import HTTPError, SSLError
@@ -132,7 +139,7 @@ def _try(url: str, body: bytes, key: str, allowed: Callable[[Address], bool]) ->
         return Undelivered("has no address in the name service")
     addresses = [ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
     addresses.sort(key=lambda address: address.version)  # what Vertex AI's machines surely have is IPv4
-    refused = [address for address in addresses if not allowed(address)]
+    refused = [address for address in addresses if not is_public(address)]
     if refused:
         return Refused(f"leads to {refused[0]}, inside a network: only addresses of the public Internet are sent to.")
     target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"

@@ -1,7 +1,9 @@
 """What a person sees of a local run: a live table on a terminal, plain lines elsewhere, and the result."""
 
+import re
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +27,7 @@ _MARKS = {
     "failed": "[red]✗[/]",
     "missing": "[red]?[/]",
 }
+_CHECKSUM = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Progress:
@@ -89,7 +92,11 @@ class Progress:
 def show(result: Result, console: Console) -> None:
     """Every step with its state, seconds and outputs; what to mind; the pages to look at."""
     console.print(
-        table(("step", "state", "seconds", "outputs"), map(_row, result.as_json()["steps"]), right=("seconds",))
+        table(
+            ("step", "state", "seconds", "outputs"),
+            [_row(row, result.run.folder) for row in result.as_json()["steps"]],
+            right=("seconds",),
+        )
     )
     for step in result.steps:
         if placeholders.within(step.parameters):
@@ -99,9 +106,14 @@ def show(result: Result, console: Console) -> None:
             console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
 
 
-def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-    outputs = [f"{name} = {value}" for name, value in row["parameters"].items()]
+def _row(row: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
+    outputs = [f"{name} = {_short(str(value), folder)}" for name, value in row["parameters"].items()]
     outputs += [f"{row['step']}/{name}" for name in row["artifacts"]]
     seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
     state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
     return row["step"], state, seconds, "\n".join(outputs)
+
+
+def _short(value: str, folder: Path) -> str:
+    """A path as seen from the run's folder, checksums by their beginning: run.json has them whole."""
+    return _CHECKSUM.sub(lambda match: f"{match[0][:12]}...", value.removeprefix(f"{folder}/"))

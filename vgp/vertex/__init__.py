@@ -1,14 +1,16 @@
 """Vertex AI: whatever talks to Google Cloud.
 
-clients.py    Google's generated clients, made from the settings; how long a call may take
-rest.py       the APIs that have no generated REST client here
-errors.py     Google's errors as what happened and what to do
-patience.py   reads that outlast the network
-names.py      resource names and links
-refresh.py    the catalog's prices and machine types from Google's APIs
-runs/         runs: started, found, followed, inspected, repeated, compared
-schedules/    recurring runs: declared, planned, applied
-templates/    workflows uploaded, and found again
-images/       the one image of the steps, built and named
-preflight/    what would stop a run, found before it costs money
+clients.py            Google's generated clients, made from the settings; how long a call may take
+rest.py               the APIs that have no generated REST client here
+errors.py             Google's errors as what happened and what to do
+permissions.py        which permission each call takes, and which roles hold it
+service_accounts.py   where an account is at home, and the command that lets somebody act as it
+patience.py           reads that outlast the network
+names.py              resource names and links
+refresh.py            the catalog's prices and machine types from Google's APIs
+runs/                 runs: started, found, followed, inspected, repeated, compared
+schedules/            recurring runs: declared, planned, applied
+templates/            workflows uploaded, and found again
+images/               the one image of the steps, built and named
+preflight/            what would stop a run, found before it costs money
 """

@@ -201,6 +201,20 @@ def credentials() -> Any:
         ) from None
 
 
+def principal(held: Any) -> str:
+    """Who the credentials are, as a policy names them. A user's do not tell, unless gcloud wrote it there: empty."""
+    email = getattr(held, "service_account_email", None)
+    if email and email != "default":
+        return f"serviceAccount:{email}"
+    account = getattr(held, "account", "")
+    return f"user:{account}" if account else ""
+
+
+def caller() -> str:
+    """The principal of the credentials in use; empty where they do not tell, or none are in use yet."""
+    return principal(credentials()) if credentials.cache_info().currsize else ""
+
+
 def reading() -> dict[str, Any]:
     """Arguments of every call that may be repeated: reads, and creates under an id of our own."""
     from google.api_core import exceptions, retry

@@ -11,39 +11,22 @@ from vgp.errors import WorkFailed
 from vgp.placement.alternatives import alternatives
 from vgp.settings import Settings
 from vgp.text.printable import one_line
+from vgp.vertex import clients, service_accounts
+from vgp.vertex.permissions import role_for, roles
+from vgp.vertex.service_accounts import ACT_AS
 
 #: Characters of a message: a proxy answers with a page.
 _LONGEST = 1000
-#: The narrowest predefined role for a permission, by the longest matching prefix.
-#: https://cloud.google.com/iam/docs/roles-permissions
-_ROLES = {
-    "aiplatform.": "roles/aiplatform.user",
-    "artifactregistry.": "roles/artifactregistry.reader",
-    "artifactregistry.repositories.getIamPolicy": "roles/iam.securityReviewer",
-    "artifactregistry.repositories.uploadArtifacts": "roles/artifactregistry.writer",
-    "artifactregistry.tags.create": "roles/artifactregistry.writer",
-    "artifactregistry.tags.update": "roles/artifactregistry.writer",
-    "artifactregistry.tags.delete": "roles/artifactregistry.repoAdmin",
-    "artifactregistry.versions.delete": "roles/artifactregistry.repoAdmin",
-    "cloudbuild.": "roles/cloudbuild.builds.editor",
-    "cloudkms.": "roles/cloudkms.viewer",
-    "cloudkms.cryptoKeyVersions.use": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
-    "cloudkms.cryptoKeys.getIamPolicy": "roles/iam.securityReviewer",
-    "cloudquotas.": "roles/cloudquotas.viewer",
-    "compute.": "roles/compute.viewer",
-    "compute.networks.": "roles/compute.networkViewer",
-    "iam.": "roles/iam.securityReviewer",
-    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
-    "iam.serviceAccounts.get": "roles/iam.serviceAccountViewer",
-    "iam.serviceAccounts.getIamPolicy": "roles/iam.securityReviewer",
-    "logging.": "roles/logging.viewer",
-    "resourcemanager.": "roles/browser",
-    "serviceusage.": "roles/serviceusage.serviceUsageConsumer",
-    "storage.buckets.": "roles/storage.bucketViewer",
-    "storage.buckets.getIamPolicy": "roles/iam.securityReviewer",
-    "storage.": "roles/storage.objectUser",
-}
 _PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
+#: Vertex AI, 400 and 403: "You do not have permission to act as service_account: EMAIL. (or it may not exist)";
+#: Cloud Build: "caller does not have permission to act as service account projects/PROJECT/serviceAccounts/NUMBER";
+#: IAM: "Permission 'iam.serviceaccounts.actAs' denied on service account EMAIL (or it may not exist)".
+#: https://github.com/googleapis/python-aiplatform/issues/1073
+_ACT_AS = re.compile(
+    r"(?:permission to act as|actAs\b.*?\bon) service[ _]account:?\s+(?:projects/[^/\s]+/serviceAccounts/)?"
+    r"(?P<account>[\w-]+(?:@[a-z0-9-]+(?:\.[a-z0-9-]+)+)?)",
+    re.I,
+)
 _METRIC = re.compile(r"\b(?:[a-z]+\.googleapis\.com)/([a-z0-9_]+)\b")
 #: HTTPSConnectionPool(host='...', port=443): Max retries exceeded with url: /v1/... (Caused by ...Error("...: why"))
 _LOST = re.compile(
@@ -103,9 +86,25 @@ def advice(
     if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
         link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
         return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"
+    if refused := _ACT_AS.search(message):
+        return _act_as(refused["account"], settings, of_a_step=code is None)
     if code == 403 or "permission" in message.lower():
         return _permission(message, details, settings)
     return ""
+
+
+def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
+    """A run starts its training job as the account that it runs as itself, which it has to be allowed, too."""
+    member = clients.caller() or "user:YOU"
+    if of_a_step:
+        member = f"serviceAccount:{settings.service_account or account}"
+    lines = [
+        f"{ACT_AS} is missing: {member} needs the role {role_for(ACT_AS)} on {account}.",
+        service_accounts.act_as(account, member, settings.project or "PROJECT"),
+    ]
+    if account.endswith(service_accounts.COMPUTE) and not settings.service_account:
+        lines.append("Or name an account that is for this: service_account in pipelines.toml (docs/vertex.md, step 2).")
+    return "\n".join([*lines, f"If it may not exist: gcloud iam service-accounts describe {account}"])
 
 
 def _stockout(settings: Settings, machines: StepRow | None) -> str:
@@ -122,7 +121,8 @@ def _stockout(settings: Settings, machines: StepRow | None) -> str:
 def _failed(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
     message = _first_line(getattr(error, "message", None) or error)
     hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _usual(error)
-    return WorkFailed("\n  ".join(filter(None, [f"{doing}: {_words(error)}: {message}", more, hint])))
+    lines = [f"{doing}: {_words(error)}: {message}", more, *hint.splitlines()]
+    return WorkFailed("\n  ".join(filter(None, lines)))
 
 
 def _strange(doing: str, error: Exception) -> WorkFailed:
@@ -162,15 +162,19 @@ def _usual(error: Exception) -> str:
 
 def _permission(message: str, details: Any, settings: Settings) -> str:
     told = [permission for detail in details if (permission := _metadata(detail).get("permission"))]
-    known = {role.split(".")[0] for role in _ROLES}
-    named = next(iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in known)]), None)
+    services = {name.split(".")[0] for held in roles().values() for name in held}
+    named = next(
+        iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in services)]), None
+    )
     if not named:
         return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
-    prefix = max((prefix for prefix in _ROLES if named.startswith(prefix)), key=len, default=None)
-    if prefix is None:
-        return f"{named} is missing. The roles that hold it: https://cloud.google.com/iam/docs/roles-permissions"
-    role = _ROLES[prefix]
-    target = f" on {settings.service_account}" if named.startswith("iam.serviceAccounts") else ""
+    if named.lower() == ACT_AS.lower():  # as IAM itself writes it
+        named = ACT_AS
+    role = role_for(named)
+    if role is None:
+        page = f"https://cloud.google.com/iam/docs/roles-permissions/{named.split('.')[0]}"
+        return f"{named} is missing. The roles that hold it: {page}"
+    target = f" on {settings.service_account}" if named == ACT_AS and settings.service_account else ""
     return f"{named} is missing: the role {role}{target} holds it."
 
 

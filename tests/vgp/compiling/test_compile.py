@@ -21,6 +21,8 @@ from vgp.spec.pipeline_spec import PipelineSpec
 REPOSITORY = Path(__file__).parents[3]
 FILE = REPOSITORY / "pipelines.toml"
 GOLDEN = REPOSITORY / "tests" / "golden"
+#: Where the steps stand in the spec, inside of the exit handler.
+STEPS = ("components", "comp-exit-handler-1", "dag", "tasks")
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +74,8 @@ def test_the_spec_parses_strictly_and_the_sdk_takes_it(compiled: PipelineSpec, t
     [
         (("root", "dagg"), {}, "not a PipelineSpec"),
         (("components", "comp-train", "executorLabel"), "exec-none", "executor exec-none, which does not exist"),
-        (("root", "dag", "tasks", "decide", "dependentTasks"), ["gone"], "waits for task gone"),
-        (("root", "dag", "tasks", "decide", "componentRef", "name"), "comp-gone", "component comp-gone"),
+        ((*STEPS, "decide", "dependentTasks"), ["gone"], "waits for task gone"),
+        ((*STEPS, "decide", "componentRef", "name"), "comp-gone", "component comp-gone"),
     ],
 )
 def test_a_broken_spec_is_refused(compiled: PipelineSpec, path: tuple[str, ...], value: Any, message: str) -> None:
@@ -113,7 +115,7 @@ def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -
     pools = inputs["worker_pool_specs"]["defaultValue"]
     assert [pool["replica_count"] for pool in pools] == [1, 2]
     for pool in pools:
-        assert pool["container_spec"]["env"] == [{"name": "NCCL_DEBUG", "value": "INFO"}]
+        assert {"name": "NCCL_DEBUG", "value": "INFO"} in pool["container_spec"]["env"]
     assert inputs["strategy"]["defaultValue"] == "SPOT"
     launcher = compiled["deploymentSpec"]["executors"][compiled["components"]["comp-train"]["executorLabel"]]
     assert "NCCL_DEBUG" not in json.dumps(launcher)

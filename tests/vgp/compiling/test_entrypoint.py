@@ -192,8 +192,8 @@ def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pyte
     from digits import prepare as prepare_digits
 
     request = inputs(
-        tmp_path, task="digits:Digits", epochs=9999, global_batch_size=64, learning_rate=0.01, weight_decay=0.0,
-        warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
+        tmp_path, task="digits:Digits", pins="", epochs=9999, global_batch_size=64, learning_rate=0.01,
+        weight_decay=0.0, warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
     )  # fmt: skip
     request["inputs"]["artifacts"] = {"dataset": artifact("dataset", prepare_digits(tmp_path / "data"))}
     request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("model", "checkpoints")}

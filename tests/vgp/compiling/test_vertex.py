@@ -76,7 +76,8 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     chief, *others = inputs["worker_pool_specs"]["defaultValue"]
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
-    assert {pair["name"]: pair["value"] for pair in container.get("env", [])} == asked.get("env", {})
+    told = {"TRAINING_IMAGE": IMAGE}
+    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert chief["machine_spec"] == expected.machine_spec()
     assert chief["disk_spec"] == {"boot_disk_type": expected.boot_disk_type, "boot_disk_size_gb": expected.boot_disk_gb}
     assert inputs["strategy"]["defaultValue"] == asked.get("strategy", "standard").upper()
@@ -106,8 +107,8 @@ def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     wanted = (expected.accelerator_type, str(expected.count)) if expected.accelerator_type else (None, None)
     accelerator = resources.get("accelerator", {})
     assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
-    limit = {"STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400", "TRAINING_IMAGE": IMAGE}
-    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **limit}
+    told = {"STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400", "TRAINING_IMAGE": IMAGE}
+    assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert container["image"] == IMAGE
 
 

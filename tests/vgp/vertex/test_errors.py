@@ -39,6 +39,49 @@ def test_the_permission_in_the_details_counts_more_than_the_text(cloud: Cloud, s
     assert "roles/iam.serviceAccountUser on runner@p.iam.gserviceaccount.com" in message
 
 
+COMPUTE = "123456789012-compute@developer.gserviceaccount.com"
+RUNNER = "runner@other-project.iam.gserviceaccount.com"
+NUMBER = "115271460646222152701"
+
+
+@pytest.mark.parametrize(
+    "code, text, account, home",
+    [
+        (400, f"You do not have permission to act as service_account: {COMPUTE}. (or it may not exist).", COMPUTE, ""),
+        (
+            403,
+            f"You do not have permission to act as service_account: {RUNNER}. (or it may not exist).",
+            RUNNER,
+            "other",
+        ),
+        (
+            403,
+            f"caller does not have permission to act as service account projects/p/serviceAccounts/{NUMBER}",
+            NUMBER,
+            "",
+        ),
+        (403, f"Permission 'iam.serviceaccounts.actAs' denied on service account {RUNNER}", RUNNER, "other"),
+    ],
+)
+def test_acting_as_an_account_comes_with_the_role_and_the_command(
+    cloud: Cloud, settings: Settings, code: int, text: str, account: str, home: str
+) -> None:
+    message = answer(cloud, settings, status(code, text))
+    me, role = "serviceAccount:tester@test-project.iam.gserviceaccount.com", "roles/iam.serviceAccountUser"
+    grant = f"gcloud iam service-accounts add-iam-policy-binding {account} --project {home or 'test'}-project"
+    assert message.splitlines()[1:3] == [
+        f"  iam.serviceAccounts.actAs is missing: {me} needs the role {role} on {account}.",
+        f"  {grant} --member {me} --role {role}",
+    ]
+    assert ("service_account in pipelines.toml" in message) == (account == COMPUTE)
+
+
+def test_a_run_that_may_not_act_as_itself_is_told_apart_from_its_caller(settings: Settings) -> None:
+    own = settings.model_copy(update={"service_account": RUNNER})
+    hint = advice(f"You do not have permission to act as service_account: {RUNNER}. (or it may not exist)", own)
+    assert f"add-iam-policy-binding {RUNNER} --project other-project --member serviceAccount:{RUNNER} --role" in hint
+
+
 def test_a_permission_that_nobody_here_knows_is_named_all_the_same(cloud: Cloud, settings: Settings) -> None:
     told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "bigquery.jobs.create"})
     assert "bigquery.jobs.create is missing. The roles that hold it: https://" in answer(cloud, settings, told)

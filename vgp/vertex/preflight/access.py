@@ -8,10 +8,11 @@ from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
+from vgp.vertex.permissions import role_for
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
 from vgp.vertex.preflight.finding import Finding
-from vgp.vertex.preflight.policy import Policy, doubts, lacking, narrowest, used
+from vgp.vertex.preflight.policy import Policy, doubts, lacking, used
 
 _BASIC = {"roles/viewer", "roles/editor", "roles/owner"}
 
@@ -87,7 +88,7 @@ class Policies:
         if not lacks:
             seen = f"grants {email} what it needs ({', '.join(used(permissions, held))})"
             return Finding(thing.check, thing.subject, "ok", seen)
-        hint = f"{thing.grant} --member {member} --role {narrowest(lacks[0])}"
+        hint = f"{thing.grant} --member {member} --role {role_for(*lacks)}"
         other = sorted({*doubts(thing.policy, members, lacks), *doubts(self.of(thing.project), members, lacks)})
         seen = f"does not grant {email} {', '.join(lacks)}"
         if other:

@@ -48,7 +48,7 @@ def credentials(project: Project) -> Iterator[Finding]:
         seen = f"is not accepted: {str(error.args[0] if error.args else error).splitlines()[0]}"
         yield Finding("account.credentials", _kind(held), "error", seen, f"Sign in again: {_SIGN_IN}")
         return
-    project.principal = _principal(held)
+    project.principal = clients.principal(held) or project.principal
     yield Finding("account.credentials", project.principal, "ok", f"has a token ({_kind(held)})")
 
 
@@ -99,15 +99,6 @@ def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
     member = known.principal if ":" in known.principal else "MEMBER"
     hint = f"gcloud projects add-iam-policy-binding {known.id} --member {member} --role roles/aiplatform.user"
     yield Finding("account.permissions", known.principal, "error", f"lacks {', '.join(missing)}", hint)
-
-
-def _principal(held: Any) -> str:
-    """As IAM names it. A user's credentials do not tell whose they are, unless gcloud wrote it there."""
-    email = getattr(held, "service_account_email", None)
-    if email and email != "default":
-        return f"serviceAccount:{email}"
-    account = getattr(held, "account", "")
-    return f"user:{account}" if account else "a user"
 
 
 def _kind(held: Any) -> str:

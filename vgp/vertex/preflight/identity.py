@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from vgp.settings import Settings
-from vgp.vertex import rest
+from vgp.vertex import rest, service_accounts
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
 from vgp.vertex.preflight.finding import Finding, Question, skipped
-from vgp.vertex.preflight.policy import ACT_AS, EVERYTHING, JOBS, LOGS, Policy
+from vgp.vertex.preflight.policy import EVERYTHING, JOBS, LOGS, Policy
+from vgp.vertex.service_accounts import ACT_AS
 
 _DEFAULT = "Compute Engine's default account"
 
@@ -40,20 +41,17 @@ def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
         yield Finding("identity.chosen", email or _DEFAULT, "warning", seen, _create(project))
     if not email:
         return
-    body = {"permissions": list(ACT_AS)}
+    body = {"permissions": [ACT_AS]}
     try:
         answer = rest.call(settings, "iam", f"{_path(email)}:testIamPermissions", body=body, **patience())
     except exceptions.NotFound:
         yield _missing(email)
         return
-    if set(ACT_AS) <= set(answer.get("permissions", ())):
+    if ACT_AS in answer.get("permissions", ()):
         yield Finding("identity.act_as", email, "ok", "lets you act as it")
         return
     member = project.principal if ":" in project.principal else "user:YOU"
-    hint = (
-        f"gcloud iam service-accounts add-iam-policy-binding {email} --project {_home(email, project)} "
-        f"--member {member} --role roles/iam.serviceAccountUser"
-    )
+    hint = service_accounts.act_as(email, member, project.id)
     yield Finding(
         "identity.act_as", email, "error", "does not let you act as it: you can start nothing that runs as it", hint
     )
@@ -82,9 +80,8 @@ def _itself(settings: Settings, email: str, project: Project, policies: Policies
         own = Policy.of_json(rest.call(settings, "iam", f"{_path(email)}:getIamPolicy", body={}, **patience()))
     except exceptions.NotFound:
         return
-    home = _home(email, project)
-    grant = f"gcloud iam service-accounts add-iam-policy-binding {email} --project {home}"
-    yield policies.may(email, ACT_AS, Thing("identity.itself", email, home, own, grant))
+    home, grant = service_accounts.home(email, project.id), service_accounts.grant(email, project.id)
+    yield policies.may(email, (ACT_AS,), Thing("identity.itself", email, home, own, grant))
 
 
 def _roles(email: str, project: Project, policies: Policies) -> Iterator[Finding]:
@@ -112,13 +109,6 @@ def _missing(email: str) -> Finding:
     home = domain.removesuffix(".iam.gserviceaccount.com")
     hint = f"gcloud iam service-accounts create {name} --project {home}" if home != domain else ""
     return Finding("identity.account", email, "error", "is not there", hint)
-
-
-def _home(email: str, project: Project) -> str:
-    domain = email.partition("@")[2]
-    return (
-        domain.removesuffix(".iam.gserviceaccount.com") if domain.endswith(".iam.gserviceaccount.com") else project.id
-    )
 
 
 def _path(email: str) -> str:

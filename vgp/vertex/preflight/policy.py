@@ -8,45 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-#: Permission -> predefined roles that hold it, the narrowest first. https://cloud.google.com/iam/docs/roles-permissions
-_HOLDERS = {
-    "aiplatform.customJobs.create": ("roles/aiplatform.user", "roles/aiplatform.admin", "roles/editor", "roles/owner"),
-    "artifactregistry.repositories.downloadArtifacts": (
-        "roles/artifactregistry.reader", "roles/artifactregistry.writer", "roles/artifactregistry.repoAdmin",
-        "roles/artifactregistry.admin", "roles/viewer", "roles/editor", "roles/owner",
-    ),
-    "cloudkms.cryptoKeyVersions.useToDecrypt": (
-        "roles/cloudkms.cryptoKeyEncrypterDecrypter", "roles/cloudkms.cryptoKeyDecrypter",
-    ),
-    "cloudkms.cryptoKeyVersions.useToEncrypt": (
-        "roles/cloudkms.cryptoKeyEncrypterDecrypter", "roles/cloudkms.cryptoKeyEncrypter",
-    ),
-    "iam.serviceAccounts.actAs": ("roles/iam.serviceAccountUser", "roles/editor", "roles/owner"),
-    "logging.logEntries.create": ("roles/logging.logWriter", "roles/logging.admin", "roles/editor", "roles/owner"),
-    "storage.objects.create": (
-        "roles/storage.objectUser", "roles/storage.objectAdmin", "roles/storage.admin",
-        "roles/storage.objectCreator", "roles/storage.legacyBucketWriter", "roles/storage.legacyBucketOwner",
-    ),
-    "storage.objects.delete": (
-        "roles/storage.objectUser", "roles/storage.objectAdmin", "roles/storage.admin",
-        "roles/storage.legacyBucketWriter", "roles/storage.legacyBucketOwner",
-    ),
-    "storage.objects.get": (
-        "roles/storage.objectUser", "roles/storage.objectAdmin", "roles/storage.admin",
-        "roles/storage.objectViewer", "roles/storage.legacyObjectReader", "roles/storage.legacyObjectOwner",
-    ),
-    "storage.objects.list": (
-        "roles/storage.objectUser", "roles/storage.objectAdmin", "roles/storage.admin", "roles/storage.objectViewer",
-        "roles/storage.legacyBucketReader", "roles/storage.legacyBucketWriter", "roles/storage.legacyBucketOwner",
-    ),
-}  # fmt: skip
+from vgp.vertex.permissions import holders, needed
 
-JOBS = ("aiplatform.customJobs.create",)
-LOGS = ("logging.logEntries.create",)
-OBJECTS = tuple(permission for permission in _HOLDERS if permission.startswith("storage."))
-IMAGES = ("artifactregistry.repositories.downloadArtifacts",)
-KEYS = ("cloudkms.cryptoKeyVersions.useToDecrypt", "cloudkms.cryptoKeyVersions.useToEncrypt")
-ACT_AS = ("iam.serviceAccounts.actAs",)
+JOBS = needed("runner", "project", "aiplatform")
+LOGS = needed("runner", "project", "logging")
+OBJECTS = needed("runner", "bucket")
+IMAGES = needed("runner", "images")
+TEMPLATES = needed("runner", "templates")
+KEYS = needed("aiplatform", "key")
 EVERYTHING = ("roles/owner", "roles/editor")
 
 #: Members that stand for many.
@@ -92,27 +61,22 @@ class Policy:
 
 def lacking(permissions: Iterable[str], roles: set[str]) -> list[str]:
     """Those of `permissions` that none of `roles` holds."""
-    return [permission for permission in permissions if not roles & set(_HOLDERS[permission])]
+    return [permission for permission in permissions if not roles & holders(permission)]
 
 
 def used(permissions: Iterable[str], roles: set[str]) -> list[str]:
     """Those of `roles` that hold one of `permissions`."""
-    return sorted({role for permission in permissions for role in roles & set(_HOLDERS[permission])})
-
-
-def narrowest(permission: str) -> str:
-    """The role to ask for."""
-    return _HOLDERS[permission][0]
+    return sorted({role for permission in permissions for role in roles & holders(permission)})
 
 
 def doubts(policy: Policy, members: set[str], permissions: Iterable[str]) -> Iterator[str]:
     """What in the policy could grant `members` one of `permissions` in a way that the policy alone does not show."""
-    holders = {role for permission in permissions for role in _HOLDERS[permission]}
+    holding = {role for permission in permissions for role in holders(permission)}
     for binding in policy.bindings:
         custom = not binding.role.startswith("roles/")
         if binding.members & members and custom:
             yield f"the custom role {binding.role}"
-        elif binding.members & members and binding.conditional and binding.role in holders:
+        elif binding.members & members and binding.conditional and binding.role in holding:
             yield f"{binding.role} under a condition"
-        elif custom or binding.role in holders:
+        elif custom or binding.role in holding:
             yield from (f"{binding.role} of {member}" for member in binding.members if member.startswith(_SETS))

@@ -32,9 +32,9 @@ def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = N
     policy, first = policy or Policy(), job_id(body)
     client = clients.pipeline_service(settings)
     with explained(f"start {first}", settings):
+        asked = rest.now(settings, "aiplatform", f"v1/{names.job(settings, first)}")
         job, number = _answering(client, settings, body, first)
-        asked = rest.now(settings, "aiplatform", f"v1/{job.name}") if job else None
-        while job is None or asked is None or not policy.answers(job, asked):
+        while job is None or not policy.answers(job, asked):
             number += 1
             attempt = _attempt(body, number, None if policy.begins_anew else job)
             job, started = created(client, settings, attempt, _id(first, number))
@@ -79,11 +79,11 @@ def _recency(job: Any) -> tuple[bool, Any]:
     return job.state.name not in ENDED, end(job)
 
 
-def _is_of_another_caller(job: Any, asked: datetime | None, policy: Policy) -> bool:
+def _is_of_another_caller(job: Any, asked: datetime, policy: Policy) -> bool:
     """Whether the attempt, whose id was taken, is that of somebody who asked at the same time: it answers, even if it
     failed at once. An older one is one that the list did not have.
     """
-    return policy.if_exists != "new" and (asked is None or job.create_time >= asked)
+    return policy.if_exists != "new" and bool(job.create_time >= asked)
 
 
 def _attempt(body: Mapping[str, Any], number: int, before: Any) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def test_the_steps_of_a_chain_never_overlap():
     found = order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert all(found.beside(step) == {step} for step in found.before)
-    assert found.before["decide"] == {"prepare", "train", "evaluate"}
+    assert found.before["decide"] == {"resolve", "prepare", "train", "evaluate"}
+    assert found.before["notify"] == {"decide", *found.before["decide"]}
 
 
 def test_branches_overlap_and_what_follows_both_does_not(compiled):

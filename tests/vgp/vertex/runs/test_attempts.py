@@ -1,6 +1,7 @@
 """A request has one run at a time; an hour after its end it starts anew, whoever asks and whatever is lost."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from google.cloud.aiplatform_v1 import PipelineState
 from loopback.cloud import Cloud, lost_response, reset, status
 
 from vgp.settings import Settings
-from vgp.vertex.runs import attempts, pipeline_job
+from vgp.vertex import names
+from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.attempts import start
+from vgp.vertex.runs.policy import Policy
 
 SPEC = {
     "pipelineInfo": {"name": "small"},
@@ -20,6 +23,7 @@ SPEC = {
 }
 JOBS = "aiplatform.projects.locations.pipelineJobs"
 HOUR = 3600
+NEW, RETRY = Policy(if_exists="new"), Policy(retry=True)
 
 
 @pytest.fixture
@@ -114,14 +118,18 @@ def test_deleted_attempts_do_not_hide_the_one_that_runs(cloud: Cloud, settings: 
     assert start(settings, body)[0].name.endswith("-a3")
 
 
-def test_a_run_of_new_counts_as_a_run_of_the_request(cloud: Cloud, settings: Settings, body: dict[str, Any]) -> None:
+def test_another_run_beside_counts_as_a_run_of_the_request_and_so_does_one_of_an_id(
+    cloud: Cloud, settings: Settings, body: dict[str, Any]
+) -> None:
     first, _ = start(settings, body)
     cloud.clock.advance(2 * HOUR)
-    other, _ = pipeline_job.create(settings, body, pipeline_job.job_id(body, new=True))
-    found, started = start(settings, body)
-    assert (found.name, started) == (other.name, False)
+    pipeline_job.create(settings, body, "mine")
+    assert names.short(start(settings, body)[0].name) == "mine"
+    beside, started = start(settings, body, NEW)
+    assert started and beside.name == f"{first.name}-a2"
+    assert start(settings, body) == (beside, False), "both are open, and the later one answers"
     cloud.clock.advance(2 * HOUR)
-    assert start(settings, body)[0].name == f"{first.name}-a2"
+    assert start(settings, body)[0].name == f"{first.name}-a3"
 
 
 def test_a_long_run_is_not_overtaken_because_a_later_one_has_ended(
@@ -130,12 +138,88 @@ def test_a_long_run_is_not_overtaken_because_a_later_one_has_ended(
     cloud.script(seconds=24 * HOUR)
     long, _ = start(settings, body)
     cloud.script(seconds=50)
-    pipeline_job.create(settings, body, pipeline_job.job_id(body, new=True))
+    start(settings, body, NEW)
     cloud.clock.advance(5 * HOUR)
     assert start(settings, body)[0].name == long.name
     cloud.clock.advance(19.5 * HOUR)
     found, started = start(settings, body)
     assert (found.name, started) == (long.name, False), "it ended half an hour ago"
+
+
+def test_twelve_who_all_want_a_run_of_their_own_get_it(cloud: Cloud, settings: Settings, body: dict[str, Any]) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: start(settings, body, NEW), range(12)))
+    assert all(started for _, started in answers)
+    assert sorted(int(job.labels["attempt"]) for job, _ in answers) == list(range(1, 13))
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled", "succeeded"])
+def test_a_retry_does_not_wait_unless_the_run_goes_on_or_succeeded(
+    cloud: Cloud, settings: Settings, body: dict[str, Any], how: str
+) -> None:
+    if how == "failed":
+        cloud.script(seconds=50, fail="no memory")
+    first, _ = start(settings, body, RETRY)
+    assert start(settings, body, RETRY) == (first, False), "it goes on"
+    end(cloud, first, how)
+    job, started = start(settings, body, RETRY)
+    assert (started, job.labels["attempt"]) == ((False, "1") if how == "succeeded" else (True, "2"))
+    cloud.clock.advance(2 * HOUR)
+    assert start(settings, body, RETRY)[1]
+
+
+def test_one_who_retries_is_told_of_a_retry_that_failed_meanwhile(
+    cloud: Cloud, settings: Settings, body: dict[str, Any]
+) -> None:
+    """Somebody else was faster, and that run failed before this command could look at it."""
+    cloud.script(seconds=50, fail="no memory")
+    end(cloud, start(settings, body)[0], "failed")
+    others: list[Any] = []
+
+    def faster(_: Any) -> None:
+        if not others:
+            others.append(None)
+            others[0] = start(settings, body, RETRY)[0]
+            end(cloud, others[0], "failed")
+
+    cloud.on(f"{JOBS}.list", faster)
+    job, started = start(settings, body, RETRY)
+    assert (job.name, started) == (others[0].name, False) and len(cloud.jobs) == 2
+
+
+@pytest.mark.parametrize(("window", "still"), [(0, False), (10, True), (48, True)])
+def test_the_window_says_how_long_a_run_answers(
+    cloud: Cloud, settings: Settings, body: dict[str, Any], window: int, still: bool
+) -> None:
+    policy = Policy(window=timedelta(hours=window))
+    start(settings, body, policy)
+    assert start(settings, body, policy)[1] is False, "it goes on"
+    cloud.clock.advance(9.5 * HOUR)
+    assert start(settings, body, policy)[1] is not still
+
+
+def test_a_key_has_one_run_until_that_is_deleted(cloud: Cloud, settings: Settings) -> None:
+    cloud.script(seconds=50, fail="no memory")
+    body, for_ever = pipeline_job.body(settings, SPEC, {}, key="2026-11-21"), Policy(window=None)
+    first, _ = start(settings, body, for_ever)
+    cloud.clock.advance(100 * 24 * HOUR)
+    assert start(settings, body, for_ever)[1] is False
+    second, started = start(settings, body, Policy(window=None, retry=True))
+    assert started and second.name == f"{first.name}-a2"
+    cloud.clock.advance(100 * 24 * HOUR)
+    assert names.short(start(settings, body, for_ever)[0].name).endswith("-a2")
+    cloud.pipeline_jobs.jobs.clear()
+    assert start(settings, body, for_ever)[1] is True
+
+
+def test_what_is_deleted_while_it_is_looked_at_starts_anew(
+    cloud: Cloud, settings: Settings, body: dict[str, Any]
+) -> None:
+    first, _ = start(settings, body)
+    cloud.clock.advance(2 * HOUR)
+    cloud.on(f"{JOBS}.list", lambda _: cloud.pipeline_jobs.jobs.pop(first.name, None))
+    job, started = start(settings, body)
+    assert started and job.name == f"{first.name}-a2"
 
 
 def test_only_the_servers_clock_counts(
@@ -147,7 +231,3 @@ def test_only_the_servers_clock_counts(
     assert start(settings, body)[0].name == first.name
     cloud.clock.advance(HOUR)
     assert start(settings, body)[0].name != first.name
-
-
-def test_what_is_paused_is_open() -> None:
-    assert "PIPELINE_STATE_PAUSED" not in attempts.ENDED and "PIPELINE_STATE_CANCELLING" not in attempts.ENDED

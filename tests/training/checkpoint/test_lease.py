@@ -1,0 +1,209 @@
+"""Two runs never write one folder: real processes that are killed and paused, on a real storage server and on a disk."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from training.checkpoint.bucket_lease import BucketLease
+from training.checkpoint.fence import Fence
+from training.checkpoint.holder import FILE_NAME, Holder, Owner, holder_of
+from training.checkpoint.lease import held
+from training.errors import UserError
+from training.storage import storage
+from training.storage.slot import Slot
+
+# The client leaves broken connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+#: Holds folders until it is ended, or has lost one.
+SCRIPT = """
+import sys, threading
+from contextlib import ExitStack
+from training.checkpoint.holder import Owner
+from training.checkpoint.lease import held
+lost = threading.Event()
+with ExitStack() as stack:
+    for folder in sys.argv[3:]:
+        lease = stack.enter_context(held(folder, Owner("first", sys.argv[1]), length_s=float(sys.argv[2]), patience_s=5))
+        lease.on_loss(lost.set)
+    print("held", flush=True)
+    lost.wait()
+    print(lease.loss, flush=True)
+"""
+
+
+@pytest.fixture
+def other():
+    """Another process, of run `first`, that holds these folders."""
+    started = []
+
+    def start(*folders, task="train_1", length_s=1.0):
+        words = [sys.executable, "-c", SCRIPT, task, str(length_s), *map(str, folders)]
+        started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+        assert started[-1].stdout.readline() == "held\n"
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def hold(folder, owner=Owner("second", "train_9"), length_s=1.0):
+    return held(folder, owner, length_s=length_s, patience_s=5)
+
+
+def lease_of(folder):
+    seen = Slot(f"{folder}/{FILE_NAME}", deadline_s=5).read()
+    return seen and holder_of(seen.data)
+
+
+def put_old(folder, length_s=0.01):
+    """The lease of a run that is gone."""
+    old = Holder.new(Owner("gone", "train_0"), length_s)
+    assert Slot(f"{folder}/{FILE_NAME}", deadline_s=5).put(old.encode(), 0)
+
+
+def test_a_run_that_was_killed_keeps_its_folder_for_a_lease_and_not_from_itself(bucket, other, capfd):
+    process = other(f"{bucket}/again", f"{bucket}/taken", length_s=0.3)
+    process.kill()
+    process.wait()
+    began = time.monotonic()
+    with hold(f"{bucket}/again", Owner("first", "train_1")):
+        assert time.monotonic() - began < 0.5
+        assert lease_of(f"{bucket}/again").pid == os.getpid()
+    assert lease_of(f"{bucket}/again") is None  # given back
+    with hold(f"{bucket}/taken"):
+        assert lease_of(f"{bucket}/taken").run == "second"
+    waiting, taking = capfd.readouterr().err.splitlines()
+    assert (
+        waiting.startswith(f"{bucket}/taken is held by run first (process {process.pid} on ") and "since 20" in waiting
+    )
+    assert "waiting up to 1 s to see whether it is gone" in waiting
+    assert "is gone, and this run goes on with the folder" in taking
+
+
+def test_a_run_that_was_paused_loses_its_folder_and_says_so_when_it_wakes_up(bucket, other):
+    process = other(f"{bucket}/paused")
+    began = time.monotonic()
+    with pytest.raises(UserError) as refusal, hold(f"{bucket}/paused"):
+        pass
+    assert time.monotonic() - began < 0.9  # it is seen to renew
+    words = str(refusal.value)
+    assert "is held by run first (process" in words and "since 20" in words and "pipelines cancel first" in words
+    process.send_signal(signal.SIGSTOP)
+    with hold(f"{bucket}/paused"):
+        process.send_signal(signal.SIGCONT)
+        loss = process.stdout.readline()
+        assert loss.startswith(f"the lease of {bucket}/paused is lost: run second (process {os.getpid()} on ")
+        process.wait()
+        assert lease_of(f"{bucket}/paused").run == "second"  # its end takes nothing away
+
+
+def test_of_eight_that_want_the_folder_of_a_run_that_is_gone_one_gets_it(bucket, monkeypatch):
+    """All have seen the old lease before the first replaces it: the generation decides."""
+    put_old(f"{bucket}/race")
+    seen, put = threading.Barrier(8), Slot.put
+    first = threading.local()
+
+    def together(slot, data, generation):
+        if vars(first).pop("put", None):
+            seen.wait(10)
+        return put(slot, data, generation)
+
+    monkeypatch.setattr(Slot, "put", together)
+    outcomes, done = [], threading.Barrier(8)
+
+    def want(number):
+        first.put = True
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(hold(f"{bucket}/race", Owner(f"run-{number}", f"train_{number}")))
+                outcomes.append(number)
+            except UserError as error:
+                assert "is held by run run-" in str(error)
+            done.wait(10)
+
+    threads = [threading.Thread(target=want, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 1
+
+
+def test_a_lease_outlasts_a_store_that_is_down_and_nothing_is_written_meanwhile(bucket, proxy, capfd):
+    with hold(f"{bucket}/down") as lease:
+        fence = Fence(lease.fence)
+        assert fence.is_open()
+        proxy.fail(503, float("inf"))
+        time.sleep(1.3)
+        assert not fence.is_open() and not lease.loss
+        with pytest.raises(OSError, match="not renewed"):
+            fence.require_open(within_s=0.01)
+        proxy.faults.clear()
+        fence.require_open(within_s=3)
+    assert "no checkpoint is saved" in capfd.readouterr().err
+    assert lease_of(f"{bucket}/down") is None and not os.path.exists(lease.fence)
+
+
+def test_an_answer_that_is_lost_loses_no_lease(bucket, proxy, monkeypatch):
+    monkeypatch.setattr(Slot, "first_pause_s", 0.01)
+    proxy.fail("lost", 1, method="POST", path="upload")
+    with hold(f"{bucket}/lost") as lease:
+        proxy.fail("lost", 1, method="POST", path="upload")
+        time.sleep(0.6)
+        assert proxy.hit() == 2 and not lease.loss and Fence(lease.fence).is_open()
+
+
+def test_what_no_program_of_ours_wrote_is_waited_for_and_replaced(bucket):
+    storage.overwrite(f"{bucket}/odd/{FILE_NAME}", b'{"length_s": 1e99}')
+    lease = BucketLease(f"{bucket}/odd", Holder.new(Owner(), 0.05), 5)
+    lease.acquire()
+    lease.release()
+
+
+def test_two_tasks_of_a_run_that_compute_the_same_come_one_after_the_other(bucket, tmp_path, capfd):
+    """Such as the iterations of a loop over something else."""
+    for folder in (f"{bucket}/loop", str(tmp_path)):
+        with hold(folder, Owner("run", "train_1")):
+            entered = threading.Event()
+            thread = threading.Thread(target=lambda: enter(folder, entered))  # noqa: B023 (joined in this turn)
+            thread.start()
+            assert not entered.wait(0.4)
+        assert entered.wait(2)
+        thread.join()
+    assert capfd.readouterr().err.count("another task of this run") == 2
+
+
+def enter(folder, entered):
+    with hold(folder, Owner("run", "train_2")):
+        entered.set()
+
+
+def test_on_a_disk_the_kernel_gives_the_folder_back(tmp_path, other):
+    process = other(tmp_path)
+    with pytest.raises(UserError, match=rf"held by run first \(process {process.pid} on .* since 20"), hold(tmp_path):
+        pass
+    process.kill()
+    process.wait()
+    with hold(tmp_path), pytest.raises(UserError, match=rf"process {os.getpid()}"), hold(tmp_path, Owner("third")):
+        pass
+    with hold(tmp_path):
+        pass
+
+
+def test_a_fence_opens_by_the_clock_and_one_that_is_missing_is_closed():
+    fence = Fence.made()
+    assert not fence.is_open() and Fence().is_open()
+    fence.close()
+    assert not fence.is_open()
+    with pytest.raises(OSError):
+        fence.require_open(within_s=0)

@@ -1,0 +1,171 @@
+"""The exit step, called as kfp calls it, against the loopback cloud and a real receiver: it tells, and never fails."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kfp import dsl
+from loopback.cloud import Cloud, slow, status
+
+from components.notify import notify
+from vgp.inside import google_api, webhook
+from vgp.settings import load
+from vgp.vertex import clients
+
+from .nights import PRICES, SPEC
+from .receiver import Receiver
+
+SECRET = "/services/T0/B0/XXXXXXXXXXXXXXXX?token=abc"
+
+
+@pytest.fixture(autouse=True)
+def credentials(cloud: Cloud) -> Iterator[None]:
+    clients.credentials.cache_clear()
+    yield
+    clients.credentials.cache_clear()
+
+
+def started(cloud: Cloud, run: str, **settings: Any) -> str:
+    """A run of the small workflow, which has come to its exit step."""
+    tasks = {name: {**task, "cachingOptions": {"enableCache": True}} for name, task in small()["tasks"].items()}
+    spec = json.loads(json.dumps(SPEC))
+    spec["components"]["comp-exit-handler-1"]["dag"]["tasks"] = tasks
+    spec |= {"schemaVersion": "2.1.0", "sdkVersion": "kfp-2.17.0"}
+    executors = {f"exec-{name}": {"container": {"image": "i"}} for name in (*tasks, "notify")}
+    spec["deploymentSpec"] = {"executors": executors}
+    spec["root"]["dag"]["tasks"]["notify"] |= {
+        "dependentTasks": ["exit-handler-1"], "triggerPolicy": {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"},
+    }  # fmt: skip
+    job = {"pipeline_spec": spec, "runtime_config": {"gcs_output_directory": "gs://test-bucket/runs"}}
+    parent = f"projects/{cloud.project}/locations/{cloud.region}"
+    client = clients.pipeline_service(load())
+    made = client.create_pipeline_job(parent=parent, pipeline_job=job, pipeline_job_id=run)
+    cloud.clock.advance(10 + 60 * len(tasks) + 1)
+    return str(made.name)
+
+
+def small() -> dict[str, Any]:
+    """prepare -> train: what is not told its run's name."""
+    dag = json.loads(json.dumps(SPEC["components"]["comp-exit-handler-1"]["dag"]))
+    tasks = {name: dag["tasks"][name] for name in ("prepare", "train")}
+    tasks["train"] |= {
+        "dependentTasks": ["prepare"],
+    }
+    return {"tasks": tasks}
+
+
+def told(folder: Path, name: str, state: str = "SUCCEEDED", **inputs: Any) -> tuple[str, dict[str, Any]]:
+    """The text and the metadata of the artifact."""
+    artifact = dsl.Markdown(uri=str(folder / "out" / "summary"), metadata={})
+    ended = dsl.PipelineTaskFinalStatus(state, name, "exit-handler-1", None, None)
+    notify.python_func(status=ended, summary=artifact, **{"prices": PRICES, "webhook": "", **inputs})
+    return Path(artifact.path).read_text(), artifact.metadata
+
+
+def test_a_second_night_without_anything_new_says_so(cloud: Cloud, tmp_path: Path) -> None:
+    first = told(tmp_path, started(cloud, "first"))
+    assert first[1]["words"] == "trained" and "| train | succeeded | 1m 00s | $0.04 |" in first[0]
+    cloud.clock.advance(3600)
+    text, metadata = told(tmp_path, started(cloud, "second"))
+    assert metadata == {"words": "nothing new since first: nothing was trained", "sent": "no: no webhook is set"}
+    assert "| train | cached |  |  | first |" in text
+
+
+def test_a_failed_night_names_its_step(cloud: Cloud, tmp_path: Path) -> None:
+    cloud.script("train", fail="CUDA out of memory")
+    assert told(tmp_path, started(cloud, "a"), "FAILED")[1]["words"] == "failed in train: CUDA out of memory"
+
+
+def test_the_summary_is_sent_with_a_key_that_is_the_runs(cloud: Cloud, receiver: Receiver, tmp_path: Path) -> None:
+    names = [started(cloud, "a"), started(cloud, "b")]
+    for name in (*names, names[1]):
+        assert told(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
+    keys = [request[1]["Idempotency-Key"] for request in receiver.requests]
+    assert keys[0] != keys[1] == keys[2]
+    assert [request[2]["run"] for request in receiver.requests] == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("version", ["", "/versions/1"])
+def test_the_address_may_be_a_secret_and_is_told_to_nobody(
+    cloud: Cloud, receiver: Receiver, tmp_path: Path, capfd: pytest.CaptureFixture[str], version: str
+) -> None:
+    cloud.secrets.versions["hook"] = [receiver.url + SECRET + "\n"]
+    receiver.answers = [200, 500]
+    name = started(cloud, "a")
+    for sent in ("yes: answered 200", "no: 127.0.0.1 answered 500 (2 tries)."):
+        text, metadata = told(tmp_path, name, webhook=f"projects/test-project/secrets/hook{version}")
+        assert metadata["sent"] == sent
+        assert not [place for place in (text, str(metadata), *capfd.readouterr()) if "services" in place]
+    assert [path for path, _, _ in receiver.requests] == [SECRET] * 3
+
+
+@pytest.mark.parametrize("value", ["http://example.com/services/x", "https://10.0.0.1/services/x", "services/x"])
+def test_a_secret_that_is_no_address_is_not_sent_to(
+    cloud: Cloud, tmp_path: Path, capfd: pytest.CaptureFixture[str], value: str
+) -> None:
+    cloud.secrets.versions["hook"] = [value]
+    sent = told(tmp_path, started(cloud, "a"), webhook="projects/test-project/secrets/hook")[1]["sent"]
+    assert sent.startswith("no: ") and "warning: the summary was not sent: the address " in capfd.readouterr().err
+    assert "services" not in sent
+
+
+def test_what_is_not_allowed_is_a_warning_with_the_permission(
+    cloud: Cloud, receiver: Receiver, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = started(cloud, "a")
+    cloud.policies.missing |= {"aiplatform.pipelineJobs.get", "secretmanager.versions.access"}
+    _, metadata = told(tmp_path, name, webhook="projects/test-project/secrets/hook")
+    assert metadata["words"] == "succeeded"
+    assert metadata["sent"].startswith("no: projects/test-project/secrets/hook cannot be read: HTTPError, 403.")
+    warned = capfd.readouterr().err
+    assert "aiplatform.pipelineJobs.get" in warned and "secretmanager.versions.access" in warned
+    assert told(tmp_path, name, webhook=receiver.url)[1]["sent"] == "yes: answered 200"
+    assert receiver.requests[0][2]["words"] == "succeeded" and receiver.requests[0][2]["run"] == "a"
+
+
+@pytest.mark.parametrize("answer", [500, "hang", 302])
+def test_a_receiver_that_fails_changes_nothing(
+    cloud: Cloud, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    monkeypatch.setattr(webhook, "TRY_S", 0.2 if answer == "hang" else 5.0)
+    receiver.answers = [answer]
+    text, metadata = told(tmp_path, started(cloud, "a"), webhook=receiver.url)
+    assert metadata["words"] == "trained" and metadata["sent"].startswith("no: ") and "trained" in text
+
+
+def test_a_passing_failure_of_google_is_asked_again(cloud: Cloud, tmp_path: Path) -> None:
+    name = started(cloud, "a")
+    cloud.fail("aiplatform.projects.locations.pipelineJobs.get", status(503))
+    assert told(tmp_path, name)[1]["words"] == "trained"
+
+
+def test_google_that_never_answers_is_not_waited_for(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(google_api, "ATTEMPT_S", 0.05)
+    monkeypatch.setattr(google_api, "TRIES", 1)
+    name = started(cloud, "a")
+    cloud.fail("aiplatform.projects.locations.pipelineJobs.get", slow(0.3))
+    assert told(tmp_path, name)[1]["words"] == "succeeded"
+
+
+def test_a_run_on_this_machine_tells_what_its_status_tells_and_sends_nothing(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    text, metadata = told(tmp_path, "local-pipeline-exit-handler-1", "FAILED", webhook=receiver.url)
+    assert metadata == {"words": "failed", "sent": "no: this is no run on Vertex AI"} and receiver.requests == []
+    assert "# local-pipeline-exit-handler-1: failed" in text
+
+
+def test_nothing_that_breaks_fails_the_run(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("a file where a folder should be")
+    artifact = dsl.Markdown(uri=str(tmp_path / "out" / "summary"), metadata={})
+    ended = dsl.PipelineTaskFinalStatus("SUCCEEDED", "local-x", "exit-handler-1", None, None)
+    notify.python_func(status=ended, summary=artifact, prices={}, webhook="")
+    assert "warning: the summary could not be written" in capfd.readouterr().err
+    notify.python_func(status=None, summary=artifact, prices={}, webhook="")
+    assert "warning: the run could not be summed up" in capfd.readouterr().err

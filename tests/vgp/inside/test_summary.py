@@ -1,0 +1,132 @@
+"""What a run says of itself, night after night, in words, JSON and Markdown."""
+
+import json
+from typing import Any
+
+import pytest
+
+from vgp.inside.page import markdown
+from vgp.inside.summary import Summary, summary_of
+
+from .nights import PRICES, all_of, night
+
+
+def told(job: dict[str, Any], state: str = "SUCCEEDED") -> Summary:
+    return summary_of(job, PRICES, state=state)
+
+
+def test_a_night_with_new_data_trained() -> None:
+    summary = told(night("b", all_of("SUCCEEDED")))
+    assert (summary.state, summary.words) == ("succeeded", "trained; decision: promote")
+    assert not summary.nothing_new and summary.since == ""
+    assert [step.name for step in summary.steps] == ["resolve", "prepare", "train", "evaluate", "decide"]
+
+
+def test_a_night_without_new_data_says_so_and_since_when() -> None:
+    summary = told(night("b", all_of("SKIPPED"), since="training-1a", decision="keep"))
+    assert summary.words == "nothing new since training-1a: nothing was trained"
+    assert summary.nothing_new and summary.since == "training-1a" and summary.decision == "keep"
+    assert "The report is that of training-1a." in markdown(summary)
+    assert "/training-1a/decide_-74/report" in summary.links["report"]
+
+
+def test_what_is_new_since_counts_from_the_newest_result() -> None:
+    """The champion changed in run b, after the training of run a."""
+    since = {"prepare": "a", "train": "a", "evaluate": "b", "decide": "b"}
+    assert told(night("c", all_of("SKIPPED"), since=since)).words == "nothing new since b: nothing was trained"
+
+
+def test_a_new_champion_trains_nothing_and_is_not_nothing() -> None:
+    states = all_of("SUCCEEDED", prepare="SKIPPED", train="SKIPPED")
+    summary = told(night("b", states, since="a", decision="keep"))
+    assert summary.words == "nothing was trained; decision: keep; prepare and train taken from a"
+    assert not summary.nothing_new
+
+
+def test_a_retry_of_a_failed_night_goes_on_from_it() -> None:
+    summary = told(night("b-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="b"))
+    assert summary.words == "trained; decision: promote; prepare taken from b"
+
+
+def test_a_failure_names_step_and_error() -> None:
+    states = {"resolve": "SUCCEEDED", "prepare": "SKIPPED", "train": "FAILED"}
+    summary = told(night("b", states, since="a", error="CUDA out\nof memory"), "FAILED")
+    assert summary.words == "failed in train: CUDA out of memory"
+    assert summary.as_json()["error"] == {"step": "train", "message": "CUDA out\nof memory"}
+    assert not summary.nothing_new
+
+
+def test_a_failure_of_no_step_has_the_runs_error() -> None:
+    job = {**night("b", {}), "state": "PIPELINE_STATE_FAILED", "error": {"message": "quota"}}
+    assert told(job).words == "failed: quota"
+
+
+def test_a_cancelled_run_names_where() -> None:
+    states = {"resolve": "SUCCEEDED", "prepare": "SUCCEEDED", "train": "CANCELLED"}
+    assert told(night("b", states), "CANCELLED").words == "cancelled in train"
+
+
+def test_a_run_that_cannot_take_results_is_never_nothing_new() -> None:
+    job = night("b", all_of("SUCCEEDED"))
+    for task in job["pipelineSpec"]["components"]["comp-exit-handler-1"]["dag"]["tasks"].values():
+        task["cachingOptions"] = {}
+    assert not told(job).nothing_new
+
+
+def test_a_step_that_is_told_its_runs_name_does_not_stand_in_the_way() -> None:
+    """With the cache switched on for every step, resolve runs all the same."""
+    job = night("b", all_of("SKIPPED"), since="a")
+    job["pipelineSpec"]["components"]["comp-exit-handler-1"]["dag"]["tasks"]["resolve"]["cachingOptions"] = {
+        "enableCache": True
+    }
+    assert told(job).nothing_new
+
+
+def test_the_cost_is_time_by_price_of_what_ran() -> None:
+    summary = told(night("b", all_of("SUCCEEDED", prepare="SKIPPED"), since="a"))
+    assert summary.total_usd == pytest.approx((0.15 + 2.4 + 0.8 + 0.15) / 6)
+    assert summary.unpriced == []
+    without = summary_of(night("b", all_of("SUCCEEDED")), {"train": 2.4}, state="SUCCEEDED")
+    assert without.total_usd == pytest.approx(0.4) and "train" not in without.unpriced
+    assert "at least $0.40" in markdown(without)
+
+
+def test_iterations_of_a_loop_are_told_apart() -> None:
+    job = night("b", all_of("SUCCEEDED"))
+    details = job["jobDetail"]["taskDetails"]
+    train = next(detail for detail in details if detail["taskName"] == "train")
+    details.append({**train, "taskId": "99"})
+    assert [step.name for step in told(job).steps][2:4] == ["train[0]", "train[1]"]
+
+
+@pytest.mark.parametrize(
+    "uri", ["gs://b/checkpoints/train-1f/2", "/kfp/x", "gs://b/runs/1/a/train/model", "gs://b/", ""]
+)
+def test_an_artifact_elsewhere_names_no_run(uri: str) -> None:
+    job = night("b", all_of("SKIPPED"), since="a")
+    for detail in job["jobDetail"]["taskDetails"]:
+        for output in detail.get("outputs", {}).values():
+            output["artifacts"][0]["uri"] = uri
+    assert told(job).words == "nothing new: nothing was trained"
+
+
+def test_text_of_others_is_shown_and_not_obeyed() -> None:
+    evil = "<img src=x onerror=alert(1)> [a](http://e) `|` https://u:hunter2@h \x1b[2J\n# no title\n| a |"
+    page = markdown(told(night("b", {"resolve": "SUCCEEDED", "train": "FAILED"}, error=evil), "FAILED"))
+    outside = [line for line in page.splitlines() if not line.startswith("    ")]
+    assert not [line for line in outside if "<img" in line.replace("\\<", "") or line == "# no title"]
+    assert "hunter2" not in page and "\x1b" not in page
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {}, {"name": 5, "state": None, "jobDetail": [], "pipelineSpec": "x"},
+        {"jobDetail": {"taskDetails": [None, {"taskName": None, "outputs": {"a": 1}, "startTime": "soon"}]}},
+        {"pipelineSpec": {"root": {"dag": {"tasks": {"a": None, "b": {"inputs": {"parameters": {"x": 1}}}}}},
+                          "components": [1]}},
+    ],
+)  # fmt: skip
+def test_a_job_that_is_none_is_no_error(job: dict[str, Any]) -> None:
+    summary = summary_of(job, {}, state="SUCCEEDED")
+    assert json.dumps(summary.as_json()) and markdown(summary)

@@ -1,0 +1,176 @@
+"""The pins of the data: its files as they are, or as they were at a moment, and the windows in dates."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from training import tasks
+from training.data.periods import date_of
+from training.data.split_time import ByTime
+from training.data.tabular import TabularTask
+from training.data.windows import Windows
+from training.errors import UserError
+from training.pins import days
+from training.pins.documents import DataPins, Package, Request, Seen
+from training.pins.moment import Moment
+from training.storage import storage
+from training.storage.past import Past
+from training.storage.pinned import PinnedFile, PinnedObject
+from training.storage.storage import File
+from training.task import Task
+
+
+@dataclass(frozen=True)
+class PinnedData:
+    """The document, and what is said about it."""
+
+    document: DataPins
+    seen: Seen
+    words: tuple[str, ...]
+
+
+def pin(
+    request: Request, *, pipeline: str, run: str, moment: Moment | None, epoch: int, folder: str, dry_run: bool
+) -> PinnedData:
+    """Pins the data of a request, as it was at the moment if that can be seen.
+
+    Raises:
+        UserError: the task, its options or the data is wrong, or of the moment nothing can be seen.
+    """
+    work = tasks.load(request.task, request.task_options)
+    check_moment(work, request.data, moment)
+    fields, files, past = _found(work, request, run, moment)
+    seen = _seen(work, fields, moment, past)
+    options = dict(request.task_options)
+    if (windows := _windows(work)) and windows.relative and isinstance(work, TabularTask) and files:
+        options |= _dated(windows, days.present(work, files, folder, dry_run=dry_run), moment, seen)
+    document = DataPins(pipeline=pipeline, task=tasks.spec(request.task), options=options, epoch=epoch, **fields)
+    return PinnedData(document, seen, (*_words(document, options, request), *_past_words(moment, seen)))
+
+
+def check_moment(work: Task, data: str, moment: Moment | None) -> None:
+    """Raises UserError if nothing of the moment that somebody asked for can be seen, wherever the data lies."""
+    if not (moment and moment.explicit):
+        return
+    if windows := _windows(work):
+        if windows.end() > moment.day + 1:
+            last = date_of(windows.end() - 1)
+            raise UserError(f"{moment.text}: the windows reach to {last}, which had not come then.")
+    elif not any(storage.is_remote(part) for part in storage.parts(data)):
+        raise _nothing_seen(work, moment)
+
+
+def _windows(work: Task) -> Windows | None:
+    """The windows of time that split the task's rows, if they do."""
+    return work.split.windows if isinstance(work, TabularTask) and isinstance(work.split, ByTime) else None
+
+
+def _nothing_seen(work: Task, moment: Moment) -> UserError:
+    return UserError(
+        f"{moment.text}: {type(work).__name__} is not split by windows of time, and the data does not lie in a bucket "
+        "that keeps older versions of its objects (object versioning), so nothing of that time can be seen."
+    )
+
+
+def _found(
+    work: Task, request: Request, run: str, moment: Moment | None
+) -> tuple[dict[str, Any], Sequence[File], Past | None]:
+    """The fields that say what is read, the files to read dates from, and what was seen of the moment."""
+    data = request.data
+    if not work.finds_files or (not data.strip() and _own_data_is_unknown(work)):
+        return {"unpinned": True, "asked": data, "run": run}, (), None
+    if not data.strip() and (package := work.package()):
+        windows = _windows(work)
+        files = work.files(data) if windows and windows.relative else ()
+        return {"package": Package(name=package[0], version=package[1])}, files, None
+    past = Past(moment.time) if moment else None
+    with storage.as_of(past):
+        files = sorted(map(storage.versioned, work.files(data)), key=lambda file: file.path)
+    return {"objects": _objects(files), "files": _files(files)}, files, past
+
+
+def _own_data_is_unknown(work: Task) -> bool:
+    """Whether nothing tells what a task reads when no data is given."""
+    return work.package() is None and type(work).files is Task.files
+
+
+def _objects(files: Sequence[File]) -> tuple[PinnedObject, ...]:
+    return tuple(
+        PinnedObject(name=_object_name(file), generation=file.generation, bytes=file.bytes, title=file.title)
+        for file in files
+        if file.generation
+    )
+
+
+def _object_name(file: File) -> str:
+    """Without the generation that a user may have given with it."""
+    return file.path.removesuffix(f"#{file.generation}")
+
+
+def _files(files: Sequence[File]) -> tuple[PinnedFile, ...]:
+    return tuple(
+        PinnedFile(
+            path=os.path.abspath(os.path.expanduser(file.path)), bytes=file.bytes,
+            modified_ns=file.version.modified_ns, title=file.title,
+        )
+        for file in files
+        if file.version
+    )  # fmt: skip
+
+
+def _seen(work: Task, fields: Mapping[str, Any], moment: Moment | None, past: Past | None) -> Seen:
+    if moment is None:
+        return ""
+    if past and past.whole:
+        return "state"
+    if _windows(work) and not fields.get("unpinned"):
+        return "windows"
+    if moment.explicit:
+        raise _nothing_seen(work, moment)
+    return ""
+
+
+def _dated(windows: Windows, present: Collection[int], moment: Moment | None, seen: Seen) -> dict[str, str]:
+    """The options `train` and `test` in dates."""
+    if not present:
+        raise UserError("the input has no rows: there is nothing to learn or to test.")
+    if moment is None:
+        train, test = windows.pinned(present, max(present))
+        return {"train": train, "test": test}
+    last = moment.day if seen == "state" else moment.day_over
+    if min(present) > last:
+        raise UserError(f"{moment.text}: the data begins on {date_of(min(present))}, so nothing of it was there yet.")
+    try:
+        train, test = windows.pinned(present, last)
+    except UserError as error:
+        raise UserError(f"{moment.text}: {error}" if last < max(present) else str(error)) from None
+    return {"train": train, "test": test}
+
+
+def _words(document: DataPins, options: dict[str, Any], request: Request) -> list[str]:
+    words = [_what(document)]
+    if options != request.task_options:
+        words.append(f"windows: train {options['train']}, test {options['test']}.")
+    return words
+
+
+def _what(document: DataPins) -> str:
+    if document.unpinned:
+        return (
+            f"data: {document.asked or 'its own'}, of which {document.task} tells no version: this run reads it anew, "
+            "and nothing is taken from the cache."
+        )
+    if document.package:
+        return f"data: {document.package.name} {document.package.version}."
+    sizes = [item.bytes for item in document.objects] + [item.bytes for item in document.files]
+    return f"data: {len(sizes):,} file{'s' * (len(sizes) != 1)}, {sum(sizes):,} bytes."
+
+
+def _past_words(moment: Moment | None, seen: Seen) -> list[str]:
+    if not moment or not seen:
+        return []
+    if seen == "state":
+        return [f"{moment.text}: the objects are those that were there then, as the bucket's versions show."]
+    now = "the files are those of now, since nothing keeps what they were (object versioning of a bucket does)"
+    return [f"{moment.text}: only the windows are of that time; {now}."]

@@ -1,0 +1,21 @@
+"""What can be told to be wrong about pins, `as_of` and the champion before anything starts: nothing is listed."""
+
+from datetime import UTC, datetime
+
+from training.errors import UserError
+from training.pins import champion, data, earlier, moment, store
+from training.pins.documents import Request, RunPins
+from training.storage import pinned, storage
+from training.task import Task
+
+
+def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
+    """Raises UserError for a champion on this machine that is none, a wrong `as_of`, or pins of something else."""
+    champion.check(request.champion)
+    data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
+    if not pins:
+        return
+    if not pinned.digest(pins):
+        raise UserError(store.not_pins(pins))
+    if not storage.is_remote(storage.uri(pins)):
+        earlier.check(pins, store.load(pins, RunPins), request, as_of=as_of)
