@@ -73,8 +73,8 @@ def test_repeated_it_starts_one_run(cloud: Cloud, settings: Settings, failed: Ru
     assert len(set(found)) == 1 and len(cloud.jobs) == 2
 
 
-def test_what_is_changed_or_asked_for_anew_is_another_run(settings: Settings, failed: Run) -> None:
-    made = [body(failed), body(failed, ["epochs=3"]), body(failed, caching=True), body(failed, again="x")]
+def test_what_is_changed_is_another_run(settings: Settings, failed: Run) -> None:
+    made = [body(failed), body(failed, ["epochs=3"]), body(failed, from_failed=True)]
     assert len({each["labels"]["request"] for each in made}) == len(made)
 
 
@@ -89,7 +89,7 @@ def test_from_the_failed_step_takes_finished_ones_from_the_cache(
     cloud: Cloud, settings: Settings, failed: Run, look: Callable[[str], Run]
 ) -> None:
     cloud.script("evaluate", seconds=60)
-    job, _ = attempts.start(settings, body(failed, caching=True))
+    job, _ = attempts.start(settings, body(failed, from_failed=True))
     cloud.clock.advance(3600)
     assert [step.state for step in look(job.name).steps] == ["cached", "cached", "succeeded", "succeeded"]
 
