@@ -76,14 +76,14 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
     if not draft.reference:
         return draft
     if data.header.same:
-        draft = draft.model_copy(update={"same": True, "reason": reason.same()})
+        draft = draft.model_copy(update={"same": True, "reason": reason.same(draft)})
     elif draft.groups < FEWEST_GROUPS:
         draft = draft.model_copy(update={"reason": reason.too_few(draft, FEWEST_GROUPS)})
     if draft.groups < FEWEST_GROUPS:
         return draft
     checked = draft.model_copy(update=_checks(data, draft.reference, confidence))
     if checked.same:
-        return checked
+        return checked.model_copy(update={"reason": reason.same(checked)})
     assert checked.lower_bound is not None
     miscalibrated = checked.calibration is not None and checked.calibration.worse
     promote = checked.lower_bound > margin and not miscalibrated and not checked.worse_slices
