@@ -147,6 +147,8 @@ def versioned(file: File) -> File:
     if file.generation or file.version:
         return file
     if not is_remote(file.path):
+        if not os.path.isfile(file.path):
+            raise UserError(f"{file.path} does not exist.")
         return replace(file, version=finding.described(file.path).version)
     if blob := described(file.path):
         return replace(file, generation=blob.generation)
