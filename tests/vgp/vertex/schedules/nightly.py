@@ -21,6 +21,7 @@ from vgp.vertex.runs import search
 from vgp.vertex.runs.state import Run
 from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.declaration import Declaration, declaration
+from vgp.vertex.schedules.outlook import outlook
 
 #: The steps that may take earlier results, in their order, and how one letter tells what became of each.
 PINNED = ("prepare", "train", "evaluate", "decide")
@@ -89,6 +90,19 @@ class Project:
             **{name: task.inputs[name] for name in ("run", "scheduled", "as_of", "pins")},
         )  # fmt: skip
         return {name: getattr(pins, name) for name in ("digest", "uri", "data", "champion")}
+
+    def foreseen(self) -> str:
+        """What `schedule plan` says of the next night, in the letters of `became`."""
+        told = outlook(self.settings, self.declaration, now=self.cloud.clock.now(), ask=self.asked)
+        (schedule,) = self.cloud.schedules.values()
+        taken = told.taken(schedule.next_run_time.ToDatetime(tzinfo=UTC))
+        return "".join("C" if step in taken else "R" for step in PINNED)
+
+    def asked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """As `python -m training resolve --dry-run`, at the cloud's time."""
+        pipeline, now = inputs["pipeline"], self.cloud.clock.now()
+        pins = self.resolve(self.request(inputs), "pins", pipeline=pipeline, now=now, dry_run=True)
+        return {"data": pins.data, "champion": pins.champion}, ""
 
     def request(self, inputs: Mapping[str, Any]) -> Any:
         from training import tasks
