@@ -2,8 +2,10 @@
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,10 +63,10 @@ def test_every_step_succeeds_and_is_in_the_result(done: subprocess.CompletedProc
     result: dict[str, Any] = json.loads(done.stdout)
     assert result["state"] == "succeeded"
     assert {step["step"]: step["state"] for step in result["steps"]} == dict.fromkeys(
-        ("prepare", "train", "evaluate", "decide"), "succeeded"
+        ("resolve", "prepare", "train", "evaluate", "decide", "notify"), "succeeded"
     )
     assert all(step["seconds"] > 0 for step in result["steps"])
-    assert result["steps"][-1]["parameters"]["Output"] in ("promote", "keep")
+    assert result["steps"][-2]["parameters"]["Output"] in ("promote", "keep")
     assert json.loads((folder / "run.json").read_text()) == result
 
 
@@ -111,7 +113,7 @@ def test_bad_data_ends_in_one_message_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("year,month,day\n2013,1,1\n")
     failed = run(tmp_path / "runs", settings=(f"data={tmp_path / 'bad.csv'}",))
     assert failed.returncode == 1
-    assert "prepare failed" in failed.stderr
+    assert "resolve failed" in failed.stderr and "notify: succeeded" in failed.stderr
     assert "bad.csv" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert json.loads(failed.stdout)["state"] == "failed"
@@ -141,9 +143,13 @@ def wait_for_progress(process: subprocess.Popen[str]) -> None:
     raise AssertionError("training did not start")
 
 
-def test_a_run_that_is_stopped_leaves_no_process_and_resumes(tmp_path: Path, flights: str) -> None:
-    settings = (SETTINGS[0], "epochs=2000", flights)
-    line = command("--json", "--nproc", "2", "--out", str(tmp_path), settings=settings)
+def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_moved(
+    tmp_path: Path, flights: str
+) -> None:
+    data = tmp_path / "flights.csv"
+    shutil.copyfile(flights.removeprefix("data="), data)
+    settings = (SETTINGS[0], "epochs=2000", f"data={data}")
+    line = command("--json", "--nproc", "2", "--out", str(tmp_path / "runs"), settings=settings)
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY)
     wait_for_progress(process)
     session = session_of(process)
@@ -153,13 +159,14 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes(tmp_path: Path, fli
     assert process.returncode == 130
     assert "resume: pipelines run training --nproc 2 --resume" in rest
     assert members(session) == []
-    (folder,) = tmp_path.iterdir()
+    (folder,) = (tmp_path / "runs").iterdir()
+    data.write_text("this night's\n")
     resumed = subprocess.Popen(
         [sys.executable, "-m", "vgp", "run", "training", "--nproc", "2", "--resume", str(folder)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY,
     )  # fmt: skip
     assert resumed.stdout
-    said = next(line for line in resumed.stdout if "resum" in line or "train | step" in line)
+    said = list(itertools.takewhile(lambda line: "train | resum" not in line, resumed.stdout))
     resumed.send_signal(signal.SIGTERM)
     resumed.communicate(timeout=60)
-    assert "resum" in said
+    assert not any("prepare: started" in line or "train | step" in line for line in said), "it goes on where it was"

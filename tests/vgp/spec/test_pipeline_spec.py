@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from vgp.check.check import check
+from vgp.documents.document import Document
 from vgp.spec.pipeline_spec import PipelineSpec
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "training.json"
@@ -18,7 +20,8 @@ def training() -> PipelineSpec:
 
 def test_it_tells_name_parameters_and_steps_in_their_order(training: PipelineSpec) -> None:
     assert (training.name, training.description[:8]) == ("training", "Prepares")
-    assert [step.name for step in training.steps] == ["prepare", "train", "evaluate", "decide"]
+    names = ["resolve", "prepare", "train", "evaluate", "decide", "notify"]
+    assert [step.name for step in training.steps] == [step.path for step in training.steps] == names
     assert training.parameters["global_batch_size"].takes.startswith("an integer")
     assert training.defaults["precision"] == "auto"
 
@@ -29,8 +32,8 @@ def test_a_whole_number_stays_one_and_a_fraction_too(training: PipelineSpec) -> 
 
 
 def test_an_executor_is_that_of_the_steps_component(training: PipelineSpec) -> None:
-    decide = training.steps[-1].task
-    assert training.executor(decide)["container"]["command"][:2] == ["sh", "-ec"]
+    decide = training.steps[-2].task
+    assert "def decide(" in training.executor(decide)["container"]["command"][-1]
     assert training.executor(training.root) == {}, "a group has none"
 
 
@@ -41,6 +44,15 @@ def test_groups_come_before_what_is_in_them_and_producers_before_consumers(branc
     assert loop.loop and loop.loop.items({}) == [1, 2]
     assert all(way.rpartition("/")[0] in ("", *ways[:number]) for number, way in enumerate(ways))
     assert len({task.name for _, task in spec.walk() if task.condition}) == 3
+
+
+def test_an_exit_handler_is_no_part_of_the_way_to_its_steps_and_other_groups_are(branching: dict[str, Any]) -> None:
+    spec = PipelineSpec(branching)
+    ways = {step.task.name: step.path for step in spec.steps}
+    assert ways["flip"] == "flip" and ways["say"] == "say" and ways["flip-2"] == "for-loop-7/flip-2"
+    assert ways["say-2"].startswith("condition-branches-"), "within the exit handler"
+    checked = check([Document("p.json", branching, "")]).steps
+    assert {row.step for row in checked} == {step.name for step in spec.steps}
 
 
 def test_text_and_digest_are_of_the_content_alone(training: PipelineSpec) -> None:

@@ -46,6 +46,6 @@ def build(target):
                 run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled, inputs=inputs, pins=pins
             )
             worked = work_step(pins=resolved.outputs["uri"])
-            after_step(text=worked.output, inputs=inputs)
+            after_step(text=worked.outputs["Output"], inputs=inputs)
 
     return nightly
