@@ -22,6 +22,8 @@ locals {
     var.network != null ? ["servicenetworking.googleapis.com"] : [],
     var.github != null ? ["iamcredentials.googleapis.com", "sts.googleapis.com"] : [],
     var.billing_account != null ? ["billingbudgets.googleapis.com"] : [],
+    var.alert_email != null ? ["monitoring.googleapis.com"] : [],
+    var.webhook_secret != null ? ["secretmanager.googleapis.com"] : [],
   ))
 }
 

@@ -71,6 +71,21 @@ resource "google_storage_bucket_iam_member" "runner" {
   member = google_service_account.runner.member
 }
 
+# Whether a bucket keeps versions: what a run of a past night (`as_of`) asks.
+resource "google_storage_bucket_iam_member" "runner_bucket" {
+  bucket = google_storage_bucket.this.name
+  role   = "roles/storage.bucketViewer"
+  member = google_service_account.runner.member
+}
+
+resource "google_storage_bucket_iam_member" "runner_data_bucket" {
+  for_each = var.readable_buckets
+
+  bucket = each.value
+  role   = "roles/storage.bucketViewer"
+  member = google_service_account.runner.member
+}
+
 resource "google_storage_bucket_iam_member" "runner_data" {
   for_each = var.readable_buckets
 

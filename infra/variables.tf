@@ -69,9 +69,10 @@ variable "run_retention_days" {
   type        = number
   default     = null
 
+  # A step is taken from the cache for two epochs of 14 days at most (EPOCH_DAYS in training/pins), and points at files here.
   validation {
-    condition     = var.run_retention_days == null || try(var.run_retention_days >= 7, false)
-    error_message = "At least 7 days, or null for never. A champion that a run is given by its gs:// path has to outlive it."
+    condition     = var.run_retention_days == null || try(var.run_retention_days > 28, false)
+    error_message = "More than 28 days, or null for never: a step that is taken from the cache must find its files. A champion that a run is given by its gs:// path has to outlive it."
   }
 }
 
@@ -156,6 +157,47 @@ variable "monthly_budget" {
   validation {
     condition     = var.monthly_budget >= 1 && floor(var.monthly_budget) == var.monthly_budget
     error_message = "A whole number of at least 1."
+  }
+}
+
+variable "alert_email" {
+  description = "Address that gets a mail when a run fails, and when a night is missed: nightly_pipelines. Default: no alerts."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.alert_email == null || can(regex("^[^@ ]+@[^@ ]+[.][^@ ]+$", var.alert_email))
+    error_message = "One e-mail address; for several people, that of a group."
+  }
+}
+
+variable "nightly_pipelines" {
+  description = "Hours within which a run of a pipeline has to succeed, by its name: { training = 26 } for every night, with two hours for the run."
+  type        = map(number)
+  default     = {}
+
+  validation {
+    condition = alltrue([
+      for pipeline, hours in var.nightly_pipelines :
+      can(regex("^[a-z][a-z0-9-]*$", pipeline)) && hours >= 1 && hours <= 840 && floor(hours) == hours
+    ])
+    error_message = "Names of pipelines, and whole hours from 1 to 840 (five weeks)."
+  }
+
+  validation {
+    condition     = length(var.nightly_pipelines) == 0 || var.alert_email != null
+    error_message = "Without alert_email nobody would hear of it."
+  }
+}
+
+variable "webhook_secret" {
+  description = "Secret with the address that hears how a run ended, projects/PROJECT/secrets/NAME: [notify] of pipelines.toml. It has to exist. Default: none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.webhook_secret == null || can(regex("^projects/[^/]+/secrets/[A-Za-z0-9_-]{1,255}$", var.webhook_secret))
+    error_message = "projects/PROJECT/secrets/NAME, without a version."
   }
 }
 

@@ -35,6 +35,11 @@ def locals_() -> dict[str, Any]:
     return {name: value for block in blocks("locals") for name, value in block.items()}
 
 
+def custom_roles() -> dict[str, set[str]]:
+    """Name of a role that is made here -> its permissions."""
+    return {name: set(body["permissions"]) for _, name, body in resources("google_project_iam_custom_role")}
+
+
 def roles_on_project() -> set[str]:
     """Every role that is granted on the whole project."""
     texts = [str(body) for _, _, body in resources("google_project_iam")]

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.infra.terraform import FILES, FOLDER, TEXT, blocks, locals_, resources, roles_on_project
+from tests.infra.terraform import FILES, FOLDER, TEXT, blocks, custom_roles, locals_, resources, roles_on_project
 from vgp.settings.rules import APIS
+from vgp.vertex import permissions
 
 VERTEX = FOLDER.parent / "vgp/vertex"
 
@@ -83,17 +85,108 @@ def test_the_runner_may_act_as_itself_and_reaches_one_bucket() -> None:
         ("project_iam_member", "${each.value}"),
         ("storage_bucket_iam_member", "roles/storage.objectUser"),
         ("storage_bucket_iam_member", "roles/storage.objectViewer"),
+        ("storage_bucket_iam_member", "roles/storage.bucketViewer"),
         ("artifact_registry_repository_iam_member", "roles/artifactregistry.reader"),
+        ("secret_manager_secret_iam_member", "roles/secretmanager.secretAccessor"),
         ("service_account_iam_member", "roles/iam.serviceAccountUser"),
     }
     assert locals_()["runner_roles"] == ["roles/aiplatform.user", "roles/logging.logWriter"]
 
 
-def test_the_custom_role_only_looks() -> None:
-    (role,) = [body for _, _, body in resources("google_project_iam_custom_role")]
-    verbs = {permission.rsplit(".", 1)[1] for permission in role["permissions"]}
-    assert verbs == {"get", "getIamPolicy", "list", "use"}
-    assert [each for each in role["permissions"] if each.endswith(".use")] == ["serviceusage.services.use"]
+def test_the_custom_role_of_preflight_only_looks() -> None:
+    assert {permission.rsplit(".", 1)[1] for permission in custom_roles()["preflight"]} == {
+        "get", "getIamPolicy", "list", "use",
+    }  # fmt: skip
+    assert [name for name in custom_roles()["preflight"] if name.endswith(".use")] == ["serviceusage.services.use"]
+    assert custom_roles()["untag"] == {"artifactregistry.tags.delete"}
+
+
+#: Where Terraform grants something -> what the table of permissions calls it.
+PLACES = {
+    "google_storage_bucket_iam_member": "bucket",
+    "google_artifact_registry_repository_iam_member.images": "images",
+    "google_artifact_registry_repository_iam_member.templates": "templates",
+    "google_service_account_iam_member.runner": "runner",
+    "google_service_account_iam_member.builder": "builder",
+    "google_secret_manager_secret_iam_member": "secret",
+    "google_kms_crypto_key_iam_member": "key",
+}
+
+
+#: Who holds what a resource grants, as its `member` says: for_each goes over the submitters.
+CALLERS = {"${each.value}", "${each.value.member}", "${google_service_account.submitter.member}"}
+
+
+def granted(by: str) -> dict[str, set[str]]:
+    """Thing of the table of permissions -> what Terraform lets an account do with it."""
+    found: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "project", "builds", "data")}
+    for type_, _, body in resources():
+        if by == _holder(type_, body.get("member", "")):
+            found[_thing(type_, body)] |= _permissions(body["role"], by)
+    return found
+
+
+def _holder(type_: str, member: str) -> str:
+    if type_ == "google_kms_crypto_key_iam_member":
+        return "aiplatform"
+    named = re.search(r"service_account\.(runner|builder)\.member", member)
+    return named[1] if named else "caller" if member in CALLERS else ""
+
+
+def _thing(type_: str, body: dict[str, Any]) -> str:
+    if type_ == "google_project_iam_member":
+        return "project"
+    if type_ == "google_storage_bucket_iam_member" and "this" not in body["bucket"]:
+        return "data"
+    if "condition" in body:
+        return "builds"
+    on = body.get("repository", "") + body.get("service_account_id", "")
+    noun = next((noun for noun in ("images", "templates", "runner", "builder") if f".{noun}." in on), "")
+    return PLACES[".".join(filter(None, [type_, noun]))]
+
+
+def _permissions(role: str, by: str) -> set[str]:
+    """What a role, or the roles of a list, let do: by Google's pages, or as Terraform itself makes the role."""
+    if role in ("${each.value}", "${each.value.role}"):
+        listed = locals_()["runner_roles" if by == "runner" else "submitter_roles"]
+        named = list(listed.values() if isinstance(listed, dict) else listed)
+        return {permission for one in named for permission in _permissions(one, by)}
+    own = re.search(r"custom_role\.(\w+)\.name", role)
+    return custom_roles()[own[1]] if own else set(permissions.roles()[role])
+
+
+@pytest.mark.parametrize("by", ["caller", "runner", "builder", "aiplatform"])
+def test_each_may_do_what_its_calls_take_and_nothing_is_asked_of_the_owner(by: str) -> None:
+    may = granted(by)
+    for call in permissions.calls():
+        if call.by == by and (by, call.on) != ("aiplatform", "images"):  # of another project: not Terraform's
+            here = may["project"] | may[call.on]
+            assert set(call.permissions) <= here, f"{call.method} on {call.on}: {set(call.permissions) - here}"
+
+
+def test_the_custom_role_of_preflight_holds_nothing_that_no_call_takes() -> None:
+    taken = {name for call in permissions.calls() if "preflight" in call.when for name in call.permissions}
+    assert custom_roles()["preflight"] <= taken | {"serviceusage.services.list"}
+
+
+def test_a_mail_is_sent_only_where_an_address_is_given() -> None:
+    kinds = ("google_monitoring_notification_channel", "google_monitoring_alert_policy", "google_logging_metric")
+    alerts = {name: body for kind in kinds for _, name, body in resources(kind)}
+    assert {name: body["for_each"] for name, body in alerts.items()} == {
+        "email": "${local.alerts}", "failed": "${local.alerts}", "succeeded": "${local.alerts}",
+        "missed": "${local.missed}",
+    }  # fmt: skip
+    assert all("var.alert_email == null ? {}" in locals_()[name] for name in ("alerts", "missed"))
+
+
+def test_a_missed_night_is_no_condition_that_google_ends_after_a_day() -> None:
+    """A metric may be absent for 23.5 hours at most, less than from night to night."""
+    (missed,) = [body for _, name, body in resources("google_monitoring_alert_policy") if name == "missed"]
+    (condition,) = missed["conditions"]
+    assert "condition_absent" not in condition
+    (promql,) = condition["condition_prometheus_query_language"]
+    assert re.findall(r"[a-z_]+(?=\()", promql["query"]) == ["absent_over_time", "sum", "increase"]
+    assert "[${hours}h]" in str(locals_()["succeeded"])
 
 
 def test_no_data_is_public_or_lost_at_once() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from linked import link_locked, link_torch, packages_of
@@ -60,6 +61,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for line in instructions("COPY"):
         *sources, destination = shlex.split(line)
         for source in sources:
+            if destination.endswith("/"):
+                (app / destination).mkdir(exist_ok=True)
             _copy(REPOSITORY / source, app / destination)
     (install,) = [line for line in instructions("RUN") if "pip install" in line]
     path = f"{python.parent}:{os.environ['PATH']}"
@@ -93,31 +96,42 @@ def _copy(source: Path, destination: Path) -> None:
         shutil.copy(source, destination)
 
 
-def test_a_step_runs_in_it_as_kfp_would_run_it(image: Path, tmp_path: Path, flights_csv: Path) -> None:
+def run(image: Path, folder: Path, step: str, outputs: tuple[str, ...], **inputs: object) -> dict[str, Any]:
+    """Runs a step of the training pipeline as KFP would, with its outputs in the folder; returns what it gives back."""
     spec = json.loads((REPOSITORY / "tests" / "golden" / "training.json").read_text())
-    container = spec["deploymentSpec"]["executors"]["exec-prepare"]["container"]
-    executor_input = {
-        "inputs": {"parameterValues": {"data": str(flights_csv), "task_options": {"train": "1-2", "test": "3"}}},
+    container = spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
+    artifacts = {
+        name: {"artifacts": [{"name": name, "type": {"schemaTitle": "system.Artifact"}, "uri": str(folder / name)}]}
+        for name in outputs
+    }
+    written = folder / f"{step}.json"
+    told = {
+        "inputs": {"parameterValues": inputs},
         "outputs": {
-            "artifacts": {
-                "dataset": {
-                    "artifacts": [
-                        {
-                            "name": "dataset",
-                            "type": {"schemaTitle": "system.Dataset"},
-                            "uri": str(tmp_path / "dataset"),
-                        }
-                    ]
-                }
-            },
-            "outputFile": str(tmp_path / "executor_output.json"),
+            "artifacts": artifacts,
+            "parameters": {name: {"outputFile": str(folder / f"{step}-{name}")} for name in ("digest", "uri", "data")},
+            "outputFile": str(written),
         },
     }
-    arguments = [argument.replace("{{$}}", json.dumps(executor_input)) for argument in container["args"]]
-    environment = {"PATH": f"{image}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    arguments = [argument.replace("{{$}}", json.dumps(told)) for argument in container["args"]]
+    environment = {"PATH": f"{image}:/usr/bin:/bin", "HOME": str(folder)}
     done = subprocess.run(
-        [*container["command"], *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [*container["command"], *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(json.loads(written.read_text()))
+
+
+def test_steps_run_in_it_as_kfp_would_run_them(image: Path, tmp_path: Path, flights_csv: Path) -> None:
+    options = {"train": "1-2", "test": "3"}
+    resolved = run(
+        image, tmp_path, "resolve", ("record",), pipeline="training", run="r", data=str(flights_csv),
+        task_options=options,
+    )  # fmt: skip
+    pins = resolved["parameterValues"]["data"]
+    prepared = run(image, tmp_path, "prepare", ("dataset",), pins=pins, task="flights")
     assert json.loads((tmp_path / "dataset" / "manifest.json").read_text())["splits"]["train"]
-    assert "dataset" in json.loads((tmp_path / "executor_output.json").read_text())["artifacts"]
+    assert "dataset" in prepared["artifacts"]
+    status = {"state": "SUCCEEDED", "pipelineJobResourceName": "r", "pipelineTaskName": "t", "error": {}}
+    run(image, tmp_path, "notify", ("summary",), status=status, prices={"prepare": 0.3})
+    assert "succeeded" in (tmp_path / "summary").read_text()

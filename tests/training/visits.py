@@ -26,7 +26,7 @@ class Visits(TabularTask):
 
 
 class Untimed(TabularTask):
-    schema = Visits.schema
+    schema = tuple(field for field in Visits.schema if field.name != "day")
     key = ("id",)
     target = "yes"
 

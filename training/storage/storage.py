@@ -121,7 +121,7 @@ def split(path: str) -> tuple[str, str]:
 
 def generation_of(path: str) -> tuple[str, int]:
     """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
-    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,18})", path, re.DOTALL)
+    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,17})", path, re.DOTALL)
     return (match[1], int(match[2])) if match else (path, 0)
 
 
@@ -147,6 +147,8 @@ def versioned(file: File) -> File:
     if file.generation or file.version:
         return file
     if not is_remote(file.path):
+        if not os.path.isfile(file.path):
+            raise UserError(f"{file.path} does not exist.")
         return replace(file, version=finding.described(file.path).version)
     if blob := described(file.path):
         return replace(file, generation=blob.generation)

@@ -81,7 +81,7 @@ class Summary:
             return self.state
         if self.nothing_new:
             return f"nothing new{f' since {self.since}' if self.since else ''}: nothing was trained"
-        return "; ".join(filter(None, [self._trained, self._decided, self._taken]))
+        return "; ".join(filter(None, [self._trained, self._decided, self._taken])) or self.state
 
     @property
     def _where(self) -> str:
@@ -93,10 +93,10 @@ class Summary:
 
     @property
     def _trained(self) -> str:
-        """What was done; a pipeline that trains nothing is not said to have trained nothing."""
+        """Empty for a pipeline that has no step that trains."""
         if any(step.trains and step.state == "succeeded" for step in self.steps):
             return "trained"
-        return "nothing was trained" if any(step.trains for step in self.steps) else "succeeded"
+        return "nothing was trained" if any(step.trains for step in self.steps) else ""
 
     @property
     def _decided(self) -> str:

@@ -16,6 +16,10 @@ VENDORED: Mapping[str, str] = {
     "training/lock/constraints.txt": "constraints.txt",
     "training/lock/locked.py": "scripts/locked.py",
     "training/lock/pyproject.toml": "pyproject.toml",
+    # For the image: here the command itself is installed.
+    "training/lock/vgp/__init__.py": "vgp/__init__.py",
+    "training/lock/vgp/inside": "vgp/inside",
+    "training/lock/vgp/text": "vgp/text",
     "components": "components",
 }
 #: ... and these belong to their owner from the start.

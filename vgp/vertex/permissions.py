@@ -52,7 +52,7 @@ def roles() -> dict[str, frozenset[str]]:
 
 
 def needed(by: str, on: str, api: str = "") -> tuple[str, ...]:
-    """The permissions that `by` needs on a thing, each once; of one API only, if it is named."""
+    """The permissions that `by` needs on a thing, each once; of one API, or one kind of thing, if it is named."""
     named = {name for call in calls() if (call.by, call.on) == (by, on) for name in call.permissions}
     return tuple(sorted(name for name in named if name.startswith(f"{api}." if api else "")))
 

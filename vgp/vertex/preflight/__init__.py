@@ -13,6 +13,7 @@ quota.py        whether the quotas cover what the steps ask for
 needs.py        what a pipeline draws on each quota at a time
 order.py        which steps may run at the same time
 bucket.py       the bucket that runs write to
+retention.py    whether the bucket keeps what a cached result points at
 image.py        the image of the steps
 identity.py     the account that the steps run as
 key.py          the encryption key

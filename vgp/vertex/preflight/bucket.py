@@ -7,6 +7,7 @@ from vgp.catalog.catalog import regions
 from vgp.settings import Settings
 from vgp.text import bucket_uri
 from vgp.vertex import clients
+from vgp.vertex.preflight import retention
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
@@ -48,6 +49,7 @@ def _state(settings: Settings, project: Project) -> Iterator[Finding]:
     yield _owner(uri, bucket, project)
     yield _region(uri, bucket, settings)
     yield _access(uri, bucket)
+    yield _retention(uri, bucket, settings)
 
 
 def _create(settings: Settings, project: Project) -> str:
@@ -100,6 +102,23 @@ def _access(uri: str, bucket: Any) -> Finding:
         hint = f"gcloud storage buckets update {uri} --public-access-prevention"
         return Finding("bucket.access", uri, "warning", "could be made public by a policy", hint)
     return Finding("bucket.access", uri, "ok", "uniform, never public")
+
+
+def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
+    """A result that is taken from the cache points at files, which have to be there."""
+    folder = bucket_uri.cut(f"{clients.bucket(settings)}/runs/")[1]
+    rules = retention.too_soon(bucket, folder)
+    if not rules:
+        return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {retention.NEEDED_DAYS} days")
+    seen = (
+        f"may delete {folder} within {retention.NEEDED_DAYS} days ({' | '.join(rules)}): cached results would be gone"
+    )
+    hint = (
+        f"Write a rule with age {retention.NEEDED_DAYS + 1} or more, or with another matchesPrefix, into a file: "
+        f"gcloud storage buckets update {uri} --lifecycle-file FILE\n"
+        f"the rules now: gcloud storage buckets describe {uri} --format 'json(lifecycle_config)'"
+    )
+    return Finding("bucket.retention", uri, "error", seen, hint)
 
 
 def _writer(settings: Settings, project: Project, policies: Policies) -> Iterator[Finding]:

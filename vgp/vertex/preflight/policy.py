@@ -12,7 +12,7 @@ from vgp.vertex.permissions import holders, needed
 
 JOBS = needed("runner", "project", "aiplatform")
 LOGS = needed("runner", "project", "logging")
-OBJECTS = needed("runner", "bucket")
+OBJECTS = needed("runner", "bucket", "storage.objects")
 IMAGES = needed("runner", "images")
 TEMPLATES = needed("runner", "templates")
 KEYS = needed("aiplatform", "key")

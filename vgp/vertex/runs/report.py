@@ -34,11 +34,16 @@ def brief(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
 def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str, Any]:
     """The whole run. Dollars are an estimate by list prices; null where a price is not known.
 
+    `words`, `nothing_new`, `since` and `decision` are those of the run's summary: docs/notifications.md.
     `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
     """
     spent, most = cost.so_far(run, rows, now), cost.at_most(run, rows)
     return {
         **brief(settings, run, now),
+        "words": run.summary.words,
+        "nothing_new": run.summary.nothing_new,
+        "since": run.summary.since,
+        "decision": run.summary.decision,
         "usd": round(spent.usd, 4),
         "usd_at_most": None if most.unpriced else round(most.usd, 4),
         "unpriced": list(dict.fromkeys([*spent.unpriced, *most.unpriced])),

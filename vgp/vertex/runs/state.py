@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
+from vgp.inside.summary import Summary, summary_of
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.times import moment
 from vgp.vertex import names
@@ -54,6 +56,13 @@ class Run:
         """From its start, or its creation, until its end, or now."""
         begin = self.started or self.created
         return max(0.0, ((self.ended or now) - begin).total_seconds()) if begin else None
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What it says of itself, as its exit step says it; without prices."""
+        from google.protobuf import json_format
+
+        return summary_of(json_format.MessageToDict(type(self.job).pb(self.job)))
 
     def failed(self) -> list[Step]:
         return [step for step in self.steps if step.state == "failed"]

@@ -38,7 +38,10 @@ _TOLD, _LINES = 5, 20
 
 
 def headline(run: Run, rows: Rows, now: datetime) -> Text:
-    """`training-3f2a running 12m 03s, $1.23 so far, at most $14.20`; a step without a price is named."""
+    """`training-3f2a running 12m 03s, $1.23 so far, at most $14.20`; a step without a price is named.
+
+    Of a run that succeeded also what came of it: `nothing new since training-1c07: nothing was trained`.
+    """
     seconds = run.seconds(now)
     text = Text.assemble((run.id, "bold"), " ", state(run.state), f" {took(seconds)}" if seconds is not None else "")
     if rows:
@@ -46,6 +49,8 @@ def headline(run: Run, rows: Rows, now: datetime) -> Text:
         text.append(f", {one_line(spent.words)}{'' if run.over else ' so far'}")
         bound = f"can cost {one_line(most.words)}" if most.unpriced else f"at most {most}"
         text.append(f", {bound}", "dim")
+    if run.state == "succeeded" and run.summary.words != run.state:
+        text.append(f"; {one_line(run.summary.words)}")
     return text
 
 

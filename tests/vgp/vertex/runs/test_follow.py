@@ -44,14 +44,28 @@ def test_a_run_that_succeeds_is_told_change_by_change(
     outcome = follow(settings, name, console, clock=clock)
     assert outcome.exit_code == 0
     told = lines(console)
-    assert told[0].endswith("pending 0s, $0.00 so far, at most $232.52")
+    assert re.search(r" pending 0s, \$0.00 so far, at most \$\d+\.\d\d$", told[0])
     changes = [line for line in told if line.startswith("train: ")]
     assert changes[0] == "train: pending" and changes[1].startswith("train: running on ")
     assert re.fullmatch(r"train: succeeded after 10m 00s, \$\d+\.\d\d", changes[2])
-    assert told[-1].startswith(f"{outcome.result['id']} succeeded 40m 00s, $")
+    assert told[-1].startswith(f"{outcome.result['id']} succeeded 1h 00m, $") and told[-1].endswith("; trained")
     assert text(console).rstrip().endswith(outcome.result["url"])
-    assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 4
+    assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 6
     assert outcome.result["usd"] > 0 and outcome.result["exit_code"] == 0
+
+
+def test_a_night_without_anything_new_says_so_and_since_when(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
+) -> None:
+    cloud.script("decide", outputs={"Output": "keep"})
+    start(id="first")
+    cloud.clock.advance(7200)
+    console = plain()
+    result = follow(settings, start(id="second"), console, clock=clock).result
+    words = "nothing new since first: nothing was trained"
+    assert lines(console)[-1].endswith(f"; {words}")
+    told = (result["words"], result["nothing_new"], result["since"], result["decision"])
+    assert told == (words, True, "first", "keep")
 
 
 def test_looks_are_close_after_a_change_and_rare_in_between(
@@ -78,7 +92,8 @@ def test_a_failed_step_comes_with_its_error_advice_and_log(
     assert "train failed: The zone does not have enough resources: \\x1b[2J[bold]stockout[/]\n  second line" in shown
     assert "g2-standard-24 elsewhere: us-east4 (" in shown and "Other GPUs in us-central1: " in shown
     assert f"pipelines logs {outcome.result['id']} train\n" in shown
-    (job,) = outcome.result["steps"][1]["custom_jobs"]
+    (train,) = (step for step in outcome.result["steps"] if step["step"] == "train")
+    (job,) = train["custom_jobs"]
     assert (
         f"https://console.cloud.google.com/logs/query;query=resource.type%3D%22ml_job%22%20AND%20resource.labels.job_id%3D%22{job}"
         in shown
@@ -95,7 +110,7 @@ def test_a_cancelled_run_has_a_code_of_its_own(
     console = plain()
     outcome = follow(settings, name, console, clock=clock)
     assert outcome.exit_code == 3
-    assert "prepare: cancelled" in text(console)
+    assert "resolve: cancelled" in text(console)
 
 
 def test_waiting_ends_at_the_timeout_and_the_run_goes_on(

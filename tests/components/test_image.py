@@ -1,0 +1,92 @@
+"""The image holds every module of ours that a component imports, directly or through others."""
+
+import ast
+import importlib
+import pkgutil
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import components
+from vgp.project.new import write
+from vgp.vertex.images.source import find
+
+REPOSITORY = Path(__file__).parents[2]
+#: What is imported from the image's own files and not from installed packages.
+OURS = ("components", "pipelines", "training", "vgp")
+
+
+def in_image(root: Path) -> dict[str, str]:
+    """Place below /app -> text, of every file that goes to the builder and that the Dockerfile copies."""
+    source = find(root)
+    lines = (root / source.dockerfile).read_text().replace("\\\n", " ").splitlines()
+    places: dict[str, str] = {}
+    for *origins, destination in (shlex.split(line)[1:] for line in lines if line.startswith("COPY ")):
+        for origin in origins:
+            for name in source.files:
+                if name == origin or name.startswith(f"{origin}/"):
+                    below = name[len(origin) + 1 :] or (PurePosixPath(name).name if destination.endswith("/") else "")
+                    places[str(PurePosixPath(destination) / below)] = name
+    return {place: (root / name).read_text() for place, name in places.items() if name.endswith(".py")}
+
+
+def imports(text: str) -> Iterator[tuple[str, str]]:
+    """Module and name of every import in the text, those within functions too; not those for types alone."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((str(node.module), alias.name) for alias in node.names)
+
+
+def missing(files: dict[str, str], sources: dict[str, str]) -> set[str]:
+    """Modules of ours that the sources need, and the modules that they import, and for which there is no file."""
+    modules = {place.removesuffix(".py").removesuffix("/__init__").replace("/", "."): place for place in files}
+    lacking, seen, waiting = set(), set(), list(sources.items())
+    while waiting:
+        importer, text = waiting.pop()
+        for module, name in imports(text):
+            if module.split(".")[0] not in OURS:
+                continue
+            parents = [module[:end] for end, letter in enumerate(module) if letter == "."]
+            for needed in (*parents, module, f"{module}.{name}"):
+                if needed in modules and needed not in seen:
+                    seen.add(needed)
+                    waiting.append((needed, files[modules[needed]]))
+                elif needed not in modules and needed != f"{module}.{name}":
+                    lacking.add(f"{needed}, which {importer} imports")
+    return lacking
+
+
+def shipped() -> dict[str, str]:
+    """The text that each component ships, by its name."""
+    names = [module.name for module in pkgutil.iter_modules(components.__path__) if module.name != "image"]
+    made = {name: getattr(importlib.import_module(f"components.{name}"), name) for name in names}
+    return {name: str(step.component_spec.implementation.container.command[-1]) for name, step in made.items()}
+
+
+def test_the_image_of_this_repository_has_what_components_import() -> None:
+    files = in_image(REPOSITORY)
+    assert missing(files, shipped()) == set()
+    without = {place: text for place, text in files.items() if not place.startswith("vgp/text/")}
+    assert missing(without, shipped()), "notify prints through vgp/text"
+
+
+def test_the_image_of_a_new_project_has_what_components_import(tmp_path: Path) -> None:
+    folder = write("churn", "vertex-gpu-pipelines==0.1.0", tmp_path)
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    files = in_image(folder)
+    assert missing(files, shipped()) == set()
+    assert {"training/steps.py", "tasks/digits.py", "vgp/inside/notify.py"} <= set(files)
+
+
+@pytest.mark.parametrize("place", ["vgp/cli/__init__.py", "vgp/vertex/__init__.py", "components/train.py"])
+def test_nothing_else_of_the_tool_is_in_the_image(place: str) -> None:
+    assert (REPOSITORY / place).is_file() and place not in in_image(REPOSITORY)

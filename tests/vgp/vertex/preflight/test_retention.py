@@ -1,0 +1,85 @@
+"""A bucket that deletes what a cached result points at is refused; rules about anything else are not."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from training.pins.epoch import EPOCH_DAYS
+from vgp.vertex.preflight import cheap, retention
+
+TODAY = datetime.now(UTC).date()
+RUNS = ["runs/"]
+
+
+def day(days: int) -> str:
+    return (TODAY + timedelta(days=days)).isoformat()
+
+
+def found(world, *rules, **bucket):
+    """The level and the words of bucket.retention where the bucket has these rules, of which a mapping deletes."""
+    listed = [rule if "action" in rule else {"action": {"type": "Delete"}, "condition": rule} for rule in rules]
+    world.cloud.storage.buckets["test-bucket"].update({"lifecycle": {"rule": listed}, **bucket})
+    (finding,) = [one for one in cheap(world.settings()) if one.check == "bucket.retention"]
+    return finding
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"age": 28},
+        {"age": 0},
+        {"age": 7, "matchesPrefix": RUNS},
+        {"age": 7, "matchesPrefix": ["tmp/", "ru"]},
+        {"age": 7, "matchesPrefix": ["runs/123456789012/training-1/"]},
+        {"age": 7, "isLive": True},
+        {"age": 7, "matchesSuffix": [".parquet"]},
+        {"age": 7, "matchesStorageClass": ["STANDARD"]},
+        {"createdBefore": day(30)},
+        {"createdBefore": day(-27)},
+        {"age": 7, "createdBefore": day(30)},
+        {"age": 7, "numNewerVersions": 0},
+    ],
+)
+def test_a_rule_that_may_delete_a_run_too_soon_is_an_error(world, rule):
+    finding = found(world, {"age": 400}, rule)
+    assert finding.level == "error" and finding.seen.startswith("may delete runs/ within 28 days (")
+    assert "--lifecycle-file FILE" in finding.hint
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"age": 29},
+        {"age": 29, "matchesPrefix": RUNS},
+        {"age": 1, "matchesPrefix": ["builds/"]},
+        {"age": 1, "matchesPrefix": ["runs-of-others/"]},
+        {"age": 1, "isLive": False},
+        {"daysSinceNoncurrentTime": 0},
+        {"noncurrentTimeBefore": day(30)},
+        {"age": 1, "numNewerVersions": 3},
+        {"age": 1, "daysSinceCustomTime": 2},
+        {"createdBefore": day(-28)},
+        {"age": 60, "createdBefore": day(30)},
+        {"age": 1, "matchesStorageClass": ["NEARLINE"]},
+        {"action": {"type": "SetStorageClass", "storageClass": "NEARLINE"}, "condition": {"age": 1}},
+        {"action": {"type": "AbortIncompleteMultipartUpload"}, "condition": {"age": 1}},
+    ],
+)
+def test_a_rule_about_anything_else_is_none_of_ours(world, rule):
+    assert found(world, rule).level == "ok"
+
+
+def test_a_class_that_objects_are_moved_to_counts(world):
+    moves = {"action": {"type": "SetStorageClass", "storageClass": "NEARLINE"}, "condition": {"age": 3}}
+    assert found(world, moves, {"age": 7, "matchesStorageClass": ["NEARLINE"]}).level == "error"
+    assert found(world, {"age": 7, "matchesStorageClass": ["NEARLINE"]}, autoclass={"enabled": True}).level == "error"
+
+
+def test_runs_below_a_folder_are_what_counts(world, monkeypatch):
+    monkeypatch.setenv("PIPELINES_BUCKET", "gs://test-bucket/team")
+    assert found(world, {"age": 1, "matchesPrefix": RUNS}).level == "ok"
+    assert found(world, {"age": 1, "matchesPrefix": ["team/"]}).level == "error"
+
+
+def test_the_epoch_is_that_of_the_pins():
+    assert retention.EPOCH_DAYS == EPOCH_DAYS
