@@ -15,7 +15,7 @@ from vgp.vertex.patience import Clock
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.state import Run, read
 
-TRAINING = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
+TRAINING = json.loads((Path(__file__).with_name("chain.json")).read_text())
 
 
 @pytest.fixture

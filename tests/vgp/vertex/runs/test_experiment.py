@@ -11,7 +11,7 @@ from vgp.settings import Settings
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.experiment import associate
 
-SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+SPEC = json.loads((Path(__file__).parents[1] / "chain.json").read_text())
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from vgp.vertex.runs import pipeline_job
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
-SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+SPEC = json.loads((Path(__file__).parents[1] / "chain.json").read_text())
 
 
 def started(cloud: Cloud) -> list[Any]:

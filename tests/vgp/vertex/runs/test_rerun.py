@@ -18,7 +18,7 @@ from vgp.vertex.runs import attempts
 from vgp.vertex.runs.rerun import body
 from vgp.vertex.runs.state import Run, read
 
-TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+TRAINING = json.loads((Path(__file__).parents[1] / "chain.json").read_text())
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 FULL = {
     "service_account": "runner@test-project.iam.gserviceaccount.com",

@@ -15,7 +15,7 @@ from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs.state import Run, read
 
-TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+TRAINING = json.loads((Path(__file__).parents[1] / "chain.json").read_text())
 NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
 LOOP = {
     "pipelineInfo": {"name": "loop"},

@@ -12,7 +12,7 @@ from loopback.cloud import Cloud
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules.declaration import Declaration, declaration
 
-SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+SPEC = json.loads((Path(__file__).parents[1] / "chain.json").read_text())
 #: Its first step alone, where the pipeline is only carried about.
 SMALL = {
     **SPEC,
