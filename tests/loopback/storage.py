@@ -70,6 +70,8 @@ class Storage:
         self.buckets: dict[str, dict[str, Any]] = {"test-bucket": self.described()}
         #: {bucket: {role: [member, ...]}}
         self.bindings: dict[str, dict[str, list[str]]] = {}
+        #: {bucket: [binding, ...]} beside these, each with its condition.
+        self.conditional: dict[str, list[dict[str, Any]]] = {}
         self._upstream = ""
         self._lock = threading.Lock()
 
@@ -130,7 +132,8 @@ class Storage:
             return Answer(403, ApiError(403, message).as_json())
         if (bucket := self.bucket_of(request.path, "/iam")) is not None and request.http_method == "GET":
             held = [{"role": role, "members": members} for role, members in self.bindings.get(bucket, {}).items()]
-            return Answer(200, {"kind": "storage#policy", "version": 1, "etag": "CAE=", "bindings": held})
+            held += self.conditional.get(bucket, [])
+            return Answer(200, {"kind": "storage#policy", "version": 3, "etag": "CAE=", "bindings": held})
         if (bucket := self.bucket_of(request.path, "/iam/testPermissions")) is not None:
             asked = request.query.get("permissions", [])
             return Answer(200, {"permissions": [each for each in asked if not self.cloud.policies.lacks(each)]})
