@@ -11,10 +11,10 @@ from training.data.split_time import ByTime
 from training.data.tabular import TabularTask
 from training.data.windows import Windows
 from training.errors import UserError
-from training.pins import days
+from training.pins import champion, days, store
 from training.pins.documents import DataPins, Package, Request, Seen
 from training.pins.moment import Moment
-from training.storage import storage
+from training.storage import pinned, storage
 from training.storage.past import Past
 from training.storage.pinned import PinnedFile, PinnedObject
 from training.storage.storage import File
@@ -42,7 +42,7 @@ def pin(
     check_moment(work, request.data, moment)
     fields, files, past = _found(work, request, run, moment)
     seen = _seen(work, fields, moment, past)
-    options = dict(request.task_options)
+    options = request.task_options | _models(work, epoch, folder, dry_run)
     if (windows := _windows(work)) and windows.relative and isinstance(work, TabularTask) and files:
         options |= _dated(windows, days.present(work, files, folder, dry_run=dry_run), moment, seen)
     document = DataPins(pipeline=pipeline, task=tasks.spec(request.task), options=options, epoch=epoch, **fields)
@@ -88,6 +88,15 @@ def _found(
     with storage.as_of(past):
         files = sorted(map(storage.versioned, work.files(data)), key=lambda file: file.path)
     return {"objects": _objects(files), "files": _files(files)}, files, past
+
+
+def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str]:
+    """The options that name a model, with the URI of its pins in place of its folder."""
+    return {
+        name: store.save(folder, champion.pin(work.options[name], epoch, name=name), dry_run=dry_run)
+        for name in work.model_options
+        if work.options.get(name) and not pinned.digest(work.options[name])
+    }
 
 
 def _own_data_is_unknown(work: Task) -> bool:
@@ -150,7 +159,7 @@ def _dated(windows: Windows, present: Collection[int], moment: Moment | None, se
 
 def _words(document: DataPins, options: dict[str, Any], request: Request) -> list[str]:
     words = [_what(document)]
-    if options != request.task_options:
+    if options.keys() & {"train", "test"} and options != request.task_options:
         words.append(f"windows: train {options['train']}, test {options['test']}.")
     return words
 

@@ -48,11 +48,12 @@ def plan(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what apply would do, when the schedules run next, and what they can cost. Changes nothing.
+    """Show what apply would do, when the schedules run next, what would be new to them, and what they can cost.
 
-    Compared is also the pipeline that a live schedule runs with the one compiled now.
+    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now, and the data
+    as it is now with that of the schedule's last good run.
     """
-    from vgp.vertex.schedules import reconcile, view
+    from vgp.vertex.schedules import outlook, reconcile, view
 
     loaded = load_settings(settings, environment)
     if terraform:
@@ -61,10 +62,12 @@ def plan(
         print(text(loaded, reconcile.declared(loaded, names or ())), end="")
         return
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
+    declared = [action.declaration for action in actions if action.declaration]
+    outlooks = {one.name: outlook.outlook(loaded, one) for one in declared if not one.declared.paused}
     if as_json:
-        print_json(view.plan_json(actions, now))
+        print_json(view.plan_json(actions, now, outlooks))
     else:
-        console().print(view.plan(actions, now, full=full), soft_wrap=full)
+        console().print(view.plan(actions, now, full=full, outlooks=outlooks), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 

@@ -46,6 +46,18 @@ def test_evaluation_reads_the_pinned_champion_or_says_that_it_is_another(pin, co
         evaluate(data, model, tmp_path / "out", champion=uri, baseline=False)
 
 
+def test_a_model_that_an_option_names_is_pinned_with_the_data(pin, champion, read):
+    options = {"vocabulary_of": str(champion)}
+    first = pin(task="language_model", options=options)
+    (champion / "model.json").write_text("{ }")
+    uri = read(first.data)["options"]["vocabulary_of"]
+    with pytest.raises(UserError, match=f"{champion}/model.json was written to after it was pinned"):
+        bundle.load_card(uri)
+    assert pin(task="language_model", options=options).data != first.data
+    with pytest.raises(UserError, match=r"vocabulary_of = /nowhere: there is no model\.json in that folder"):
+        pin(task="language_model", options={"vocabulary_of": "/nowhere"})
+
+
 def test_a_run_is_checked_before_it_starts(champion, visits, pin, tmp_path):
     raw = visits.write(tmp_path / "raw", a=(0, 40))
     run = {

@@ -1,6 +1,8 @@
 """What a run says of itself, night after night, in words, JSON and Markdown."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +132,16 @@ def test_text_of_others_is_shown_and_not_obeyed() -> None:
 def test_a_job_that_is_none_is_no_error(job: dict[str, Any]) -> None:
     summary = summary_of(job, {}, state="SUCCEEDED")
     assert json.dumps(summary.as_json()) and markdown(summary)
+
+
+def test_the_example_on_the_page_is_what_is_sent_and_every_field_is_explained() -> None:
+    """To write it anew: the JSON of this very summary, indented by one."""
+    page = (Path(__file__).parents[3] / "docs/notifications.md").read_text()
+    job = night("training-3f2a-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="training-3f2a")
+    sent = told(job).as_json()
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert json.loads(example) == sent
+    explained = {
+        name for row in re.findall(r"^\| (`[^|]+`) \|", page, re.MULTILINE) for name in row.strip("`").split("`, `")
+    }
+    assert set(sent) <= explained

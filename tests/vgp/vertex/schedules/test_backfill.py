@@ -18,11 +18,11 @@ from vgp.vertex.schedules.doctor import examine
 
 from .conftest import NIGHTLY, SMALL, make
 
-AS_OF = {"parameterType": "STRING", "defaultValue": "", "isOptional": True}
-#: A step that takes `as_of`, as the step of a workflow that pins does.
+#: A step that takes `as_of`, as the step of a workflow that pins does; and the same without.
 SPEC = json.loads(json.dumps(SMALL))
-SPEC["root"]["inputDefinitions"]["parameters"] |= {"as_of": AS_OF, "pins": AS_OF}
 SPEC["root"]["dag"]["tasks"]["prepare"]["inputs"]["parameters"]["as_of"] = {"componentInputParameter": "as_of"}
+WITHOUT = json.loads(json.dumps(SMALL))
+del WITHOUT["root"]["inputDefinitions"]["parameters"]["as_of"]
 DAY = timedelta(days=1)
 
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_is_refused_before_anything_is_started(
     with pytest.raises(RequestError, match="more than 10,000 nights"):
         backfill(declare(cron="* * * * *"), "nightly", past - 30 * DAY, past)
     with pytest.raises(RequestError, match="no parameter as_of"):
-        backfill(declare(SMALL), "nightly", past, past)
+        backfill(declare(WITHOUT), "nightly", past, past)
     with pytest.raises(RequestError, match="sets as_of: every night would be the same"):
         backfill(declare(parameters={"as_of": "2026-01-01"}), "nightly", past, past)
     assert not cloud.jobs
