@@ -1,6 +1,7 @@
 """The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor the tool.
 
-steps.py       what each step calls: prepare, train, evaluate, decide
+steps.py       what each step calls: resolve, prepare, train, evaluate, decide
+run_folder.py  where a run keeps things, told from the path of an output
 __main__.py    the same from a shell
 task.py        the contract between the product and a user's model
 fit.py         one call that trains: checks, then starts the processes
@@ -10,6 +11,7 @@ errors.py      how work ends: exit codes, and the error that is the user's to fi
 printable.py   somebody else's text in a message
 tasks/         the tasks that ship, and how any is found
 models/        networks
+pins/          what a run works on, told once at its beginning
 data/          raw input -> checked, split, fixed-width shards -> rows
 processes/     one process per GPU
 loop/          the training loop

@@ -10,10 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from training import run_folder, tasks
+from training.checkpoint.holder import Owner
 from training.config import OPERATIONAL, TrainConfig, parse
 from training.data import manifest
 from training.data.manifest import Manifest
@@ -22,8 +24,10 @@ from training.evaluation.decision import Decision, check
 from training.pins import champion as champions
 from training.pins.documents import Request
 from training.processes.launch import THREADS
-from training.run_folder import CHECKPOINTS_VARIABLE
 from training.storage import files, pinned
+
+#: The image that the step runs in, as the tool tells it.
+IMAGE_VARIABLE = "TRAINING_IMAGE"
 
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
@@ -119,6 +123,8 @@ def prepare(
     """
     import training.data.prepare
 
+    if pins and (data or options):
+        raise UserError("the pins say what is read and with which options: give pins, or data and options.")
     if pins:
         from training.pins import reading
 
@@ -150,16 +156,14 @@ def train(
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
-    if pins:
-        from training.pins import reading
-
-        reading.check_prepared(pins, prepared, data)
+    pinned_as = _computed_from(pins, prepared, data) if pins else ""
     settings = parse({"task": _trusted_task(data, prepared, task), "options": prepared.options, **config})
     import training.fit
 
-    folder, job = place(str(checkpoints), settings, prepared, os.environ)
-    figures = training.fit.train(settings, data=data, model=model, checkpoints=folder, nproc=nproc, job=job)
-    return {**figures, "checkpoints": folder}
+    kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
+                                 job=kept.job, owner=kept.owner)  # fmt: skip
+    return {**figures, "checkpoints": kept.folder}
 
 
 @exits
@@ -208,19 +212,50 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
     return tasks.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
-def place(output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str]) -> tuple[str, str]:
-    """Where a step's checkpoints go, and the job that they belong to ("" for a folder that somebody chose).
+@dataclass(frozen=True)
+class CheckpointPlace:
+    """Where a step's checkpoints go."""
 
-    All attempts at a task of a pipeline run find the same folder, and two tasks that compute different things, such
-    as the iterations of a loop, never do: its name is a checksum of what decides the result.
+    folder: str
+    #: What they belong to, the same for all attempts of a run; "" for a folder that somebody chose.
+    job: str = ""
+    #: Who holds the folder while it writes there; None for a folder that somebody chose.
+    owner: Owner | None = None
+
+
+def place(
+    output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str], pins: str = ""
+) -> CheckpointPlace:
+    """Where a step's checkpoints go.
+
+    Its name is a checksum of what decides the result: what computes the same finds the same folder, such as the next
+    attempt at a request that failed; what computes something else never does, such as the iterations of a loop. What
+    is not pinned is shared by the attempts of one run only.
+
+    Args:
+        pins: What the data's pins say, but for when; "" = none.
     """
-    shared = environment.get(CHECKPOINTS_VARIABLE) or stable(output)
-    if shared == output:
-        return output, ""
+    run = run_folder.parse(output)
+    shared = run_folder.checkpoints(output, environment)
+    if run and not pins and not environment.get(run_folder.CHECKPOINTS_VARIABLE):
+        shared = stable(output)
+    if not shared:
+        return CheckpointPlace(output)
     decisive = settings.model_dump(exclude=set(OPERATIONAL), exclude_defaults=True)
-    text = json.dumps([decisive, prepared.fingerprint], sort_keys=True)
-    folder = f"{shared.rstrip('/')}/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    return folder, folder
+    image = environment.get(IMAGE_VARIABLE, "")
+    text = json.dumps([decisive, prepared.fingerprint, pins, image], sort_keys=True)
+    task = Path(output).parent.name
+    folder = f"{shared.rstrip('/')}/{run.step if run else task}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    if run:
+        return CheckpointPlace(folder, f"{run.run}/{run.step}", Owner(run.run, task))
+    return CheckpointPlace(folder, folder, Owner(Path(shared).parent.name, output))
+
+
+def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> str:
+    """A checksum of the data's pins, the same in every cache epoch: training that was begun in one goes on."""
+    from training.pins import reading, store
+
+    return store.digest(reading.of_prepared(pins, prepared, data).model_copy(update={"epoch": 0}))
 
 
 def stable(path: str) -> str:

@@ -51,6 +51,8 @@ class Task(ABC):
     #: Whether `shards` finds its files by `storage.find`. A task that reads `data` in another way is given what the
     #: user gave, and no run of it is taken from the cache.
     finds_files: ClassVar[bool] = True
+    #: Options that name the folder of a model, of which the task reads the card; they are pinned too.
+    model_options: ClassVar[tuple[str, ...]] = ()
     #: Rows that evaluation scores at once.
     batch_rows: int = 8_192
 

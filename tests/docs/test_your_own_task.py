@@ -25,5 +25,5 @@ def test_the_digits_example_goes_from_data_to_report(tmp_path: Path) -> None:
     assert accuracy_score(table["label"], guesses) > 0.95
     card = json.loads((folder / "train" / "model" / "model.json").read_text())
     assert json.dumps(card["options"]) == '{"channels": 8}'
-    assert json.loads((folder / "run.json").read_text())["steps"][-1]["parameters"] == {"Output": "promote"}
+    assert json.loads((folder / "run.json").read_text())["steps"][-2]["parameters"] == {"Output": "promote"}
     assert "confusion" in (folder / "report.html").read_text().lower()

@@ -145,7 +145,7 @@ def fill_artifact(artifact: Any, task: Task, key: str, job: "Job", store: str) -
     source = task.cached_from or task
     artifact.name = f"{store}/artifacts/{source.id}{sum(key.encode())}"
     artifact.display_name = key
-    artifact.uri = task.output_uri(task.root, key)
+    artifact.uri = task.output_uri(task.root, key) + source.script.uris.get(key, "")
     artifact.schema_title = kind.get("schemaTitle", "system.Artifact")
     artifact.schema_version = kind.get("schemaVersion", "0.0.1")
     artifact.state = 2  # LIVE

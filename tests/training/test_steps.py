@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -11,6 +12,8 @@ from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
 from training.config import parse
 from training.data import manifest as manifests
+from training.pins import store
+from training.pins.documents import DataPins
 
 #: As Vertex Pipelines names a step's output; the number is another for every task.
 OUTPUT = "gs://bucket/runs/123456789012/training-20261120101112/train_{}/checkpoints"
@@ -18,45 +21,76 @@ FIRST = OUTPUT.format(-8123456789012345678)
 SETTINGS = {"task": "digits:Digits", "learning_rate": 0.01}
 
 
-def place(digits, given=FIRST, environment=None, **changes):
-    return steps.place(given, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {})
+PINS = "ab" * 32
 
 
-def test_every_attempt_at_a_task_finds_the_same_folder(digits):
-    first, second = place(digits), place(digits, OUTPUT.format(4711471147114711471))
-    assert first == second
-    assert first[0].startswith("gs://bucket/runs/123456789012/training-20261120101112/train/checkpoints/")
-    assert place(digits, checkpoint_every_s=5, keep=9, resume="never", strategy="fsdp") == first  # the same result
+def place(digits, output=FIRST, environment=None, pins=PINS, **changes):
+    return steps.place(output, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins)
+
+
+def test_every_attempt_at_a_request_finds_the_same_folder(digits):
+    """Another attempt at a task, and the run that is the next attempt at a request that failed, with its pins."""
+    first, retried = place(digits), place(digits, OUTPUT.format(4711471147114711471))
+    later = place(digits, OUTPUT.replace("20261120101112", "20261121101112").format(1234567))
+    assert first.folder == retried.folder == later.folder
+    assert re.fullmatch("gs://bucket/runs/checkpoints/train-[0-9a-f]{12}", first.folder)
+    assert first.job == retried.job != later.job  # what resume=never goes by
+    assert first.owner.run == retried.owner.run == "training-20261120101112" and first.owner != retried.owner
+    operational = place(digits, checkpoint_every_s=5, keep=9, resume="never", strategy="fsdp", lease_s=9)
+    assert operational == first == place(digits, FIRST.replace("gs://", "/gcs/"))
 
 
 @pytest.mark.parametrize(
-    "change", [{"learning_rate": 0.02}, {"seed": 1}, {"warm_start": "gs://b/m"}, {"options": {"hidden": 9}}]
+    "change",
+    [
+        {"learning_rate": 0.02},
+        {"seed": 1},
+        {"warm_start": "gs://b/m"},
+        {"options": {"hidden": 9}},
+        {"pins": "cd" * 32},
+        {"environment": {"TRAINING_IMAGE": "image@sha256:1"}},
+        {"output": FIRST.replace("/train_", "/finetune_")},
+    ],
 )
 def test_tasks_that_compute_other_things_have_other_folders(digits, change):
     """Such as two iterations of a ParallelFor, whose steps have the same name."""
-    assert place(digits, **change) != place(digits)
+    assert place(digits, **change).folder != place(digits).folder
 
 
 def test_other_data_is_another_folder(digits, tmp_path):
     from digits import prepare
 
-    assert place(prepare(tmp_path / "data", hidden=9)) != place(digits)
+    assert place(prepare(tmp_path / "data", hidden=9)).folder != place(digits).folder
 
 
-def test_two_runs_of_a_pipeline_share_nothing(digits):
+def test_what_is_not_pinned_is_shared_by_the_attempts_of_one_run_only(digits):
     later = OUTPUT.replace("20261120101112", "20261121101112").format(1234567)
-    assert place(digits, later) != place(digits)
+    first = place(digits, pins="").folder
+    assert first.startswith("gs://bucket/runs/123456789012/training-20261120101112/train/checkpoints/train-")
+    assert first == place(digits, OUTPUT.format(7654321), pins="").folder != place(digits, later, pins="").folder
 
 
 def test_a_folder_that_somebody_chose_is_taken_as_it_is(digits, tmp_path):
-    for given in ("runs/checkpoints", "/gcs/bucket/a_1/checkpoints", str(tmp_path)):
-        assert place(digits, given) == (given, "")
+    for chosen in ("runs/checkpoints", "/gcs/bucket/a_1/checkpoints", str(tmp_path)):
+        assert place(digits, chosen) == steps.CheckpointPlace(chosen)
 
 
 def test_in_a_local_run_the_folder_lies_where_the_run_keeps_checkpoints(digits):
-    found = place(digits, "steps/train/checkpoints", {"TRAINING_CHECKPOINTS": "/runs/one/checkpoints"})
-    assert found[0].startswith("/runs/one/checkpoints/")
-    assert found != place(digits, "steps/train/checkpoints", {"TRAINING_CHECKPOINTS": "/runs/one/checkpoints"}, seed=1)
+    local = {"TRAINING_CHECKPOINTS": "/runs/one/checkpoints"}
+    kept = place(digits, "steps/train/checkpoints", local)
+    assert kept.folder.startswith("/runs/one/checkpoints/train-") and kept.owner.run == "one"
+    assert kept != place(digits, "steps/train/checkpoints", local, seed=1)
+
+
+def test_a_new_cache_epoch_keeps_the_checkpoints(digits, tmp_path):
+    prepared = manifests.load(digits)
+    document = DataPins(pipeline="training", task=prepared.task, options=prepared.options, epoch=1)
+    renewed, other = (document.model_copy(update=change) for change in ({"epoch": 2}, {"asked": "b.csv"}))
+    one, two, three = (
+        steps._computed_from(store.save(f"{tmp_path}/pins", pins), prepared, digits)
+        for pins in (document, renewed, other)
+    )
+    assert one == two != three
 
 
 def train(digits, folder, attempt, **changes):

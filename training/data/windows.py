@@ -50,10 +50,8 @@ class Windows(NamedTuple):
 
     def pinned(self, present: Collection[int], last: int) -> tuple[str, str]:
         """The two windows with their dates, in data that has rows on the days `present`, of which those after `last`
-        are left out. What people wrote with dates stays as it is. Raises as `resolve`, and if no day is left."""
+        are left out, but not all. What people wrote with dates stays as it is. Raises as `resolve`."""
         days = sorted(day for day in present if day <= last)
-        if not days:
-            raise UserError(f"the data begins on {date_of(min(present))}, after the last day that counts.")
         texts = []
         for window, spans in zip(self, self.resolve(days), strict=True):
             kept = [(max(start, days[0]), min(end, days[-1] + 1)) for start, end in spans]

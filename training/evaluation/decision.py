@@ -46,6 +46,8 @@ class Decision(Frozen):
     reason: str
     #: None if there was neither champion nor baseline.
     reference: Reference | None = None
+    #: Whether the challenger is the champion, weight for weight: then there is nothing to decide.
+    same: bool = False
     #: What was compared; None if nothing could be.
     metric: Literal["loss", "bits"] | None = None
     #: What bits are counted per, such as `byte`.

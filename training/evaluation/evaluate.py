@@ -42,7 +42,7 @@ def evaluate(
         data: Directory of a prepared dataset.
         model: Directory of the new model, the challenger.
         destination: Directory, made if missing.
-        champion: Directory of the model to beat; "" if there is none.
+        champion: Directory of the model to beat, or the URI of its pins; "" if there is none.
         baseline: Whether to fit and score a simple rival as well: a logistic regression, or the task's own.
         split: Split of the dataset to score.
         batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
@@ -55,9 +55,11 @@ def evaluate(
         raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
     challenger = score.load(model, dataset)
     scorers: dict[str, Scorer] = {"challenger": challenger}
+    same = False
     if champion:
         scorers["champion"] = reigning = score.load(champion, dataset)
         score.check_comparable(reigning, challenger)
+        same = score.same(reigning, challenger)
     task = challenger.task
     rows = open_rows(data, split)
     namers = {name: _namer(dataset, rows, name) for name in task.slices}
@@ -71,6 +73,7 @@ def evaluate(
         classes=() if task.likelihood else tuple(task.classes),
         weight=task.weight,
         models=tuple(scorers),
+        same=same,
         group=task.group,
         slices=tuple(task.slices),
         notes=notes,

@@ -47,6 +47,8 @@ class Header(Frozen):
     weight: str = ""
     #: Models that were scored, of `MODELS`.
     models: tuple[str, ...]
+    #: Whether challenger and champion are one model, weight for weight.
+    same: bool = False
     #: Dataset column that `group` was made from; "" if rows are independent.
     group: str = ""
     slices: tuple[str, ...] = ()

@@ -24,6 +24,12 @@ def nothing_to_beat() -> str:
     return f"{verdict(False, None)}: there is neither a champion nor a baseline to compare with."
 
 
+def same() -> str:
+    return (
+        f"{verdict(False, 'champion')}: the new model is the champion, weight for weight; there is nothing to decide."
+    )
+
+
 def too_few(decision: Decision, fewest: int) -> str:
     kind = f"{decision.groups} groups of rows (by {decision.group})" if decision.group else f"{decision.groups} rows"
     return (

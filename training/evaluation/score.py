@@ -101,6 +101,19 @@ def check_comparable(champion: TrainedModel, challenger: TrainedModel) -> None:
             )
 
 
+def same(champion: TrainedModel, challenger: TrainedModel) -> bool:
+    """Whether the two are one model: the same weights, which read the same columns in the same way."""
+    old, new = champion.module.state_dict(), challenger.module.state_dict()
+    cards = [(model.card.columns, model.card.statistics) for model in (champion, challenger)]
+    return cards[0] == cards[1] and old.keys() == new.keys() and all(_equal(old[name], new[name]) for name in old)
+
+
+def _equal(old: object, new: object) -> bool:
+    if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+        return torch.equal(old, new)
+    return bool(old == new)
+
+
 def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
     present = {column.name: column for column in data.columns}
     if absent := [column.name for column in card.columns if column.name not in present]:

@@ -10,13 +10,19 @@ from training.storage import finding, storage
 from training.storage.pinned import PinnedFile, PinnedObject
 
 
-def pin(folder: str, epoch: int) -> ChampionPins:
-    """Raises UserError if the folder, gs:// or on this machine, holds no finished model."""
+def pin(folder: str, epoch: int, *, name: str = "champion") -> ChampionPins:
+    """The pins of the model in a folder, gs:// or on this machine; `name` is the option that gave it.
+
+    Raises:
+        UserError: the folder holds no finished model.
+    """
     folder = storage.uri(folder)
     if storage.is_remote(folder):
-        return ChampionPins(folder=folder, objects=tuple(_object(folder, n) for n in (CARD, WEIGHTS)), epoch=epoch)
+        return ChampionPins(
+            folder=folder, objects=tuple(_object(name, folder, file) for file in (CARD, WEIGHTS)), epoch=epoch
+        )
     folder = os.path.abspath(os.path.expanduser(folder))
-    return ChampionPins(folder=folder, files=tuple(_file(folder, name) for name in (CARD, WEIGHTS)), epoch=epoch)
+    return ChampionPins(folder=folder, files=tuple(_file(name, folder, file) for file in (CARD, WEIGHTS)), epoch=epoch)
 
 
 def check(folder: str) -> None:
@@ -25,21 +31,21 @@ def check(folder: str) -> None:
         pin(folder, 0)
 
 
-def _object(folder: str, name: str) -> PinnedObject:
+def _object(option: str, folder: str, name: str) -> PinnedObject:
     blob = storage.described(f"{folder}/{name}")
     if blob is None:
-        raise _no_model(folder, name)
+        raise _no_model(option, folder, name)
     return PinnedObject(name=f"{folder}/{name}", generation=blob.generation, bytes=blob.size, title=name)
 
 
-def _file(folder: str, name: str) -> PinnedFile:
+def _file(option: str, folder: str, name: str) -> PinnedFile:
     path = Path(folder) / name
     if not path.is_file():
-        raise _no_model(folder, name)
+        raise _no_model(option, folder, name)
     file = finding.described(str(path))
     assert file.version
     return PinnedFile(path=file.path, bytes=file.bytes, modified_ns=file.version.modified_ns, title=name)
 
 
-def _no_model(folder: str, name: str) -> UserError:
-    return UserError(f"champion = {folder}: there is no {name} in that folder, so it is no model.")
+def _no_model(option: str, folder: str, name: str) -> UserError:
+    return UserError(f"{option} = {folder}: there is no {name} in that folder, so it is no model.")

@@ -1,7 +1,7 @@
 """The pins of the data: its files as they are, or as they were at a moment, and the windows in dates."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +9,12 @@ from training import tasks
 from training.data.periods import date_of
 from training.data.split_time import ByTime
 from training.data.tabular import TabularTask
+from training.data.windows import Windows
 from training.errors import UserError
-from training.pins import days
+from training.pins import champion, days, store
 from training.pins.documents import DataPins, Package, Request, Seen
 from training.pins.moment import Moment
-from training.storage import storage
+from training.storage import pinned, storage
 from training.storage.past import Past
 from training.storage.pinned import PinnedFile, PinnedObject
 from training.storage.storage import File
@@ -39,11 +40,11 @@ def pin(
     """
     work = tasks.load(request.task, request.task_options)
     check_moment(work, request.data, moment)
-    fields, found, past = _found(work, request.data, run, moment)
-    seen = _seen(work, found, moment, past)
-    options = dict(request.task_options)
-    if isinstance(work, TabularTask) and isinstance(work.split, ByTime):
-        options |= _dated(work, work.split, found, moment, folder, dry_run)
+    fields, files, past = _found(work, request, run, moment)
+    seen = _seen(work, fields, moment, past)
+    options = request.task_options | _models(work, epoch, folder, dry_run)
+    if (windows := _windows(work)) and windows.relative and isinstance(work, TabularTask) and files:
+        options |= _dated(windows, days.present(work, files, folder, dry_run=dry_run), moment, seen)
     document = DataPins(pipeline=pipeline, task=tasks.spec(request.task), options=options, epoch=epoch, **fields)
     return PinnedData(document, seen, (*_words(document, options, request), *_past_words(moment, seen)))
 
@@ -52,17 +53,17 @@ def check_moment(work: Task, data: str, moment: Moment | None) -> None:
     """Raises UserError if nothing of the moment that somebody asked for can be seen, wherever the data lies."""
     if not (moment and moment.explicit):
         return
-    if _by_time(work):
-        if isinstance(work, TabularTask) and isinstance(work.split, ByTime):
-            end = work.split.windows.end()
-            if end > moment.day + 1:
-                raise UserError(f"{moment.text}: the windows reach to {date_of(end - 1)}, which had not come then.")
+    if windows := _windows(work):
+        if windows.end() > moment.day + 1:
+            last = date_of(windows.end() - 1)
+            raise UserError(f"{moment.text}: the windows reach to {last}, which had not come then.")
     elif not any(storage.is_remote(part) for part in storage.parts(data)):
         raise _nothing_seen(work, moment)
 
 
-def _by_time(work: Task) -> bool:
-    return isinstance(work, TabularTask) and isinstance(work.split, ByTime)
+def _windows(work: Task) -> Windows | None:
+    """The windows of time that split the task's rows, if they do."""
+    return work.split.windows if isinstance(work, TabularTask) and isinstance(work.split, ByTime) else None
 
 
 def _nothing_seen(work: Task, moment: Moment) -> UserError:
@@ -73,22 +74,29 @@ def _nothing_seen(work: Task, moment: Moment) -> UserError:
 
 
 def _found(
-    work: Task, data: str, run: str, moment: Moment | None
+    work: Task, request: Request, run: str, moment: Moment | None
 ) -> tuple[dict[str, Any], Sequence[File], Past | None]:
     """The fields that say what is read, the files to read dates from, and what was seen of the moment."""
+    data = request.data
     if not work.finds_files or (not data.strip() and _own_data_is_unknown(work)):
         return {"unpinned": True, "asked": data, "run": run}, (), None
-    package = work.package() if not data.strip() else None
-    past = Past(moment.time) if moment and moment.past else None
-    if past is None:
-        files = work.files(data)
-    else:
-        with storage.as_of(past):
-            files = work.files(data)
-    if package:
+    if not data.strip() and (package := work.package()):
+        windows = _windows(work)
+        files = work.files(data) if windows and windows.relative else ()
         return {"package": Package(name=package[0], version=package[1])}, files, None
-    ordered = sorted(files, key=lambda file: file.path)
-    return {"objects": _objects(ordered), "files": _files(ordered)}, ordered, past
+    past = Past(moment.time) if moment else None
+    with storage.as_of(past):
+        files = sorted(map(storage.versioned, work.files(data)), key=lambda file: file.path)
+    return {"objects": _objects(files), "files": _files(files)}, files, past
+
+
+def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str]:
+    """The options that name a model, with the URI of its pins in place of its folder."""
+    return {
+        name: store.save(folder, champion.pin(work.options[name], epoch, name=name), dry_run=dry_run)
+        for name in work.model_options
+        if work.options.get(name) and not pinned.digest(work.options[name])
+    }
 
 
 def _own_data_is_unknown(work: Task) -> bool:
@@ -120,42 +128,38 @@ def _files(files: Sequence[File]) -> tuple[PinnedFile, ...]:
     )  # fmt: skip
 
 
-def _seen(work: Task, found: Sequence[File], moment: Moment | None, past: Past | None) -> Seen:
-    if moment is None or not moment.past:
+def _seen(work: Task, fields: Mapping[str, Any], moment: Moment | None, past: Past | None) -> Seen:
+    if moment is None:
         return ""
-    if not found and moment.explicit:
-        raise _nothing_seen(work, moment)
     if past and past.whole:
         return "state"
-    if _by_time(work):
+    if _windows(work) and not fields.get("unpinned"):
         return "windows"
     if moment.explicit:
         raise _nothing_seen(work, moment)
     return ""
 
 
-def _dated(
-    work: TabularTask, split: ByTime, files: Sequence[File], moment: Moment | None, folder: str, dry_run: bool
-) -> dict[str, str]:
-    """The options `train` and `test` in dates; none where they are dates already."""
-    if not (files and split.windows.relative):
-        return {}
-    present = days.present(work, files, folder, dry_run=dry_run)
+def _dated(windows: Windows, present: Collection[int], moment: Moment | None, seen: Seen) -> dict[str, str]:
+    """The options `train` and `test` in dates."""
     if not present:
         raise UserError("the input has no rows: there is nothing to learn or to test.")
-    last = min(max(present), moment.day) if moment else max(present)
-    if moment and min(present) > last:
+    if moment is None:
+        train, test = windows.pinned(present, max(present))
+        return {"train": train, "test": test}
+    last = moment.day if seen == "state" else moment.day_over
+    if min(present) > last:
         raise UserError(f"{moment.text}: the data begins on {date_of(min(present))}, so nothing of it was there yet.")
     try:
-        train, test = split.windows.pinned(present, last)
+        train, test = windows.pinned(present, last)
     except UserError as error:
-        raise UserError(f"{moment.text}: {error}" if moment and moment.day < max(present) else str(error)) from None
+        raise UserError(f"{moment.text}: {error}" if last < max(present) else str(error)) from None
     return {"train": train, "test": test}
 
 
 def _words(document: DataPins, options: dict[str, Any], request: Request) -> list[str]:
     words = [_what(document)]
-    if options != request.task_options:
+    if options.keys() & {"train", "test"} and options != request.task_options:
         words.append(f"windows: train {options['train']}, test {options['test']}.")
     return words
 

@@ -1,11 +1,11 @@
-"""The moment that a run looks from: `as_of`, or the time of the schedule's tick."""
+"""The moment that a run looks back from: `as_of`, or the time of a schedule's tick that comes late."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from training.errors import UserError
 
-#: A tick that is younger counts as now: what is in the bucket then is what the night works on.
+#: A tick that is younger is no look back: the night works on what is there.
 FRESH = timedelta(hours=1)
 #: Vertex AI's schedules came in 2023: an earlier time stands for none.
 FIRST_TICK = datetime(2020, 1, 1, tzinfo=UTC)
@@ -20,17 +20,20 @@ class Moment:
     time: datetime
     #: Whether somebody asked for it, and must be told where it cannot be had.
     explicit: bool
-    #: Whether objects are looked for as they were then.
-    past: bool = True
 
     @property
     def day(self) -> int:
-        """The last day that counts, from 1970-01-01."""
+        """The day, from 1970-01-01: no row that was there then is of a later one."""
         return (self.time.date() - date(1970, 1, 1)).days
+
+    @property
+    def day_over(self) -> int:
+        """The last day that was over, to the minute: of data that came since, a night at three has the day before."""
+        return ((self.time + timedelta(minutes=1)).date() - date(1970, 1, 1)).days - 1
 
 
 def chosen(as_of: str, scheduled: str, now: datetime) -> Moment | None:
-    """`as_of`; where it is empty the tick, if it is a time; None for a run that looks from now.
+    """`as_of`; where it is empty the tick, if it is a time and long past; None for a run that looks from now.
 
     Raises:
         UserError: `as_of` is no time, or has not come yet.
@@ -41,9 +44,9 @@ def chosen(as_of: str, scheduled: str, now: datetime) -> Moment | None:
         tick = _time(scheduled)
     except ValueError:  # "" where no schedule is, or a placeholder that nobody replaced
         return None
-    if tick < FIRST_TICK:
+    if tick < FIRST_TICK or now - tick < FRESH:
         return None
-    return Moment(f"the schedule's time {scheduled.strip()}", tick, explicit=False, past=now - tick > FRESH)
+    return Moment(f"the schedule's time {scheduled.strip()}", tick, explicit=False)
 
 
 def parse(as_of: str, now: datetime) -> Moment:

@@ -34,8 +34,9 @@ def data(uri: str, task: str) -> tuple[str, Mapping[str, Any]]:
     return "", pins.options
 
 
-def check_prepared(uri: str, prepared: Manifest, folder: str | Path) -> None:
-    """Raises UserError if the prepared data in the folder is not of the pins."""
+def of_prepared(uri: str, prepared: Manifest, folder: str | Path) -> DataPins:
+    """The pins that the data in the folder was prepared from. Raises UserError if it was not."""
     pins = store.load(uri, DataPins)
     if (pins.task, pins.options) != (prepared.task, prepared.options):
         raise UserError(f"{folder} was not prepared from {uri}: its task or its options are others.")
+    return pins

@@ -10,7 +10,7 @@ from typing import Any
 from training.pins import champion, data, earlier, moment, store
 from training.pins.documents import ChampionPins, DataPins, Request, RunPins
 from training.pins.epoch import epoch
-from training.storage import files, pinned
+from training.storage import pinned, storage
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,10 @@ def resolve(
 
 def write_record(resolved: Resolved, record: str | Path) -> None:
     """Writes what was resolved to the step's output, for people."""
-    Path(record).parent.mkdir(parents=True, exist_ok=True)
     text = {name: getattr(resolved, name) for name in ("digest", "uri", "data", "champion", "words")}
-    files.write(record, json.dumps({**text, **resolved.metadata}, indent=1) + "\n")
+    if not storage.is_remote(str(record)):
+        Path(record).parent.mkdir(parents=True, exist_ok=True)
+    storage.overwrite(str(record), (json.dumps({**text, **resolved.metadata}, indent=1) + "\n").encode())
 
 
 def _header(run: RunPins) -> dict[str, Any]:

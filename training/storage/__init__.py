@@ -1,6 +1,9 @@
 """Files on this machine and objects in Cloud Storage: found, read within limits, and written once.
 
 storage.py    both, found and written the same way; Google's client
+finding.py    names, folders and globs on this machine
+pinned.py     the files that a document of pins lists
+past.py       a bucket as it was at a moment
 objects.py    objects that are written once
 slot.py       an object that is replaced by whoever has seen what was there
 download.py   objects as verified files here

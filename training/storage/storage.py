@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.storage import files, pinned
+from training.storage import files, finding, pinned
 from training.storage.finding import File as File
 from training.storage.finding import find_local, glob_regex
 from training.storage.past import Past
@@ -72,7 +73,7 @@ def parts(data: str) -> list[str]:
 
 
 @contextmanager
-def as_of(past: Past) -> Iterator[None]:
+def as_of(past: Past | None) -> Iterator[None]:
     """Inside, `find` lists the objects that were live at that moment, where the bucket keeps older versions."""
     token = _past.set(past)
     try:
@@ -120,7 +121,7 @@ def split(path: str) -> tuple[str, str]:
 
 def generation_of(path: str) -> tuple[str, int]:
     """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
-    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,18})", path, re.DOTALL)
+    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,17})", path, re.DOTALL)
     return (match[1], int(match[2])) if match else (path, 0)
 
 
@@ -139,6 +140,19 @@ def described(path: str) -> Any:
             if blob := bucket(there).get_blob(name, generation=generation or None, retry=retry):
                 return blob
     return None
+
+
+def versioned(file: File) -> File:
+    """The file with what tells its version, where that is not known yet."""
+    if file.generation or file.version:
+        return file
+    if not is_remote(file.path):
+        if not os.path.isfile(file.path):
+            raise UserError(f"{file.path} does not exist.")
+        return replace(file, version=finding.described(file.path).version)
+    if blob := described(file.path):
+        return replace(file, generation=blob.generation)
+    raise UserError(f"{file.path} does not exist.")
 
 
 def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:

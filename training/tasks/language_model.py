@@ -45,6 +45,7 @@ class LanguageModel(Task):
     slices = ("folder",)
     group = "file"
     encoding = ("vocabulary",)
+    model_options = ("vocabulary_of",)
     #: Options and their defaults; 0 for vocab = bytes, else the size of a BPE vocabulary. `vocabulary_of` names a
     #: model's folder whose vocabulary is taken over, so that the two can be compared.
     settings: ClassVar[Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""The verbs of recurring runs: schedule plan, apply, list, pause, resume, delete."""
+"""The verbs of recurring runs: schedule plan, apply, list, pause, resume, backfill, delete."""
 
 import sys
 from datetime import UTC, datetime
@@ -11,6 +11,8 @@ import typer
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json, say
 from vgp.errors import RequestError
 
+#: Of `backfill`, after Ctrl-C.
+DETACHED = 130
 #: Of `plan --exit-code`, when `apply` would do something.
 EXIT_PENDING = 3
 
@@ -46,11 +48,12 @@ def plan(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what apply would do, when the schedules run next, and what they can cost. Changes nothing.
+    """Show what apply would do, when the schedules run next, what would be new to them, and what they can cost.
 
-    Compared is also the pipeline that a live schedule runs with the one compiled now.
+    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now, and the data
+    as it is now with that of the schedule's last good run.
     """
-    from vgp.vertex.schedules import reconcile, view
+    from vgp.vertex.schedules import outlook, reconcile, view
 
     loaded = load_settings(settings, environment)
     if terraform:
@@ -59,10 +62,12 @@ def plan(
         print(text(loaded, reconcile.declared(loaded, names or ())), end="")
         return
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
+    declared = [action.declaration for action in actions if action.declaration]
+    outlooks = {one.name: outlook.outlook(loaded, one) for one in declared if not one.declared.paused}
     if as_json:
-        print_json(view.plan_json(actions, now))
+        print_json(view.plan_json(actions, now, outlooks))
     else:
-        console().print(view.plan(actions, now, full=full), soft_wrap=full)
+        console().print(view.plan(actions, now, full=full, outlooks=outlooks), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
@@ -136,6 +141,58 @@ def resume(
 ) -> None:
     """Start runs again, from the next time on; with --catch-up also those that the pause left out."""
     _set_state(name, "active", catch_up, settings, environment, as_json)
+
+
+@schedule.command(epilog="Example: pipelines schedule backfill nightly --from 2026-10-01 --to 2026-10-31")
+def backfill(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A declared schedule.")],
+    first: Annotated[str, typer.Option("--from", metavar="DAY", help="The first day, by the schedule's time zone.")],
+    last: Annotated[str, typer.Option("--to", metavar="DAY", help="The last day, included.")],
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Run also the nights that failed, with what they had pinned.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the nights and what they can cost.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run more than 100 nights.")] = False,
+    preflight: Annotated[
+        bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
+    ] = True,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Run past nights of a schedule, each once and as of its own time, with what is declared now.
+
+    At most max_concurrent_runs of the schedule go on at a time; the command waits for all. A night that ran is left, be
+    it the schedule that ran it. A command that was killed can be repeated: it starts no night twice.
+
+    Exit codes: 0 all nights ended well; 1 one failed; 2 the request was wrong; 4 nothing was started, since all of them
+    had ended before; 130 Ctrl-C.
+    """
+    from vgp.text.times import calendar_day
+    from vgp.vertex.schedules import backfill, backfill_page
+
+    loaded = load_settings(settings, environment)
+    days = calendar_day(first, "--from"), calendar_day(last, "--to")
+    made = backfill.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
+    tell = partial(say, stderr=as_json)
+    if dry_run:
+        tell(f"dry run: {backfill_page.head(made)}")
+        if as_json:
+            print_json(backfill_page.plan_json(made))
+        else:
+            console().print(backfill_page.planned(made))
+        return
+    tell(("" if made.todo else "nothing was started: ") + backfill_page.head(made))
+    try:
+        runs = backfill.run(loaded, made, preflight=preflight, tell=tell)
+    except KeyboardInterrupt:
+        tell("left; what has begun goes on. The same command goes on with the rest.")
+        raise typer.Exit(DETACHED) from None
+    if as_json:
+        print_json(backfill_page.done_json(loaded, made, runs))
+    else:
+        console().print(backfill_page.done(loaded, made, runs))
+    raise typer.Exit(backfill_page.exit_code(made, runs))
 
 
 @schedule.command(epilog="Example: pipelines schedule delete nightly --yes")

@@ -65,9 +65,7 @@ def submit(
             "however it ended; only --retry starts its next attempt.",
         ),
     ] = None,
-    new: Annotated[
-        bool, typer.Option("--new", help="Another run, and all of its steps: --if-exists new --no-cache.")
-    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="As --if-exists new, and every step runs.")] = False,
     id_: Annotated[
         str | None,
         typer.Option("--id", help="An id of your own: one run for ever. Default: one that follows from the request."),

@@ -35,7 +35,12 @@ def duration(text: str) -> timedelta | None:
 
 def day(text: str | None) -> date | None:
     """The date of `--as-of`; raises RequestError."""
+    return calendar_day(text, "--as-of") if text else None
+
+
+def calendar_day(text: str, option: str) -> date:
+    """The date that an option was given; raises RequestError."""
     try:
-        return date.fromisoformat(text) if text else None
+        return date.fromisoformat(text)
     except ValueError:
-        raise RequestError(f"--as-of {text}: write a date like 2026-08-20.") from None
+        raise RequestError(f"{option} {text}: write a date like 2026-08-20.") from None

@@ -1,4 +1,4 @@
-"""Two runs never write one folder: real processes that are killed and paused, on a real storage server and on a disk."""
+"""Two runs never write one folder: processes that are killed and paused, on a real storage server and on a disk."""
 
 import os
 import signal
@@ -30,7 +30,8 @@ from training.checkpoint.lease import held
 lost = threading.Event()
 with ExitStack() as stack:
     for folder in sys.argv[3:]:
-        lease = stack.enter_context(held(folder, Owner("first", sys.argv[1]), length_s=float(sys.argv[2]), patience_s=5))
+        owner = Owner("first", sys.argv[1])
+        lease = stack.enter_context(held(folder, owner, length_s=float(sys.argv[2]), patience_s=5))
         lease.on_loss(lost.set)
     print("held", flush=True)
     lost.wait()
@@ -56,8 +57,8 @@ def other():
         process.stdout.close()
 
 
-def hold(folder, owner=Owner("second", "train_9"), length_s=1.0):
-    return held(folder, owner, length_s=length_s, patience_s=5)
+def hold(folder, owner=None, length_s=1.0):
+    return held(folder, owner or Owner("second", "train_9"), length_s=length_s, patience_s=5)
 
 
 def lease_of(folder):
@@ -101,9 +102,9 @@ def test_a_run_that_was_paused_loses_its_folder_and_says_so_when_it_wakes_up(buc
     process.send_signal(signal.SIGSTOP)
     with hold(f"{bucket}/paused"):
         process.send_signal(signal.SIGCONT)
+        process.wait(10)
         loss = process.stdout.readline()
         assert loss.startswith(f"the lease of {bucket}/paused is lost: run second (process {os.getpid()} on ")
-        process.wait()
         assert lease_of(f"{bucket}/paused").run == "second"  # its end takes nothing away
 
 

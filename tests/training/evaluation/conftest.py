@@ -25,13 +25,13 @@ class Save:
 
     folder: Path
 
-    def __call__(self, label, challenger, *, champion=None, baseline=None, group=None, **slices) -> Path:
+    def __call__(self, label, challenger, *, champion=None, baseline=None, group=None, same=False, **slices) -> Path:
         scored = {"challenger": challenger, "champion": champion, "baseline": baseline}
         models = {name: table(p) for name, p in scored.items() if p is not None}
         sides = models["challenger"].shape[1]
         header = Header(
             task="m:T", split="test", classes=tuple("abcdefghij"[:sides]), models=tuple(models),
-            group="" if group is None else "day", slices=tuple(slices),
+            group="" if group is None else "day", slices=tuple(slices), same=same,
         )  # fmt: skip
         batch = {"row_id": np.arange(len(label)), "label": np.asarray(label), **models}
         batch |= {name: names(values) for name, values in slices.items()}

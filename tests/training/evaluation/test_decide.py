@@ -94,6 +94,15 @@ def test_a_negative_margin_admits_an_equal_model(save):
     assert result.promote and "within the margin of -0.01" in result.reason
 
 
+def test_a_challenger_that_is_the_champion_is_kept_whatever_the_margin(save):
+    label, _, (model, _) = flights(np.random.default_rng(1))
+    found = decide(save(label, model, champion=model, same=True), margin=-0.01)
+    assert (found.promote, found.same, found.reference) == (False, True, "champion")
+    assert found.reason == (
+        "Keep the champion: the new model is the champion, weight for weight; there is nothing to decide."
+    )
+
+
 def test_a_better_but_badly_calibrated_model_is_kept_back(save):
     label, day, (new, old) = flights(np.random.default_rng(9), skills=(2.0, 0.4), rows=100)
     result = decide(save(label, new**1.3, champion=old, group=day))  # the same ranking, too timid

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,6 +10,7 @@ from training.errors import UserError
 from training.evaluation import measure, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
+from training.report.report import markdown
 
 
 @pytest.fixture
@@ -47,6 +49,18 @@ def test_the_figures_are_those_of_the_saved_predictions(coins, data, model, tmp_
     assert len([s for s in found.slices if s.column == "size"]) == 5
     assert sum(map(sum, found.confusion_matrix)) == found.rows == len(table["label"])
     assert decide(tmp_path / "out").reference == "champion"
+
+
+def test_a_champion_with_the_same_weights_is_told_from_one_that_only_predicts_alike(coins, data, model, tmp_path):
+    shutil.copytree(model, tmp_path / "copy")
+    alike = coins.trained(tmp_path / "alike", data, slope=1.2 + 1e-6)
+    for champion, same in ((model, True), (tmp_path / "copy", True), (alike, False)):
+        evaluate(data, model, tmp_path / "out", champion=str(champion), baseline=False)
+        assert decide(tmp_path / "out", margin=-0.5).same == same
+    evaluate(data, model, tmp_path / "out", champion=str(model), baseline=False)
+    decision = decide(tmp_path / "out", margin=-0.5)
+    summary = markdown(evaluation=tmp_path / "out", decision=decision)
+    assert not decision.promote and "the new model is the champion, weight for weight" in summary
 
 
 def test_metrics_are_plain_json_and_read_back_the_same(data, model, tmp_path):

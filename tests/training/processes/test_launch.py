@@ -202,3 +202,17 @@ def test_a_lost_machine_ends_the_others_and_is_named(tmp_path, nodes):
     assert processes[0].returncode == 1
     assert chief == "failed: 127.0.0.1 stops: the machine 127.0.0.2 is gone\n"
     processes[1].communicate()
+
+
+class Taken:
+    """A condition that is lost as soon as somebody asks."""
+
+    loss = "the folder is another's now"
+
+    def on_loss(self, end):
+        end()
+
+
+def test_processes_whose_condition_is_lost_are_ended_at_once_and_it_is_said_why():
+    with pytest.raises(ProcessFailed, match="the folder is another's now"):
+        launch("launched:deaf", {}, nproc=2, condition=Taken())

@@ -103,7 +103,7 @@ def test_a_request_that_failed_within_the_hour_says_how_to_go_on_and_later_start
     cloud.clock.advance(HOUR // 2)
     code, out, _ = run(capsys)
     assert code == 4 and out.startswith(f"nothing was started: {first}, of the same request, failed at ")
-    assert f"pipelines rerun {first} --from-failed" in out and "--new" in out
+    assert "the same command with --retry" in out and "--new" in out
     cloud.clock.advance(HOUR)
     code, out, _ = run(capsys, "--json")
     assert code == 0 and json.loads(out)["id"] == f"{first}-a2"
@@ -142,6 +142,59 @@ def test_an_id_is_one_run_for_ever(cloud: Cloud, capsys: pytest.CaptureFixture[s
     code, out, _ = run(capsys, "--id", "mine")
     assert code == 4 and "another --id" in out and "starts the next" not in out
     assert run(capsys, "--id", "mine", "--set", "epochs=1")[0] == 2
+
+
+def test_a_retry_goes_on_at_once_and_says_so_and_a_success_is_not_retried(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.script("resolve", outputs={"uri": "gs://test-bucket/runs/1/pins/0.json"})
+    cloud.script("train", fail="stockout")
+    first = json.loads(run(capsys, "--json")[1])
+    assert (first["attempt"], first["key"], first["pinned_by"]) == (1, None, None)
+    cloud.clock.advance(HOUR // 2)
+    cloud.script("train")
+    code, out, err = run(capsys, "--retry", "--json")
+    second = json.loads(out)
+    assert (second["id"], second["attempt"], second["started"]) == (f"{first['id']}-a2", 2, True)
+    assert second["pinned_by"] == first["id"]
+    assert f"attempt 2 goes on with what {first['id']} had pinned; finished steps come from the cache" in err
+    cloud.clock.advance(HOUR // 2)
+    assert {"prepare"} == {
+        task.task_name for task in cloud.jobs[second["name"]].job_detail.task_details if task.state == 8
+    }
+    code, out, _ = run(capsys, "--retry", "--if-exists", "attach")
+    assert code == 4 and out.startswith(f"nothing was started: {second['id']}, of the same request, succeeded at ")
+    assert "--retry is for runs that did not; from " in out and "starts the next one" in out
+
+
+def test_a_key_is_one_run_whatever_the_hour(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ("--key", "2026-11-21")
+    first = json.loads(run(capsys, *line, "--json")[1])
+    assert first["started"] and first["key"] == "2026-11-21" and first["id"].startswith("training-2026-11-21-")
+    cloud.clock.advance(100 * HOUR)
+    code, out, _ = run(capsys, *line)
+    assert code == 4 and f"{first['id']}, of the same request and key 2026-11-21, succeeded at" in out
+    assert "another --key" in out and "starts the next" not in out
+    assert run(capsys)[0] == 0 and run(capsys, "--key", "2026-11-22")[0] == 0, "other requests"
+    code, out, err = run(capsys, "--key", "2026/11/21")
+    assert code == 2 and "Write 2026-11-21." in err and len(cloud.jobs) == 3
+
+
+def test_what_exists_can_answer_be_run_beside_or_fail(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    first = json.loads(run(capsys, "--json")[1])["id"]
+    code, out, _ = run(capsys, "--if-exists", "fail", "--wait")
+    assert code == 4 and out.startswith(f"nothing was started: {first}, of the same request, is ")
+    assert run(capsys, "--if-exists", "attach")[0] == 4
+    assert json.loads(run(capsys, "--if-exists", "new", "--json")[1])["attempt"] == 2
+    assert run(capsys, "--new")[0] == 0 and len(cloud.jobs) == 3
+    assert run(capsys, "--if-exists", "perhaps")[0] == 2
+
+
+def test_a_window_of_ones_own(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys)[0] == 0
+    cloud.clock.advance(2 * HOUR)
+    assert run(capsys, "--window", "12h")[0] == 4
+    assert json.loads(run(capsys, "--window", "0s", "--json")[1])["attempt"] == 2
 
 
 @pytest.mark.parametrize("verb", ["submit", "rerun"])

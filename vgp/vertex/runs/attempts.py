@@ -7,7 +7,7 @@ Everybody who asks at the same moment chooses the same number and sends the same
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -21,6 +21,7 @@ from vgp.vertex.runs.state import read
 
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
+_EPOCH = timedelta(days=pinned.EPOCH_DAYS)
 
 
 def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = None) -> tuple[Any, bool]:
@@ -36,7 +37,8 @@ def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = N
         job, number = _answering(client, settings, body, first)
         while job is None or not policy.answers(job, asked):
             number += 1
-            attempt = _attempt(body, number, None if policy.begins_anew else job)
+            goes_on = job and failed(job) and not policy.begins_anew and asked - end(job) <= _EPOCH
+            attempt = _attempt(body, number, job if goes_on else None)
             job, started = created(client, settings, attempt, _id(first, number))
             if started or _is_of_another_caller(job, asked, policy):
                 return job, started
@@ -87,9 +89,9 @@ def _is_of_another_caller(job: Any, asked: datetime, policy: Policy) -> bool:
 
 
 def _attempt(body: Mapping[str, Any], number: int, before: Any) -> dict[str, Any]:
-    """The job of one attempt; it goes on with what the one `before` had pinned, if that failed."""
+    """The job of one attempt; it goes on with what the one `before` had pinned."""
     job = {**body, "labels": {**body["labels"], ATTEMPT: str(number)}}
-    return pinned.going_on(job, read(before)) if before and failed(before) else job
+    return pinned.going_on(job, read(before)) if before else job
 
 
 def _id(first: str, number: int) -> str:

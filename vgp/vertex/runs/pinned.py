@@ -5,6 +5,7 @@ then the finished steps are found in the cache, and training goes on from its ch
 """
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from vgp.spec import placeholders
@@ -17,19 +18,31 @@ from vgp.vertex.runs.state import Run
 
 #: The parameter that takes the URI of pins, the step that makes them, and its output with their URI.
 PARAMETER, STEP, OUTPUT = "pins", "resolve", "uri"
+#: The days for which cached results are taken: `training.pins.epoch`. What failed longer ago has nothing to go on with.
+EPOCH_DAYS = 14
+_DONE = ("succeeded", "cached")
 
 
 def pins(run: Run) -> str:
-    """URI of what the run has pinned; empty if it has resolved nothing.
+    """URI of what the run has pinned; empty if it has resolved nothing, or if its pins may be what failed.
 
-    A run that ended before its step `resolve` did has those that it was to go on with, unless they were what failed.
+    A run that ended before its step `resolve` did has those that it was to go on with.
     """
-    steps = [step for step in run.steps if step.task == STEP]
-    if any(step.state == "failed" for step in steps):
+    if _at_fault(run):
         return ""
-    uris = [outputs.values(step).get(OUTPUT) for step in steps if step.state in ("succeeded", "cached")]
+    uris = [outputs.values(step).get(OUTPUT) for step in run.steps if step.task == STEP and step.state in _DONE]
     uri = uris[0] if uris else run.arguments.get(PARAMETER)
     return uri if isinstance(uri, str) and is_bucket_uri(uri) and not placeholders.within(uri) else ""
+
+
+def _at_fault(run: Run) -> bool:
+    """Whether `resolve` refused the pins, or no step but that got through with those of an earlier run: what they name
+    may be gone or wrong, and there is nothing that one could go on with.
+    """
+    failed = run.failed()
+    before = takewhile(lambda step: step not in failed, run.steps)
+    in_vain = PINNED_BY in run.labels and not any(step.state in _DONE and step.task != STEP for step in before)
+    return any(step.task == STEP for step in failed) or (bool(failed) and in_vain)
 
 
 def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:

@@ -73,7 +73,9 @@ def chosen(
             if one in given and other in given and other != one:
                 raise RequestError(f"{one} and {other} exclude each other: {why}")
     if new and if_exists not in (None, "new"):
-        raise RequestError(f"--new and --if-exists {if_exists} exclude each other: --new is short for the value new.")
+        raise RequestError(
+            f"--new and --if-exists {if_exists} exclude each other: --new is the value new, and runs every step."
+        )
     if key is not None:
         names.key(key)
     time = WINDOW if window is None else _window(window)

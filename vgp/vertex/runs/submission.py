@@ -13,6 +13,7 @@ from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments
+from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.preflight import refuse_cheaply
@@ -42,7 +43,7 @@ class Options:
     retry: bool = False
     #: What an open run does; None: it answers.
     if_exists: IfExists | None = None
-    #: Short for if_exists = "new" and caching = False.
+    #: if_exists = "new", and every step runs.
     new: bool = False
     #: Whether every step takes results of earlier runs; None: as the settings say, else as the spec does.
     caching: bool | None = None
@@ -99,12 +100,12 @@ def _request(
     spec, uri, steps = _specification(name, settings, options)
     values = arguments.parsed(spec.parameters, parameters)
     workflows.check(name, spec, values, settings.repository, remote=True)
-    caching = options.caching
-    if caching is None:
-        caching = False if options.new else settings.caching
+    caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.body(
         settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or ""
     )
+    if options.new and options.caching is None:  # of the same request, so that the next one does not go on without it
+        body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
     return body, steps
 
 

@@ -9,9 +9,13 @@ reconcile.py     all of them: compiled, planned, applied
 control.py       pause, resume, delete
 nights.py        each run time of a live schedule, with its run or why there is none
 doctor.py        how every schedule is; doctor_page.py: as a person reads it
+backfill.py      past nights, each run once; backfill_page.py: as a person reads it
+seen.py          whether a run that looked back could see the state of its time
 listing.py       every schedule with its last run
 cron.py          when an expression falls due, across changes of clocks
 forecast.py      the next runs of a declared schedule, their cost, and what is in doubt
+outlook.py       what the next runs would do: the data now, against the last good run
+hits.py          which steps would take earlier results
 terraform.py     the declared schedules as Terraform resources
 view.py          what a person sees of all this
 """

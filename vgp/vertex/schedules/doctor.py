@@ -18,9 +18,8 @@ from vgp.vertex import names, rest
 from vgp.vertex.errors import advice, explained
 from vgp.vertex.runs import search
 from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import fields, live
+from vgp.vertex.schedules import fields, listing, live
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.declaration import ENVIRONMENT, marks
 from vgp.vertex.schedules.nights import BAD, Night, last_good, nights
 
 #: Failed runs whose steps are asked for one by one, where the list has told none.
@@ -140,7 +139,7 @@ def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since:
         return Diagnosis(name, settings.environment, state, cron, problems=wrong, settings=settings)
     schedule, spec = ours[0], fields.spec(ours[0])
     state = live.state(schedule)
-    runs = _with_steps(settings, _runs(settings, name, since))
+    runs = _with_steps(settings, listing.runs(settings, name, since=since.isoformat(), steps=True))
     return Diagnosis(
         name,
         settings.environment,
@@ -164,14 +163,6 @@ def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence[A
     if len(ours) > 1:
         problems.append(f"there are {len(ours)} of this name, and each starts runs: pipelines schedule apply {name}")
     return problems
-
-
-def _runs(settings: Settings, name: str, since: datetime) -> list[Run]:
-    """The runs with the label of the schedule, their steps with them, in one list."""
-    labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
-    only = search.Filter(labels=labels, ours=True, since=since.isoformat())
-    runs = search.listed(settings, only, limit=0, steps=True)
-    return [run for run in runs if run.labels.get(ENVIRONMENT) == settings.environment]
 
 
 def _with_steps(settings: Settings, runs: Sequence[Run]) -> list[Run]:

@@ -8,6 +8,7 @@ from vgp.check import cost
 from vgp.text.figures import usd
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules.outlook import Outlook
 
 RUNS_SHOWN = 5
 
@@ -61,16 +62,22 @@ def warnings(declaration: Declaration, now: datetime) -> list[str]:
     return [*texts, *declaration.notes]
 
 
-def as_json(declaration: Declaration, now: datetime) -> dict[str, Any]:
-    """The forecast for --json."""
+def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = None) -> dict[str, Any]:
+    """The forecast for --json; with an outlook also what each run would do."""
     run, month = cost.most_usd(declaration.steps), per_month(declaration, now)
     unpriced = cost.unpriced(declaration.steps)
     return {
         "cron": str(declaration.cron),
         "runs": [
-            {"local": time.isoformat(), "utc": f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-            for time in runs(declaration, now)
+            {
+                "local": time.isoformat(),
+                "utc": f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                **({"would": outlook.as_json(time, number == 0)} if outlook else {}),
+            }
+            for number, time in enumerate(runs(declaration, now))
         ],
+        **({"last_good": outlook.run or None, "not_known": outlook.unknown or None} if outlook else {}),
+        **({"last_runs": outlook.last.as_json()} if outlook and outlook.last else {}),
         "warnings": warnings(declaration, now),
         "runs_per_month": round(month, 1),
         "max_usd_per_run": None if unpriced else round(run, 2),

@@ -1,6 +1,6 @@
 """Every schedule of a project and region with its state, times and last run: ours first, the others marked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -59,14 +59,31 @@ def last_run(settings: Settings, name: str) -> Run | None:
     Raises:
         WorkFailed: Google refused or could not be reached.
     """
+    return next(iter(runs(settings, name, limit=1, fits=lambda run: bool(run.job.schedule_name))), None)
+
+
+def runs(
+    settings: Settings,
+    name: str,
+    *,
+    limit: int = 0,
+    since: str = "",
+    states: Sequence[str] = (),
+    steps: bool = False,
+    fits: Callable[[Run], bool] = lambda run: True,
+) -> list[Run]:
+    """The runs with the label of our schedule `name`, newest first: its own, their reruns, and those of backfills.
+
+    Raises:
+        WorkFailed: Google refused or could not be reached.
+    """
     labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
-    # Backfills and reruns have its labels too, and without an environment those of every other fit.
-    return next(iter(listed(settings, Filter(labels=labels, ours=True), limit=1, fits=_started_by(settings))), None)
+    only = Filter(labels=labels, ours=True, since=since, states=states)
 
+    def here(run: Run) -> bool:  # without an environment the label of the schedule is that of every environment
+        return run.labels.get(ENVIRONMENT) == settings.environment and fits(run)
 
-def _started_by(settings: Settings) -> Callable[[Run], bool]:
-    """Whether a schedule of this environment started the run."""
-    return lambda run: bool(run.job.schedule_name) and run.labels.get(ENVIRONMENT) == settings.environment
+    return listed(settings, only, limit=limit, steps=steps, fits=here)
 
 
 def _row(settings: Settings, schedule: Any) -> Row:

@@ -81,6 +81,12 @@ def nights(schedule: Any, spec: PipelineSpec, runs: Iterable[Run], since: dateti
     return result
 
 
+def backfilled(spec: PipelineSpec, runs: Iterable[Run]) -> dict[datetime, Night]:
+    """The nights that backfills have run, by their labels; where several did, the newest."""
+    ordered = sorted(runs, key=lambda run: run.created or datetime.min.replace(tzinfo=UTC))
+    return {time: _ran(time, spec, run) for time, run in _repeated(ordered, {}).items()}
+
+
 def last_good(nights: Sequence[Night]) -> Night | None:
     """The newest night whose run succeeded."""
     return next((night for night in reversed(nights) if night.kind in GOOD), None)

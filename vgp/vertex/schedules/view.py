@@ -1,6 +1,6 @@
 """What a person sees of schedules: the plan as a coloured difference, run times in local time and UTC, the list."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from vgp.vertex.schedules import forecast
 from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.listing import Row
+from vgp.vertex.schedules.outlook import Outlook
 from vgp.vertex.schedules.plan import Action
 
 _SIGNS = {
@@ -33,9 +34,14 @@ _NOTHING_DECLARED = (
 )
 
 
-def plan(actions: Sequence[Action], now: datetime, *, full: bool = False) -> Group:
-    """The whole plan, and what it comes to."""
-    return Group(*(part for action in actions for part in _action(action, now, full)), Text(summary(actions), "bold"))
+Outlooks = Mapping[str, Outlook]
+
+
+def plan(actions: Sequence[Action], now: datetime, *, full: bool = False, outlooks: Outlooks | None = None) -> Group:
+    """The whole plan, and what it comes to. `outlooks` tell by schedule what the coming runs would do."""
+    known = outlooks or {}
+    parts = (part for action in actions for part in _action(action, now, full, known.get(action.name)))
+    return Group(*parts, Text(summary(actions), "bold"))
 
 
 def summary(actions: Sequence[Action]) -> str:
@@ -47,10 +53,14 @@ def summary(actions: Sequence[Action]) -> str:
     return todo or ("Nothing to do: all is as declared." if declared else _NOTHING_DECLARED)
 
 
-def plan_json(actions: Sequence[Action], now: datetime) -> dict[str, Any]:
+def plan_json(actions: Sequence[Action], now: datetime, outlooks: Outlooks | None = None) -> dict[str, Any]:
     """The plan for --json."""
+    known = outlooks or {}
     rows = [
-        {**action.as_json(), **(forecast.as_json(action.declaration, now) if action.declaration else {})}
+        {
+            **action.as_json(),
+            **(forecast.as_json(action.declaration, now, known.get(action.name)) if action.declaration else {}),
+        }
         for action in actions
     ]
     return {"pending": any(action.pending for action in actions), "schedules": rows}
@@ -78,7 +88,7 @@ def _name(row: Row) -> Text:
     return Text.assemble(one_line(row.name), (environment, "dim"), (undeclared, "magenta"))
 
 
-def _action(action: Action, now: datetime, full: bool) -> Iterator[RenderableType]:
+def _action(action: Action, now: datetime, full: bool, outlook: Outlook | None) -> Iterator[RenderableType]:
     sign, colour = _SIGNS[action.kind]
     head = Text(f"{sign} {_WORDS.get(action.kind, action.kind):<10} ", style=colour)
     head.append(one_line(action.name), style="bold")
@@ -93,7 +103,7 @@ def _action(action: Action, now: datetime, full: bool) -> Iterator[RenderableTyp
     if full and action.specs:
         yield Text("\n").join(_diff_line(line) for line in unified(*action.specs))
     if action.declaration:
-        yield from _forecast(action.declaration, now)
+        yield from _forecast(action.declaration, now, outlook)
     yield Text()
 
 
@@ -112,19 +122,31 @@ def _shown(value: Any) -> str:
     return '""' if value == "" else one_line(value, _WIDE)
 
 
-def _forecast(declaration: Declaration, now: datetime) -> Iterator[RenderableType]:
+def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) -> Iterator[RenderableType]:
     runs = forecast.runs(declaration, now)
-    if runs:
-        labels = ["next runs", *[""] * (len(runs) - 1)]
-        utc = [f"{run.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for run in runs]
-        local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in runs]
-        yield table(("", "", ""), zip(map(_label, labels), local, utc, strict=True), gap=2)
+    local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in runs]
+    for number, run in enumerate(runs):
+        label, width = "" if number else "next runs", max(map(len, local))
+        yield Text(f"{_label(label)}  {local[number]:<{width}}  {run.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+        if outlook and not outlook.unknown:
+            yield Text(f"{_label('')}    {one_line(outlook.words(run, number == 0))}", "dim")
     if declaration.steps:
         first, *more = forecast.cost_words(declaration, now)
-        anew = ", ".join(step for step, cached in forecast.caching(declaration).items() if not cached)
-        rows = [("cost", first), *(("", text) for text in more), ("cache", f"{anew}: {_ANEW}")]
+        more += [outlook.last.words] if outlook and outlook.last else []
+        rows = [("cost", first), *(("", text) for text in more), *zip(("cache", ""), _cache(declaration), strict=False)]
+        if outlook and outlook.unknown:
+            rows.append(("hits", outlook.unknown))
         yield facts(((_label(name), text) for name, text in rows), gap=2)
     yield from (_line(f"warning: {text}", "yellow") for text in forecast.warnings(declaration, now))
+
+
+def _cache(declaration: Declaration) -> Iterator[str]:
+    """Which steps take earlier results, and which never do."""
+    by_use = forecast.caching(declaration)
+    taken, anew = (", ".join(step for step, cached in by_use.items() if cached is use) for use in (True, False))
+    yield f"{taken}: an earlier result, where nothing that they take is new" if taken else f"{anew}: {_ANEW}"
+    if taken and anew:
+        yield f"{anew}: every run anew"
 
 
 def _label(name: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, slow
 
+from training.pins.epoch import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import names
-from vgp.vertex.runs import pipeline_job, rerun
+from vgp.vertex.runs import pinned, pipeline_job, rerun
 from vgp.vertex.runs.attempts import start
 from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.state import read
@@ -85,6 +86,32 @@ def test_what_never_resolved_is_pinned_anew(
     over(cloud, start(settings, body, RETRY)[0], "failed")
     job, started = start(settings, body, RETRY)
     assert started and told(job) == (str(before + 2), None, None)
+
+
+def test_pins_with_which_nothing_was_done_are_not_taken_a_second_time(
+    cloud: Cloud, settings: Settings, body: dict[str, Any]
+) -> None:
+    """A file was bad, and has been replaced: the first attempt cannot know it, the next one must not fail for it."""
+    night(cloud, FIRST, prepare="row 7 is no number")
+    over(cloud, start(settings, body)[0], "failed")
+    second, _ = start(settings, body, RETRY)
+    assert told(second)[2] == FIRST
+    over(cloud, second, "failed")
+    third, _ = start(settings, body, RETRY)
+    assert told(third) == ("3", None, None)
+    over(cloud, third, "failed")
+    assert told(start(settings, body, RETRY)[0])[2] == FIRST, "it has pins of its own"
+
+
+def test_after_the_cache_epoch_there_is_nothing_to_go_on_with(
+    cloud: Cloud, settings: Settings, body: dict[str, Any]
+) -> None:
+    assert pinned.EPOCH_DAYS == EPOCH_DAYS
+    night(cloud, FIRST, train="no memory")
+    for days, expected in ((EPOCH_DAYS - 1, FIRST), (EPOCH_DAYS + 1, None)):
+        over(cloud, start(settings, body)[0], "failed", days * 24 * HOUR)
+        job, _ = start(settings, body)
+        assert told(job)[2] == expected
 
 
 def test_pins_that_the_caller_gave_stay_an_empty_text_too(cloud: Cloud, settings: Settings) -> None:

@@ -13,13 +13,16 @@ import pytest
 from loopback.cloud import Cloud, lost_response, reset, slow, status
 
 from vgp.__main__ import main
+from vgp.compiling.compile import compiled
 from vgp.errors import RequestError, WorkFailed
+from vgp.placement.request import Request
 from vgp.settings import Settings
-from vgp.vertex import clients
+from vgp.spec.caching import cached
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.vertex import clients, names
 from vgp.vertex.runs import pipeline_job
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
-LIST = "aiplatform.projects.locations.pipelineJobs.list"
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 
@@ -44,29 +47,73 @@ def test_another_parameter_is_another_run(cloud: Cloud, settings: Settings) -> N
     assert len(started(cloud)) == 2
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"project": "other-project"},
-        {"region": "europe-west4"},
-        {"bucket": "gs://other-bucket"},
-        {"environment": "prod"},
-        {"labels": {"team": "forecast"}},
-        {"experiment": "spring"},
-        {"service_account": "other@test-project.iam.gserviceaccount.com"},
-        {"network": "projects/123/global/networks/default"},
-        {"encryption_key": "projects/test-project/locations/us-central1/keyRings/r/cryptoKeys/k"},
-        {"failure_policy": "fast"},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_all_that_decides_what_a_run_does_is_part_of_its_id(settings: Settings, change: dict[str, Any]) -> None:
-    plain = pipeline_job.body(settings, SPEC, {})
-    other = pipeline_job.body(settings.model_copy(update=change), SPEC, {})
-    assert pipeline_job.job_id(other) != pipeline_job.job_id(plain)
-    assert pipeline_job.job_id(pipeline_job.body(settings, SPEC, {})) == pipeline_job.job_id(plain), (
-        "and nothing else is"
-    )
+KEY_RING = "projects/test-project/locations/us-central1/keyRings"
+#: Settings that decide what a run does, each with another value, and those that are compiled into the spec, which does.
+DECIDE = {
+    "project": "other-project", "region": "europe-west4", "bucket": "gs://other-bucket", "environment": "prod",
+    "labels": {"team": "forecast"}, "experiment": "spring", "network": "projects/123/global/networks/default",
+    "service_account": "other@test-project.iam.gserviceaccount.com", "encryption_key": f"{KEY_RING}/r/cryptoKeys/k",
+    "failure_policy": "fast",
+}  # fmt: skip
+COMPILED = {"image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")}}
+#: `caching` switches the spec; the others say where something is looked for, or are of other verbs.
+ELSEWHERE = {"caching", "workflows", "dockerfile", "template_repository", "endpoints", "schedules"}
+
+
+def test_of_every_setting_it_is_known_whether_it_decides_what_a_run_does() -> None:
+    assert set(Settings.model_fields) - {"notify"} == {*DECIDE, *COMPILED, *ELSEWHERE}
+
+
+def identity(settings: Settings, values: dict[str, Any] | None = None, **more: Any) -> str:
+    return pipeline_job.job_id(pipeline_job.body(settings, SPEC, values or {}, **more))
+
+
+@pytest.mark.parametrize("name", DECIDE)
+def test_all_that_decides_what_a_run_does_is_part_of_its_id(settings: Settings, name: str) -> None:
+    assert identity(settings.model_copy(update={name: DECIDE[name]})) != identity(settings)
+
+
+def test_nothing_else_is(settings: Settings) -> None:
+    others = {"endpoints": {"aiplatform": "https://x"}, "template_repository": "https://y", "dockerfile": "D"}
+    assert identity(settings.model_copy(update=others)) == identity(settings)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_image_and_machines_are_part_of_the_spec(settings: Settings, name: str) -> None:
+    specs = [compiled("training", each).spec for each in (settings, settings.model_copy(update={name: COMPILED[name]}))]
+    assert len({spec.digest for spec in specs}) == 2
+
+
+def test_a_value_that_is_the_default_is_the_same_request(settings: Settings) -> None:
+    assert identity(settings, {"epochs": 3, "seed": 0, "task_options": {}}) == identity(settings)
+    assert identity(settings, {"task_options": {"layers": 1.0}}) == identity(settings, {"task_options": {"layers": 1}})
+    assert identity(settings, {"epochs": 2}) != identity(settings)
+
+
+def test_a_key_is_part_of_the_request_of_the_id_and_of_the_labels(settings: Settings) -> None:
+    body = pipeline_job.body(settings, SPEC, {}, key="2026-11-21")
+    assert pipeline_job.job_id(body).startswith("training-2026-11-21-")
+    assert body["labels"]["request-key"] == "2026-11-21"
+    assert len({identity(settings), identity(settings, key="2026-11-21"), identity(settings, key="2026-11-22")}) == 3
+
+
+@pytest.mark.parametrize("key", ["", "k", "x" * 63, "2026-11-21"])
+@pytest.mark.parametrize("name", ["2nd_Model", "x" * 128, "a"])
+def test_an_id_and_its_attempts_fit_into_a_label(settings: Settings, name: str, key: str) -> None:
+    body = pipeline_job.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {}, key=key)
+    names.labels({"run": f"{names.job_id(pipeline_job.job_id(body))}-a99999"})
+
+
+@pytest.mark.parametrize("label", ["request", "attempt", "pinned-by", "request-key", "submission"])
+def test_a_label_that_tells_runs_apart_cannot_be_anybody_elses(settings: Settings, label: str) -> None:
+    with pytest.raises(RequestError, match=f"labels.{label}: this label tells runs and attempts apart"):
+        pipeline_job.body(settings, SPEC, {}, labels={label: "x"})
+
+
+def test_labels_leave_room_for_those_of_a_later_attempt(settings: Settings) -> None:
+    """Else the first night starts, and the second one does not."""
+    with pytest.raises(RequestError, match="a resource takes at most 64"):
+        pipeline_job.body(settings, SPEC, {}, labels={f"l{number}": "" for number in range(57)})
 
 
 def test_a_label_of_one_run_and_a_template_are_part_of_its_id(settings: Settings) -> None:
@@ -99,17 +146,11 @@ def test_a_fault_of_the_network_or_of_google_starts_one_run(
     assert fresh, "also when the answer to the create was lost"
 
 
-@pytest.mark.parametrize("new", [False, True])
-def test_a_hundred_submissions_at_once_start_one_run_or_a_hundred_as_asked(
-    cloud: Cloud, settings: Settings, new: bool
-) -> None:
+def test_a_hundred_submissions_of_an_id_at_once_start_one_run(cloud: Cloud, settings: Settings) -> None:
     body = pipeline_job.body(settings, SPEC, {})
     with ThreadPoolExecutor(32) as pool:
-        done = list(
-            pool.map(lambda _: pipeline_job.create(settings, body, pipeline_job.job_id(body, new=new)), range(100))
-        )
-    assert len(started(cloud)) == (100 if new else 1)
-    assert sum(fresh for _, fresh in done) == len(started(cloud)), "each run was started by one of them"
+        done = list(pool.map(lambda _: pipeline_job.create(settings, body, "mine"), range(100)))
+    assert len(started(cloud)) == sum(fresh for _, fresh in done) == 1
 
 
 def test_an_id_that_belongs_to_another_request_is_refused(cloud: Cloud, settings: Settings) -> None:
@@ -145,10 +186,10 @@ def test_everything_that_the_settings_say_reaches_the_run(cloud: Cloud, settings
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_caching_is_switched_in_every_step(settings: Settings, caching: bool) -> None:
-    spec = pipeline_job.body(settings, SPEC, {}, caching=caching)["pipelineSpec"]
-    options = [task["cachingOptions"] for task in spec["root"]["dag"]["tasks"].values()]
-    assert options == [{"enableCache": True} if caching else {}] * 4
-    assert SPEC["root"]["dag"]["tasks"]["train"]["cachingOptions"] == {}, "the caller's stays as it is"
+    before = json.dumps(SPEC)
+    spec = PipelineSpec(pipeline_job.body(settings, SPEC, {}, caching=caching)["pipelineSpec"])
+    assert set(cached(spec)) == ({task.name for _, task in spec.walk()} if caching else set())
+    assert json.dumps(SPEC) == before, "the caller's stays as it is"
 
 
 def test_a_permission_that_is_missing_is_named_with_its_role(cloud: Cloud, settings: Settings) -> None:
@@ -170,31 +211,19 @@ def command(cloud: Cloud, *words: str, **more: str) -> tuple[int, str, str]:
         return process.returncode, out, err
 
 
-def here(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The same command in this process."""
+def test_the_whole_command_killed_and_repeated_starts_one_run(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    """After each single request: test_killed.py."""
+    cloud.fail(CREATE, slow(1.5))
+    with start(cloud) as process:
+        while CREATE not in [call.method for call in cloud.requests]:
+            time.sleep(0.01)
+        process.kill()
     clients.credentials.cache_clear()
     with pytest.raises(SystemExit) as ended:
         main(["submit", "training", "--no-preflight"])
     clients.credentials.cache_clear()
-    return int(ended.value.code or 0), capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("method", "attempt"), [(GET, 1), (LIST, 1), (CREATE, 1), (CREATE, 2)])
-def test_a_command_killed_at_any_request_and_repeated_starts_one_run(
-    cloud: Cloud, capsys: pytest.CaptureFixture[str], method: str, attempt: int
-) -> None:
-    if attempt == 2:
-        assert here(capsys)[0] == 0
-        cloud.clock.advance(100_000)
-        cloud.requests.clear()
-    cloud.fail(method, slow(1.5))
-    with start(cloud) as process:
-        while method not in [call.method for call in cloud.requests]:
-            time.sleep(0.01)
-        process.kill()
-    code, out = here(capsys)
-    assert (code, out.startswith("nothing was started: ")) in [(0, False), (4, True)]
-    assert len(started(cloud)) == attempt
+    assert (ended.value.code, capsys.readouterr().out.startswith("nothing was started: ")) in [(0, False), (4, True)]
+    assert len(started(cloud)) == 1
 
 
 def test_no_secret_of_the_environment_gets_anywhere(cloud: Cloud) -> None:

@@ -13,12 +13,16 @@ from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules.declaration import Declaration, declaration
 
 SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
-#: Its first step alone, where the pipeline is only carried about.
+#: One of its steps alone, where the pipeline is only carried about.
+PREPARE = {
+    "componentRef": {"name": "comp-prepare"}, "taskInfo": {"name": "prepare"}, "cachingOptions": {},
+    "inputs": {"parameters": {"task": {"componentInputParameter": "task"}}},
+}  # fmt: skip
 SMALL = {
     **SPEC,
     "components": {"comp-prepare": SPEC["components"]["comp-prepare"]},
     "deploymentSpec": {"executors": {"exec-prepare": SPEC["deploymentSpec"]["executors"]["exec-prepare"]}},
-    "root": {**SPEC["root"], "dag": {"tasks": {"prepare": SPEC["root"]["dag"]["tasks"]["prepare"]}}},
+    "root": {**SPEC["root"], "dag": {"tasks": {"prepare": PREPARE}}},
 }
 NIGHTLY = {"pipeline": "training", "cron": "30 3 * * *", "time_zone": "Europe/Berlin"}
 

@@ -1,0 +1,159 @@
+"""The acceptance's own things on Google Cloud: started, waited for, and all taken away again, found by their label."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+from vgp.settings import Settings
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.vertex import clients, names
+from vgp.vertex.patience import Clock
+from vgp.vertex.runs import pipeline_job, search
+from vgp.vertex.runs.state import Run, read
+
+#: The label of every run, and the beginning of the names of schedules, which have no labels.
+LABEL = "acceptance"
+
+
+class Cloud:
+    """One acceptance: its stamp is in the name of everything that it makes."""
+
+    def __init__(self, settings: Settings, stamp: str, clock: Clock, poll_s: float, say: Callable[[str], None]) -> None:
+        folder = f"{clients.bucket(settings)}/{LABEL}/{stamp}"
+        self.settings = settings.model_copy(update={"bucket": folder, "labels": {**settings.labels, LABEL: stamp}})
+        self.stamp, self.clock, self.poll_s, self.say = stamp, clock, poll_s, say
+
+    def body(self, spec: PipelineSpec, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return pipeline_job.body(self.settings, spec.content, values or {})
+
+    def start(self, name: str, spec: PipelineSpec, values: Mapping[str, Any] | None = None) -> str:
+        """The resource name of a run that was started now."""
+        run_id = f"{LABEL}-{self.stamp}-{name}"
+        self.say(f"started {run_id}")
+        return str(pipeline_job.create(self.settings, self.body(spec, values), run_id)[0].name)
+
+    def look(self, name: str) -> Run:
+        client = clients.pipeline_service(self.settings)
+        return read(client.get_pipeline_job(name=name, **clients.reading()))
+
+    def until(self, reached: Callable[[], Any], *, minutes: float = 40) -> Any:
+        """The first answer that is true, or after so many minutes the last one."""
+        deadline = self.clock.now() + timedelta(minutes=minutes)
+        while not (answer := reached()) and self.clock.now() < deadline:
+            self.clock.pause(self.poll_s)
+        return answer
+
+    def ended(self, name: str) -> Run:
+        self.until(lambda: self.look(name).over)
+        run = self.look(name)
+        self.say(f"{run.id} {run.state}")
+        return run
+
+    def cancel(self, name: str) -> None:
+        clients.pipeline_service(self.settings).cancel_pipeline_job(name=name, **clients.reading())
+
+    def custom_job(self, run: Run, step: str) -> Any:
+        """The CustomJob that a step of the run started; None if none is told or there."""
+        numbers = [number for other in run.steps if other.task == step for number in other.jobs]
+        if not numbers:
+            return None
+        name = f"{names.location(self.settings)}/customJobs/{numbers[-1]}"
+        return clients.job_service(self.settings).get_custom_job(name=name, **clients.reading())
+
+    def schedule(self, spec: PipelineSpec) -> str:
+        """The resource name of a schedule that starts one run, at the next full five minutes."""
+        from google.cloud.aiplatform_v1.types import Schedule
+
+        message = Schedule(
+            display_name=f"{LABEL}-{self.stamp}", cron="*/5 * * * *", max_run_count=1, max_concurrent_run_count=1
+        )
+        request = {"parent": names.location(self.settings), "pipeline_job": pipeline_job.message(self.body(spec))}
+        message.create_pipeline_job_request = request
+        client = clients.schedule_service(self.settings)
+        request = {"parent": names.location(self.settings), "schedule": message}
+        return str(client.create_schedule(request=request, **clients.once()).name)
+
+    def runs(self, text: str) -> list[Any]:
+        """The PipelineJobs that a filter of Google's takes, with their tasks."""
+        client = clients.pipeline_service(self.settings)
+        fields = ("name", "state", "labels", "schedule_name", "job_detail")
+        request = search.newest_first(self.settings, text, fields, 50)
+        return list(client.list_pipeline_jobs(request=request, **clients.reading()))
+
+    def objects(self) -> list[str]:
+        """Names of everything below the acceptance's folder."""
+        bucket, _, prefix = self.settings.bucket.removeprefix("gs://").partition("/")  # type: ignore[union-attr]
+        return [blob.name for blob in clients.storage(self.settings).list_blobs(bucket, prefix=f"{prefix}/")]
+
+
+@contextmanager
+def leaving_nothing(cloud: Cloud) -> Iterator[None]:
+    """Whatever happens inside, what was made is deleted; a second Ctrl-C during that is what `--clean` is for."""
+    try:
+        yield
+    finally:
+        clean(cloud)
+
+
+def clean(cloud: Cloud, stamp: str = "") -> list[str]:
+    """Deletes what the acceptance of that stamp left, by default this one's; `*`: of all. Says what stays."""
+    stamp = stamp or cloud.stamp
+    kept: list[str] = []
+    for _attempt in range(2):  # a schedule may start a run while its runs are deleted
+        _schedules(cloud, stamp)
+        kept = [problem for name in _names(cloud, stamp) if (problem := _run(cloud, name))]
+    _objects(cloud, stamp)
+    left = "; ".join(kept) or "nothing but the runs' records in ML Metadata, which cost nothing"
+    cloud.say(f"cleaned up; left: {left}")
+    return kept
+
+
+def _names(cloud: Cloud, stamp: str) -> list[str]:
+    text = f"labels.{LABEL}:*" if stamp == "*" else f'labels.{LABEL}="{stamp}"'
+    return [job.name for job in cloud.runs(text)]
+
+
+def _schedules(cloud: Cloud, stamp: str) -> None:
+    client = clients.schedule_service(cloud.settings)
+    request = {"parent": names.location(cloud.settings)}
+    for schedule in client.list_schedules(request=request, **clients.reading()):
+        beginning = f"{LABEL}-" if stamp == "*" else f"{LABEL}-{stamp}"
+        if schedule.display_name.startswith(beginning):
+            _gone(lambda name=schedule.name: client.delete_schedule(name=name, **clients.reading()).result(timeout=120))
+
+
+def _run(cloud: Cloud, name: str) -> str:
+    """Deletes a run with its custom jobs; what is left of it, in words."""
+    run = cloud.look(name)
+    if not run.over:
+        with suppress(Exception):  # it may end at this moment
+            cloud.cancel(name)
+        cloud.until(lambda: cloud.look(name).over, minutes=15)
+    jobs = clients.job_service(cloud.settings)
+    for number in {number for step in cloud.look(name).steps for number in step.jobs}:
+        job = f"{names.location(cloud.settings)}/customJobs/{number}"
+        _gone(lambda job=job: jobs.delete_custom_job(name=job, **clients.reading()).result(timeout=120))
+    client = clients.pipeline_service(cloud.settings)
+    return _gone(lambda: client.delete_pipeline_job(name=name, **clients.reading()).result(timeout=120))
+
+
+def _gone(delete: Callable[[], Any]) -> str:
+    """Calls it; why it failed, in words. That there is nothing to delete is no failure."""
+    from google.api_core.exceptions import NotFound
+
+    try:
+        delete()
+    except NotFound:
+        return ""
+    except Exception as error:  # the rest is to be deleted all the same
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _objects(cloud: Cloud, stamp: str) -> None:
+    bucket, _, prefix = clients.bucket(cloud.settings).removeprefix("gs://").partition("/")
+    folder = prefix.rpartition("/")[0] if stamp == "*" else f"{prefix.rpartition('/')[0]}/{stamp}"
+    client = clients.storage(cloud.settings)
+    for blob in list(client.list_blobs(bucket, prefix=f"{folder}/")):
+        _gone(blob.delete)

@@ -1,0 +1,182 @@
+"""The acceptance on the loopback cloud: all as expected, nothing left behind, no name in the transcript; and the
+transcripts of earlier ones, read as data."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+from loopback.custom_jobs import Job
+from loopback.errors import ApiError
+from loopback.messages import new
+
+from tests.acceptance import transcript, workflows
+from tests.acceptance.__main__ import STEPS, accept, ask, main
+from tests.acceptance.checks import NOBODY
+from tests.acceptance.cloud import Cloud as Acceptance
+from tests.acceptance.cloud import clean
+from vgp.catalog import catalog
+from vgp.errors import RequestError
+from vgp.settings import Settings, load
+from vgp.vertex import clients
+from vgp.vertex.errors import advice
+from vgp.vertex.patience import Clock
+
+REPOSITORY = Path(__file__).parents[2]
+TRANSCRIPTS = sorted((REPOSITORY / "tests/acceptance/transcripts").glob("*.jsonl"))
+RUNNER = "runner@test-project.iam.gserviceaccount.com"
+NETWORK = "projects/123456789012/global/networks/own"
+CHECKS = {
+    "error-act-as", "error-not-found", "quota-names", "sigterm", "non-root-gcs", "artifact-from-job", "placeholders",
+    "cache-parameters", "cache-artifacts", "list-details", "list-prefix", "schedule-tick", "step-timeout",
+    "step-retries", "driver",
+}  # fmt: skip
+LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
+ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-project.iam.gserviceaccount.com."
+
+
+@pytest.fixture(autouse=True)
+def signed_in() -> Iterator[None]:
+    clients.credentials.cache_clear()
+    yield
+    clients.credentials.cache_clear()
+
+
+@pytest.fixture
+def furnished(cloud: Cloud) -> Cloud:
+    """A cloud whose steps do what those of the acceptance do on Vertex AI, as the documents expect it."""
+
+    def put(name: str) -> None:
+        target = f"/upload/storage/v1/b/test-bucket/o?uploadType=media&name={name}"
+        cloud.storage.upstream()
+        assert cloud.storage.ask("POST", target, body=b"x")[0] == 200
+
+    def below(task: Any, output: str) -> str:
+        return task.output_uri(task.root, output).removeprefix("gs://test-bucket/")
+
+    def write(task: Any) -> dict[str, Any]:
+        put(below(task, "file"))
+        return {"Output": task.inputs["value"]}
+
+    def fit(task: Any) -> dict[str, Any]:
+        message = new("CustomJob")
+        message.name = f"projects/{cloud.project_number}/locations/us-central1/customJobs/{task.id}"
+        message.job_spec.service_account, message.job_spec.network = RUNNER, NETWORK
+        cloud.custom_jobs.jobs[message.name] = Job(message, cloud.clock.now(), 60, None)
+        return {}
+
+    def stay(task: Any) -> dict[str, Any]:
+        put(f"{below(task, 'marks')}/began")
+        stop: Callable[[Any], None] = lambda call: put(f"{below(task, 'marks')}/told-000")  # noqa: E731
+        cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", stop)
+        return {}
+
+    def refuse(call: Any) -> None:
+        if NOBODY in str(call.body.get("serviceAccount")):
+            for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-nobody")]:
+                del cloud.pipeline_jobs.jobs[name]
+            raise ApiError(400, ACT_AS)
+
+    cloud.on("aiplatform.projects.locations.pipelineJobs.create", refuse)
+    cloud.script("write", outputs=write, metadata={"file": {"uid": 1000}})
+    fitted = {"model": {"steps": 3, "driver": "550.90.07, Tesla T4"}}
+    cloud.script("fit", outputs=fit, metadata=fitted, uris={"model": "-kept"})
+    cloud.script("stay", outputs=stay, seconds=36_000)
+    cloud.script("late", seconds=30, fail=LATE)
+    cloud.script("tick", outputs=lambda task: {"Output": task.inputs["scheduled"]})
+    for row in catalog.accelerators().values():
+        if row.quota:
+            cloud.quotas.set(row.quota.metric.rpartition("/")[2], 1, metric=row.quota.metric, region=cloud.region)
+    return cloud
+
+
+def test_it_passes_on_the_loopback_cloud_and_leaves_nothing_but_its_transcript(
+    furnished: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    furnished.clock.run(2000)
+    words = ["acceptance.sh", "test-project", "--yes", "--public", "--poll", "0.05", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setenv("PIPELINES_SERVICE_ACCOUNT", RUNNER)
+    monkeypatch.setenv("PIPELINES_NETWORK", NETWORK)
+    assert main() == 0
+    said = capsys.readouterr().out
+    assert said.index("At most $") < said.index("started acceptance-")
+    (path,) = tmp_path.glob("*.jsonl")
+    about, rows = transcript.read(path)
+    assert {row.check for row in rows} == CHECKS and about["region"] == "us-central1"
+    assert {row.verdict for row in rows} == {transcript.AS_EXPECTED}, [str(row) for row in rows]
+    for text in (path.read_text(), path.with_suffix(".txt").read_text()):
+        assert not any(name in text for name in ("test-project", "123456789012", "test-bucket", "gserviceaccount"))
+    assert is_empty(furnished)
+
+
+def test_what_an_interrupted_one_made_is_deleted(furnished: Cloud) -> None:
+    def interrupted(line: str) -> None:
+        if line.endswith("-late"):
+            raise KeyboardInterrupt
+
+    settings = load().model_copy(update={"steps": STEPS})
+    theirs = Acceptance(settings, "20260101-000000-aaaa", CloudClock(furnished), 10, print)
+    specs = workflows.specs(settings, public=True, gpu=False)
+    theirs.start("stop", specs["stop"])
+    with pytest.raises(KeyboardInterrupt):
+        accept(Acceptance(settings, "20260101-000001-bbbb", CloudClock(furnished), 10, interrupted), specs)
+    assert [name.rpartition("/")[2] for name in furnished.jobs] == ["acceptance-20260101-000000-aaaa-stop"]
+    clean(theirs, "*")
+    assert is_empty(furnished)
+
+
+def test_the_script_says_how_it_is_used() -> None:
+    ended = subprocess.run(["bash", "scripts/acceptance.sh"], cwd=REPOSITORY, capture_output=True, text=True)
+    assert ended.returncode == 2 and "scripts/acceptance.sh PROJECT" in ended.stderr
+
+
+def is_empty(cloud: Cloud) -> bool:
+    objects = cloud.storage.ask("GET", "/storage/v1/b/test-bucket/o?prefix=acceptance/")[2]
+    return not (cloud.jobs or cloud.schedules or cloud.custom_jobs.jobs or b'"items"' in objects)
+
+
+class CloudClock(Clock):
+    """Waiting moves the loopback cloud's time on, and takes none of ours."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+
+    def now(self) -> datetime:
+        return self.cloud.clock.now()
+
+    def pause(self, seconds: float) -> None:
+        self.cloud.clock.advance(seconds)
+
+
+def test_without_a_yes_nothing_is_started_and_the_cost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RequestError, match="nothing was started: answer y, or give --yes"):
+        ask(Settings(project="test-project", bucket="gs://own-bucket"), {}, yes=False)
+    assert "At most $0.00 for machines and $0.03 for runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_what_earlier_transcripts_saw_is_what_this_tool_knows(path: Path) -> None:
+    about, rows = transcript.read(path)
+    seen = {row.check: row for row in rows}
+    assert about["stamp"] == path.stem and seen.keys() <= CHECKS
+    for row in rows:
+        assert row.verdict in (transcript.AS_EXPECTED, transcript.DIFFERENT, transcript.UNKNOWN)
+        assert str(row) == transcript.redacted(str(row), [])
+    code, _, message = seen["error-act-as"].seen.partition(": ")
+    assert advice(message, Settings(project="my-project"), code=int(code))
+
+
+def test_a_transcript_holds_no_names() -> None:
+    text = (
+        "projects/my-project/locations/us-central1/customJobs/5000000000000000001 of me@my-corp.com in gs://my-bucket, "
+        "Bearer ya29.secret, projects/p/locations/r/keyRings/ring/cryptoKeys/key, networks/private"
+    )
+    left = transcript.redacted(text, ["my-project", "my-bucket"])
+    for name in ("my-", "5000000000000000001", "me@", "secret", "ring/", "private"):
+        assert name not in left
+    assert "locations/us-central1/customJobs/NUMBER" in left

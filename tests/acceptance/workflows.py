@@ -1,0 +1,145 @@
+"""The pipelines of the acceptance: steps of the standard library alone, each of which shows one thing."""
+
+import json
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from kfp import dsl
+from kfp.compiler import Compiler
+from kfp.dsl import Artifact, Dataset, Input, Model, Output
+
+from vgp.compiling.vertex import Vertex
+from vgp.inside.image import IMAGE
+from vgp.settings import Settings
+from vgp.spec.caching import as_pinned
+from vgp.spec.pipeline_spec import PipelineSpec
+
+#: Of Docker Hub, where the project's own image is not built yet: kfp is installed when a step starts.
+PUBLIC = "python:3.11-slim"
+
+
+def write(value: str, file: Output[Dataset]) -> str:
+    """Writes below /gcs as somebody who is not root."""
+    import os
+
+    if os.getuid() == 0:
+        os.setuid(1000)
+    with open(file.path, "w") as out:
+        out.write(value)
+    file.metadata["uid"] = os.getuid()
+    return value
+
+
+def again(value: str, file: Output[Dataset]):
+    """Writes the same bytes in every run."""
+    with open(file.path, "w") as out:
+        out.write(value)
+
+
+def read(file: Input[Dataset]) -> str:
+    """Depends on an artifact."""
+    with open(file.path) as text:
+        return text.read()
+
+
+def echo(value: str) -> str:
+    """Depends on a parameter."""
+    return value
+
+
+def fit(value: str, model: Output[Model]):
+    """Sets metadata and URI of its output inside a custom job, and asks the driver its version."""
+    import subprocess
+
+    query = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
+    try:
+        driver = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout.strip()
+    except OSError:
+        driver = ""
+    model.metadata["steps"], model.metadata["driver"] = 3, driver
+    model.path = model.path + "-kept"
+    with open(model.path, "w") as out:
+        out.write("weights")
+
+
+def stay(marks: Output[Artifact]):
+    """Counts the seconds between SIGTERM and its end, in files: what is written there survives it."""
+    import os
+    import signal
+    import time
+
+    os.makedirs(marks.path)
+
+    def mark(name):
+        with open(os.path.join(marks.path, name), "w") as out:
+            out.write(name)
+
+    def told(number, frame):
+        for second in range(600):
+            mark(f"told-{second:03}")
+            time.sleep(1)
+
+    signal.signal(signal.SIGTERM, told)
+    mark("began")
+    time.sleep(500)
+
+
+def late():
+    """Takes longer than it may."""
+    import time
+
+    time.sleep(500)
+
+
+def tick(scheduled: str) -> str:
+    """Hands out for which time a schedule started its run."""
+    return scheduled
+
+
+def specs(settings: Settings, *, public: bool, gpu: bool) -> dict[str, PipelineSpec]:
+    """The compiled pipelines by name; `public`: with an image of Docker Hub in place of the project's own."""
+    image = {"base_image": PUBLIC} if public else {"base_image": IMAGE, "install_kfp_package": False}
+    component = {step.__name__: dsl.component(**image)(step) for step in (write, again, read, echo, stay, late, tick)}
+    training = {name: dsl.component(**image)(fit) for name in ("fit", *(["gpu"] if gpu else []))}
+    target = Vertex(settings)
+
+    @dsl.pipeline(name="acceptance-main")
+    def main(value: str):
+        written = target.step(component["write"], pinned=True)(value=value)
+        target.step(component["echo"], pinned=True)(value=written.outputs["Output"])
+        same = target.step(component["again"])(value=value)
+        target.step(component["read"], pinned=True)(file=same.outputs["file"])
+        target.job(training["fit"], pinned=True)(value=value)
+
+    @dsl.pipeline(name="acceptance-stop")
+    def stop():
+        target.step(component["stay"])()
+
+    @dsl.pipeline(name="acceptance-late")
+    def too_late():
+        target.step(component["late"])()
+
+    @dsl.pipeline(name="acceptance-tick")
+    def ticking(scheduled: str = dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER):
+        target.step(component["tick"])(scheduled=dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER)
+
+    pipelines = {"main": main, "stop": stop, "late": too_late, "tick": ticking}
+    if gpu:
+        on_gpu = Vertex(settings.model_copy(update={"steps": {"fit": settings.request("gpu")}}))
+
+        @dsl.pipeline(name="acceptance-gpu")
+        def driver():
+            on_gpu.job(training["gpu"])(value="")
+
+        pipelines["gpu"] = driver
+    return {name: _compiled(pipeline) for name, pipeline in pipelines.items()}
+
+
+def _compiled(pipeline: Any) -> PipelineSpec:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = Path(folder, "spec.json")
+        Compiler().compile(pipeline, str(path))
+        return as_pinned(PipelineSpec(json.loads(path.read_text())), otherwise=False)

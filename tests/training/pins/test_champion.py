@@ -1,0 +1,85 @@
+"""The champion is pinned apart from the data, and evaluation reads what was pinned."""
+
+import os
+import shutil
+
+import pytest
+
+from training import bundle, steps
+from training.errors import UserError
+from training.evaluation.evaluate import evaluate
+
+
+@pytest.fixture
+def coins():
+    import coins
+
+    return coins
+
+
+def test_a_new_champion_changes_the_run_and_not_the_data(pin, champion):
+    first = pin(task="visits:Own", champion=champion, run="one")
+    (champion / "model.safetensors").write_text("other weights")
+    second = pin(task="visits:Own", champion=champion, run="one")
+    assert first.data == second.data and first.champion != second.champion and first.digest != second.digest
+    assert pin(task="visits:Own", run="one").champion == ""
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_champion_that_is_none_is_an_error_before_anything_is_read(pin, champion, name):
+    (champion / name).unlink()
+    with pytest.raises(
+        UserError, match=rf"champion = .*champion: there is no {name} in that folder, so it is no model"
+    ):
+        pin("no such data", champion=champion)
+
+
+def test_evaluation_reads_the_pinned_champion_or_says_that_it_is_another(pin, coins, tmp_path):
+    data = coins.dataset(tmp_path / "data")
+    model, champion = (coins.trained(tmp_path / name, data, slope=s) for name, s in (("model", 1.2), ("old", 0.2)))
+    uri = pin(task="visits:Own", champion=champion).champion
+    figures = [evaluate(data, model, tmp_path / "out", champion=str(c), baseline=False).models for c in (champion, uri)]
+    assert figures[0] == figures[1]
+    assert bundle.load_card(uri) == bundle.load_card(champion)
+    shutil.copy(model / "model.safetensors", champion / "model.safetensors")
+    with pytest.raises(UserError, match=f"{champion}/model.safetensors was written to after it was pinned"):
+        evaluate(data, model, tmp_path / "out", champion=uri, baseline=False)
+
+
+def test_a_model_that_an_option_names_is_pinned_with_the_data(pin, champion, read):
+    options = {"vocabulary_of": str(champion)}
+    first = pin(task="language_model", options=options)
+    (champion / "model.json").write_text("{ }")
+    uri = read(first.data)["options"]["vocabulary_of"]
+    with pytest.raises(UserError, match=f"{champion}/model.json was written to after it was pinned"):
+        bundle.load_card(uri)
+    assert pin(task="language_model", options=options).data != first.data
+    with pytest.raises(UserError, match=r"vocabulary_of = /nowhere: there is no model\.json in that folder"):
+        pin(task="language_model", options={"vocabulary_of": "/nowhere"})
+
+
+def test_a_run_is_checked_before_it_starts(champion, visits, pin, tmp_path):
+    raw = visits.write(tmp_path / "raw", a=(0, 40))
+    run = {
+        "task": "visits:Visits",
+        "task_options": {},
+        "champion": "",
+        "data": str(raw),
+        "margin": 0,
+        "confidence": 0.9,
+    }
+    pins = pin(raw).uri
+    steps.check_request(**run, pins=pins)
+    steps.check_request(**run, as_of="2026-02-01")
+    for wrong, words in [
+        ({"champion": str(tmp_path)}, "there is no model.json"),
+        ({"as_of": "soon"}, "'soon' is no time"),
+        ({"as_of": "2026-02-01", "task": "visits:Untimed"}, "is not split by windows of time"),
+        ({"pins": "here"}, "the pins of a run are at"),
+        ({"pins": pins, "task_options": {"hidden": [2]}}, "with task_options"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            steps.check_request(**{**run, **wrong})
+    os.truncate(pins, 10)
+    with pytest.raises(ValueError, match="is not as it was written"):
+        steps.check_request(**run, pins=pins)

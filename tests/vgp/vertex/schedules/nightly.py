@@ -1,0 +1,143 @@
+"""A project whose schedule trains every night on what lies in its bucket: the compiled workflow, the real resolve.
+
+The loopback cloud runs the schedule and keeps the cache; `resolve` is what the step calls, on the loopback's bucket.
+The other steps only take their time, since what they get is what decides.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from loopback.cloud import Cloud
+from loopback.plan import Task
+
+from vgp.settings import Schedule, Settings
+from vgp.vertex import clients
+from vgp.vertex.runs import search
+from vgp.vertex.runs.state import Run
+from vgp.vertex.schedules.apply import apply
+from vgp.vertex.schedules.declaration import Declaration, declaration
+from vgp.vertex.schedules.outlook import outlook
+
+#: The steps that may take earlier results, in their order, and how one letter tells what became of each.
+PINNED = ("prepare", "train", "evaluate", "decide")
+LETTERS = {"succeeded": "R", "cached": "C", "failed": "F"}
+FIRST = datetime(2026, 3, 5, 12, tzinfo=UTC)
+NIGHTLY = {
+    "pipeline": "training", "cron": "30 2 * * *", "time_zone": "Europe/Berlin",
+    "parameters": {
+        "data": "gs://test-bucket/raw/*.csv", "task": "visits:Visits", "champion": "gs://test-bucket/champion",
+        "task_options": {"train": "30 days", "test": "7 days"},
+    },
+}  # fmt: skip
+
+
+@contextmanager
+def visits_importable() -> Iterator[None]:
+    """The task of the nights, as a user's module."""
+    folder = str(Path(__file__).parents[3] / "training")
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@dataclass
+class Project:
+    cloud: Cloud
+    settings: Settings
+    #: The compiled workflow.
+    spec: Mapping[str, Any]
+    #: What the step resolve calls; a test puts a broken one in its place.
+    resolve: Callable[..., Any] = None  # type: ignore[assignment]
+    #: Generations of what lies in the bucket, by name.
+    objects: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from training.pins.resolve import resolve
+
+        self.resolve = self.resolve or resolve
+        self.bucket = clients.storage(self.settings).bucket("test-bucket")
+        self.put("champion/model.json", b"{}")
+        self.put("champion/model.safetensors", b"{}")
+        self.arrives(date(2026, 3, 1), first=date(2026, 1, 20))
+        for task, seconds in {"resolve": 30, "prepare": 200, "train": 2400, "evaluate": 400, "decide": 100}.items():
+            self.cloud.script(task, seconds=seconds)
+        self.cloud.script("resolve", seconds=30, outputs=self.resolved)
+        apply(self.settings, self.declaration)
+
+    @property
+    def declaration(self) -> Declaration:
+        declared = Schedule.model_validate(NIGHTLY)
+        settings = self.settings.model_copy(update={"schedules": {"nightly": declared}})
+        return declaration(settings, "nightly", self.spec, declared.parameters)
+
+    def resolved(self, task: Task) -> dict[str, Any]:
+        """What the step `resolve` does, at the cloud's time."""
+        from training import run_folder
+
+        record = task.output_uri(task.root, "record")
+        output = run_folder.parse(record)
+        assert output
+        pins = self.resolve(
+            self.request(task.inputs), run_folder.pins(record, {}), pipeline=task.inputs["pipeline"],
+            project=output.project, now=self.cloud.clock.now(),
+            **{name: task.inputs[name] for name in ("run", "scheduled", "as_of", "pins")},
+        )  # fmt: skip
+        return {name: getattr(pins, name) for name in ("digest", "uri", "data", "champion")}
+
+    def foreseen(self) -> str:
+        """What `schedule plan` says of the next night, in the letters of `became`."""
+        told = outlook(self.settings, self.declaration, now=self.cloud.clock.now(), ask=self.asked)
+        (schedule,) = self.cloud.schedules.values()
+        taken = told.taken(schedule.next_run_time.ToDatetime(tzinfo=UTC))
+        return "".join("C" if step in taken else "R" for step in PINNED)
+
+    def asked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """As `python -m training resolve --dry-run`, at the cloud's time."""
+        pipeline, now = inputs["pipeline"], self.cloud.clock.now()
+        pins = self.resolve(self.request(inputs), "pins", pipeline=pipeline, now=now, dry_run=True)
+        return {"data": pins.data, "champion": pins.champion}, ""
+
+    def request(self, inputs: Mapping[str, Any]) -> Any:
+        from training import tasks
+        from training.pins.documents import Request
+
+        asked = {name: inputs[name] for name in ("data", "task_options", "champion")}
+        return Request(task=tasks.spec(inputs["task"]), **asked)
+
+    def put(self, name: str, content: bytes) -> None:
+        blob = self.bucket.blob(name)
+        blob.upload_from_string(content)
+        self.objects[name] = int(blob.generation)
+
+    def arrives(self, day: date, first: date | None = None) -> None:
+        """The visits of a day, in the object of its week; or from `first` on, in an object of their own."""
+        from visits import FIRST as ORIGIN
+        from visits import table
+
+        monday = day - timedelta(days=day.weekday())
+        self.put(f"raw/{first or monday}.csv", table(((first or monday) - ORIGIN).days, (day - ORIGIN).days))
+
+    def night(self, begin: Callable[[], object] | None = None) -> list[Run]:
+        """On to the schedule's next time, or to what begins the night instead, and through it; the runs that came."""
+        before = set(self.cloud.pipeline_jobs.jobs)
+        (begin or self.tick)()
+        self.cloud.clock.advance(60)
+        self.cloud.clock.advance(6 * 3600)
+        return [search.find(self.settings, name) for name in self.cloud.pipeline_jobs.jobs if name not in before]
+
+    def tick(self) -> None:
+        (schedule,) = self.cloud.schedules.values()
+        self.cloud.clock.set(schedule.next_run_time.ToDatetime(tzinfo=UTC))
+
+
+def became(run: Run) -> str:
+    """What became of the pinned steps: RRRR all ran, CCCC all taken from earlier runs, RF-- train failed."""
+    states = {step.task: step.state for step in run.steps}
+    return "".join(LETTERS.get(states[name], "-") for name in PINNED)

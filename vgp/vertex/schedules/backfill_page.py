@@ -1,0 +1,104 @@
+"""What a person and a program are told of a backfill: before it, what would be run; afterwards, what became of it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from vgp.settings import Settings
+from vgp.text.figures import plural, usd
+from vgp.text.table import table
+from vgp.text.times import rfc3339
+from vgp.vertex import names
+from vgp.vertex.runs.started import NOTHING_STARTED
+from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.view import state
+from vgp.vertex.schedules import seen
+from vgp.vertex.schedules.backfill import Backfill
+from vgp.vertex.schedules.nights import GOOD, OPEN
+
+
+def head(made: Backfill) -> str:
+    """`31 nights of nightly: 29 to run, at most $12.00; 2 ran before`."""
+    price = "at a price that is not known" if made.most_usd is None else f"at most {usd(made.most_usd)}"
+    todo = f"{len(made.todo)} to run, {price}" if made.todo else "none to run"
+    kinds = Counter(made.before[time].kind for time in made.times if not made.runs(time))
+    good, going = sum(kinds[kind] for kind in GOOD), kinds[OPEN]
+    left = len(made.times) - len(made.todo) - good - going
+    parts = [
+        todo,
+        *([f"{good} ran before"] if good else []),
+        *([f"{going} going on"] if going else []),
+        *([f"{left} failed before (--retry runs them again)"] if left else []),
+    ]
+    return f"{plural(len(made.times), 'night')} of {made.name}: {'; '.join(parts)}"
+
+
+def planned(made: Backfill) -> RenderableType:
+    """What would be run, for --dry-run."""
+    return table(("night", "would be", "run"), [(_when(made, time), *_plan(made, time)) for time in made.times], gap=2)
+
+
+def plan_json(made: Backfill) -> dict[str, Any]:
+    """The same for --json."""
+    rows = [
+        {**_row(made, time), "would": _plan(made, time)[0], "run": _plan(made, time)[1] or None} for time in made.times
+    ]
+    return {"schedule": made.name, "to_run": len(made.todo), "max_usd": made.most_usd, "nights": rows}
+
+
+def done(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
+    """Every night with its run, how that ended, and what it could see."""
+    told = {time: seen.seen(settings, run) for time, run in runs.items()}
+    rows = [
+        (_when(made, time), runs[time].id, state(runs[time].state), told[time] or "-")
+        for time in made.times
+        if time in runs
+    ]
+    words = [f"{what}: {seen.WORDS[what]}" for what in (seen.STATE, seen.WINDOWS) if what in told.values()]
+    return Group(
+        table(("night", "run", "state", "saw"), rows, whole=("night", "state", "saw"), gap=2), *map(Text, words)
+    )
+
+
+def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> dict[str, Any]:
+    """The same for --json."""
+    rows = [
+        {
+            **_row(made, time),
+            "run": runs[time].id,
+            "state": runs[time].state,
+            "seen": seen.seen(settings, runs[time]) or None,
+            "url": names.run_link(settings, runs[time].id),
+        }
+        for time in made.times
+        if time in runs
+    ]
+    return {"schedule": made.name, "started": len(made.todo), "nights": rows, "exit_code": exit_code(made, runs)}
+
+
+def exit_code(made: Backfill, runs: Mapping[datetime, Run]) -> int:
+    """0: all nights ended well; 1: one did not; 4: nothing was started, since all had ended before."""
+    if all(not made.runs(time) and made.before[time].kind != OPEN for time in made.times):
+        return NOTHING_STARTED
+    return int(any(run.state != "succeeded" for run in runs.values()))
+
+
+def _plan(made: Backfill, time: datetime) -> tuple[str, str]:
+    before = made.before.get(time)
+    run = before.run.id if before and before.run else ""
+    if made.runs(time):
+        return ("run again" if before else "run"), run
+    assert before
+    return f"left: {before.kind}", run
+
+
+def _row(made: Backfill, time: datetime) -> dict[str, Any]:
+    return {"time": rfc3339(time), "local": made.local(time).isoformat()}
+
+
+def _when(made: Backfill, time: datetime) -> str:
+    return f"{made.local(time):%a %Y-%m-%d %H:%M %Z}"

@@ -1,0 +1,172 @@
+"""What a schedule's coming runs would do: the pins that its data has now, against those of its last good run.
+
+The pins are asked of the training code, `python -m training resolve --dry-run`, in a process of its own: the tool does
+not know what a task reads. Where that code is not there, it is not known, and said.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vgp.settings import Settings
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.figures import listed
+from vgp.text.printable import one_line
+from vgp.vertex.runs import outputs, pinned, search
+from vgp.vertex.runs.history import LastRuns, last_runs
+from vgp.vertex.runs.pinned import EPOCH_DAYS
+from vgp.vertex.runs.state import Run
+from vgp.vertex.schedules import listing
+from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules.hits import Key, hits, keys
+from vgp.vertex.schedules.nights import NIGHT
+
+#: Seconds that the data may take to be listed.
+_TIMEOUT_S = 300
+_OPTIONS = {
+    "pipeline": "--pipeline", "data": "--data", "task": "--task", "task_options": "--options",
+    "champion": "--champion", "as_of": "--as-of", "pins": "--pins",
+}  # fmt: skip
+
+Ask = Callable[[Mapping[str, Any]], tuple[dict[str, Any], str]]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the next run of a schedule would do, and those after it."""
+
+    #: Why it is not known; empty where it is.
+    unknown: str = ""
+    #: The last good run, if there is one.
+    run: str = ""
+    #: Steps that may take earlier results, and those of them that would.
+    pinned: Sequence[str] = ()
+    hits: Sequence[str] = ()
+    #: Whether the data's pins, and the champion's, are those of `run`.
+    same_data: bool = False
+    same_champion: bool = False
+    #: The pins that were asked for were those of this time.
+    now: datetime = datetime.min.replace(tzinfo=UTC)
+    #: What the pipeline's last runs cost, whoever started them.
+    last: LastRuns | None = None
+
+    def taken(self, time: datetime) -> Sequence[str]:
+        """The steps that would be hits at that time, unless data arrives."""
+        return self.hits if epoch(time) == epoch(self.now) else ()
+
+    def words(self, time: datetime, first: bool) -> str:
+        """What the run of that time would do."""
+        if self.hits and not self.taken(time):
+            return f"all steps run: the cache epoch ends on {_epoch_end(self.now):%Y-%m-%d}"
+        if not first:
+            return "as the first, unless data arrives"
+        if not self.run:
+            return "all steps run: it has no good run yet"
+        if not self.same_data:
+            return f"new data since {self.run}: all steps run"
+        if self.hits == self.pinned:
+            return f"data as in {self.run}: nothing would be trained"
+        changed = "another champion" if not self.same_champion else "the pipeline or its parameters changed"
+        missed = [step for step in self.pinned if step not in self.hits]
+        kept = f", {listed(self.hits, 'and')} as there" if self.hits else ""
+        run = "runs" if len(missed) == 1 else "run"
+        return f"data as in {self.run}, {changed}: {listed(missed, 'and')} {run}{kept}"
+
+    def as_json(self, time: datetime, first: bool) -> dict[str, Any] | None:
+        """For --json: None where it is not known."""
+        if self.unknown:
+            return None
+        return {
+            "words": self.words(time, first),
+            "run": [step for step in self.pinned if step not in self.taken(time)],
+            "hit": list(self.taken(time)),
+            "unless_data_arrives": not first,
+        }
+
+
+def outlook(
+    settings: Settings, declaration: Declaration, *, now: datetime | None = None, ask: Ask | None = None
+) -> Outlook:
+    """What would run at the schedule's next time, and what would be a hit.
+
+    Args:
+        ask: Gives the outputs of the step resolve for its inputs, or why they are not known; None: the training code.
+
+    Raises:
+        WorkFailed: Google refused or could not be reached.
+    """
+    known = _outlook(settings, declaration, now or datetime.now(UTC), ask or partial(_pins, settings))
+    return replace(known, last=last_runs(settings, PipelineSpec(declaration.job["pipelineSpec"]).name))
+
+
+def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: Ask) -> Outlook:
+    spec, values = PipelineSpec(declaration.job["pipelineSpec"]), declaration.job["runtimeConfig"]["parameterValues"]
+    blank = keys(spec, values, {})
+    asked = next((key for way, key in blank.items() if way.rpartition("/")[2] == pinned.STEP), None)
+    steps = [way for way, key in blank.items() if key.cached]
+    if not steps or asked is None:
+        return Outlook("every step runs, since the pipeline does not pin what moves")
+    present, why = ask(asked.parameters)
+    if not present:
+        return Outlook(f"not known: {why}")
+    last = _last_good(settings, declaration.name)
+    if last is None:
+        return Outlook(pinned=steps, now=now)
+    before, after = _known(outputs.returned(last)), _known({f"{pinned.STEP}.{key}": present[key] for key in present})
+    done = {step.path for step in last.steps if step.state in ("succeeded", "cached")}
+    would = hits(keys(spec, values, after), _keys_of(last, before), done)
+    data, champion = f"{pinned.STEP}.data", f"{pinned.STEP}.champion"
+    return Outlook(
+        "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion), now
+    )
+
+
+def epoch(time: datetime) -> int:
+    """The number of the cache epoch, as training/pins counts it."""
+    return int(time.timestamp()) // (EPOCH_DAYS * 86_400)
+
+
+def _epoch_end(now: datetime) -> datetime:
+    return datetime.fromtimestamp((epoch(now) + 1) * EPOCH_DAYS * 86_400, UTC)
+
+
+def _keys_of(run: Run, returned: Mapping[str, Any]) -> dict[str, Key]:
+    return keys(run.spec, run.arguments, returned)
+
+
+def _known(returned: Mapping[str, Any]) -> dict[str, str]:
+    """Outputs of the step resolve that tell its pins, without the folder that they lie in."""
+    named = {f"{pinned.STEP}.{key}" for key in ("data", "champion")}
+    return {key: str(value).rpartition("/")[2] for key, value in returned.items() if key in named}
+
+
+def _last_good(settings: Settings, name: str) -> Run | None:
+    """The schedule's newest good run, or rerun of one; a backfill saw another time."""
+    newest = listing.runs(settings, name, limit=1, states=["succeeded"], fits=lambda run: NIGHT not in run.labels)
+    return search.find(settings, newest[0].id) if newest else None
+
+
+def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """What the step resolve would return now, or why that cannot be known here."""
+    root = settings.repository.root if settings.repository else Path.cwd()
+    if not (root / "training" / "__main__.py").is_file():
+        return {}, "this repository has no training/ that could tell what its data is now"
+    given = {key: value for key, value in parameters.items() if key in _OPTIONS and value not in ("", None)}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
+    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json"]
+    command += [f"{_OPTIONS[key]}={text}" for key, text in texts.items()]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return {}, f"the data was not listed within {timedelta(seconds=_TIMEOUT_S)}"
+    try:
+        return dict(json.loads(done.stdout)), ""
+    except ValueError:
+        lines = done.stderr.strip().splitlines()
+        return {}, one_line(lines[-1] if lines else f"resolve ended with {done.returncode}", 300)
