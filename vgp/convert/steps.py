@@ -16,7 +16,6 @@ from vgp.placement.placement import Placement
 from vgp.settings import Settings, load
 from vgp.text.nearest import did_you_mean
 
-
 _NO_RETRIES = "only the task of a pipeline is tried again"
 
 
