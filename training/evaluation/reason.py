@@ -24,10 +24,10 @@ def nothing_to_beat() -> str:
     return f"{verdict(False, None)}: there is neither a champion nor a baseline to compare with."
 
 
-def same() -> str:
-    return (
-        f"{verdict(False, 'champion')}: the new model is the champion, weight for weight; there is nothing to decide."
-    )
+def same(decision: Decision) -> str:
+    """The reason where the new model is the champion; with the figures, if there are any."""
+    first = f"{verdict(False, 'champion')}: the new model is the champion, weight for weight"
+    return f"{first}; on the same {decision.rows:,} rows {_figures(decision)}." if decision.metric else f"{first}."
 
 
 def too_few(decision: Decision, fewest: int) -> str:

@@ -95,12 +95,13 @@ def test_a_negative_margin_admits_an_equal_model(save):
 
 
 def test_a_challenger_that_is_the_champion_is_kept_whatever_the_margin(save):
-    label, _, (model, _) = flights(np.random.default_rng(1))
-    found = decide(save(label, model, champion=model, same=True), margin=-0.01)
-    assert (found.promote, found.same, found.reference) == (False, True, "champion")
-    assert found.reason == (
-        "Keep the champion: the new model is the champion, weight for weight; there is nothing to decide."
-    )
+    label, day, (model, _) = flights(np.random.default_rng(1), skills=(1.0, 1.0))
+    found = decide(save(label, model, champion=model, group=day, same=True), margin=-0.01)
+    assert (found.promote, found.same, found.reference, found.difference) == (False, True, "champion", 0)
+    assert found.reason.startswith("Keep the champion: the new model is the champion, weight for weight; on the same")
+    assert found.reason.endswith("of the champion, no difference.")
+    few = decide(save(label[:9], model[:9], champion=model[:9], same=True))
+    assert few.reason == "Keep the champion: the new model is the champion, weight for weight."
 
 
 def test_a_better_but_badly_calibrated_model_is_kept_back(save):

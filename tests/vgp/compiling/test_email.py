@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kfp import dsl
+
 from vgp.compiling.email import with_email
 from vgp.errors import RequestError
 from vgp.spec import strict

@@ -77,6 +77,7 @@ def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = N
             for number, time in enumerate(runs(declaration, now))
         ],
         **({"last_good": outlook.run or None, "not_known": outlook.unknown or None} if outlook else {}),
+        **({"last_runs": outlook.last.as_json()} if outlook and outlook.last else {}),
         "warnings": warnings(declaration, now),
         "runs_per_month": round(month, 1),
         "max_usd_per_run": None if unpriced else round(run, 2),

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.figures import listed
 from vgp.text.printable import one_line
 from vgp.vertex.runs import outputs, pinned, search
+from vgp.vertex.runs.history import LastRuns, last_runs
 from vgp.vertex.runs.pinned import EPOCH_DAYS
 from vgp.vertex.runs.state import Run
 from vgp.vertex.schedules import listing
@@ -51,6 +52,8 @@ class Outlook:
     same_champion: bool = False
     #: The pins that were asked for were those of this time.
     now: datetime = datetime.min.replace(tzinfo=UTC)
+    #: What the pipeline's last runs cost, whoever started them.
+    last: LastRuns | None = None
 
     def taken(self, time: datetime) -> Sequence[str]:
         """The steps that would be hits at that time, unless data arrives."""
@@ -97,14 +100,18 @@ def outlook(
     Raises:
         WorkFailed: Google refused or could not be reached.
     """
-    now = now or datetime.now(UTC)
+    known = _outlook(settings, declaration, now or datetime.now(UTC), ask or partial(_pins, settings))
+    return replace(known, last=last_runs(settings, PipelineSpec(declaration.job["pipelineSpec"]).name))
+
+
+def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: Ask) -> Outlook:
     spec, values = PipelineSpec(declaration.job["pipelineSpec"]), declaration.job["runtimeConfig"]["parameterValues"]
     blank = keys(spec, values, {})
     asked = next((key for way, key in blank.items() if way.rpartition("/")[2] == pinned.STEP), None)
     steps = [way for way, key in blank.items() if key.cached]
     if not steps or asked is None:
         return Outlook("every step runs, since the pipeline does not pin what moves")
-    present, why = (ask or partial(_pins, settings))(asked.parameters)
+    present, why = ask(asked.parameters)
     if not present:
         return Outlook(f"not known: {why}")
     last = _last_good(settings, declaration.name)

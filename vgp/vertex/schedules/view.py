@@ -132,6 +132,7 @@ def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) 
             yield Text(f"{_label('')}    {one_line(outlook.words(run, number == 0))}", "dim")
     if declaration.steps:
         first, *more = forecast.cost_words(declaration, now)
+        more += [outlook.last.words] if outlook and outlook.last else []
         rows = [("cost", first), *(("", text) for text in more), *zip(("cache", ""), _cache(declaration), strict=False)]
         if outlook and outlook.unknown:
             rows.append(("hits", outlook.unknown))

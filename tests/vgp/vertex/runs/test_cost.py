@@ -85,6 +85,7 @@ def test_a_clock_that_is_behind_googles_gives_no_negative_cost() -> None:
 def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
     cloud: Cloud, start: Callable[..., str], look: Callable
 ) -> None:
+    cloud.script("resolve", seconds=0)
     cloud.script("prepare", seconds=1800)
     cloud.script("train", seconds=7200)
     run = look(start())
@@ -92,11 +93,12 @@ def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
     cloud.clock.advance(10 + 1800 + 3600)
     run = look(run.name)
     machines = cost.machines(run)
-    (train,) = cost.of(run.steps[1], machines)
+    (step,) = [step for step in run.steps if step.task == "train"]
+    (train,) = cost.of(step, machines)
     hourly = train.combination.price("standard", "us-central1")
     assert hourly and train.strategy == "STANDARD"
-    assert cost.spent(run.steps[1], machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
-    assert cost.machine(run.steps[1], machines).startswith(f"{train.machine_type} (")
+    assert cost.spent(step, machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
+    assert cost.machine(step, machines).startswith(f"{train.machine_type} (")
     assert cost.at_most(run, machines).usd > cost.so_far(run, machines, cloud.clock.now()).usd
 
 
