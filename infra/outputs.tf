@@ -2,14 +2,15 @@ locals {
   image_name = "${var.region}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}/training"
 
   settings = {
-    project             = var.project
-    region              = var.region
-    bucket              = "gs://${google_storage_bucket.this.name}"
-    image               = "${local.image_name}:not-built"
-    service_account     = google_service_account.runner.email
-    template_repository = "https://${var.region}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
-    encryption_key      = local.key
-    network             = var.network
+    project               = var.project
+    region                = var.region
+    bucket                = "gs://${google_storage_bucket.this.name}"
+    image                 = "${local.image_name}:not-built"
+    service_account       = google_service_account.runner.email
+    build_service_account = google_service_account.builder.email
+    template_repository   = "https://${var.region}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
+    encryption_key        = local.key
+    network               = var.network
   }
 }
 

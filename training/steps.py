@@ -123,6 +123,8 @@ def prepare(
     """
     import training.data.prepare
 
+    if pins and (data or options):
+        raise UserError("the pins say what is read and with which options: give pins, or data and options.")
     if pins:
         from training.pins import reading
 

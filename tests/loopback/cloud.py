@@ -130,7 +130,7 @@ class Cloud:
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
         yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
-        yield from (projects.AllowedLocations(), self.builds, self.secrets)
+        yield from (projects.AllowedLocations(), self.builds, cloud_build.Locations(self), self.secrets)
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 

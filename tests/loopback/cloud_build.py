@@ -32,6 +32,19 @@ class Build:
     files: list[str] = field(default_factory=list)
 
 
+class Locations:
+    prefix = "cloudbuild.projects.locations"
+
+    def __init__(self, cloud: "Cloud"):
+        self.cloud = cloud
+
+    def getDefaultServiceAccount(self, call: Call) -> dict[str, Any]:
+        self.cloud.resource(call.name, "cloudbuild.builds.get")
+        account = self.cloud.builds.account
+        email = f"projects/{self.cloud.project}/serviceAccounts/{account}" if account else ""
+        return {"name": call.name, "serviceAccountEmail": email}
+
+
 class Builds:
     """`seconds` a build takes, how it `ends`, and the `log` it writes meanwhile; `push` is the way to the registry."""
 
@@ -41,6 +54,8 @@ class Builds:
         self.cloud = cloud
         self.builds: dict[str, Build] = {}
         self.seconds, self.ends = 30.0, "SUCCESS"
+        #: Of builds that name no account; empty where an organization keeps Cloud Build from having one.
+        self.account = cloud.accounts.compute
         self.log = ["FETCHSOURCE", "BUILD", "PUSH", "DONE"]
 
     def create(self, call: Call) -> dict[str, Any]:

@@ -70,6 +70,8 @@ class Storage:
         self.buckets: dict[str, dict[str, Any]] = {"test-bucket": self.described()}
         #: {bucket: {role: [member, ...]}}
         self.bindings: dict[str, dict[str, list[str]]] = {}
+        #: {bucket: [binding, ...]} beside these, each with its condition.
+        self.conditional: dict[str, list[dict[str, Any]]] = {}
         self._upstream = ""
         self._lock = threading.Lock()
 
@@ -130,11 +132,14 @@ class Storage:
             return Answer(403, ApiError(403, message).as_json())
         if (bucket := self.bucket_of(request.path, "/iam")) is not None and request.http_method == "GET":
             held = [{"role": role, "members": members} for role, members in self.bindings.get(bucket, {}).items()]
-            return Answer(200, {"kind": "storage#policy", "version": 1, "etag": "CAE=", "bindings": held})
+            held += self.conditional.get(bucket, [])
+            return Answer(200, {"kind": "storage#policy", "version": 3, "etag": "CAE=", "bindings": held})
         if (bucket := self.bucket_of(request.path, "/iam/testPermissions")) is not None:
             asked = request.query.get("permissions", [])
             return Answer(200, {"permissions": [each for each in asked if not self.cloud.policies.lacks(each)]})
         upstream, own = self.upstream(), self.cloud.endpoint("storage")
+        if refused := self.refused(request):
+            return refused
         target = request.target
         kept = {name: value for name, value in request.headers.items() if name not in HOP}
         status, headers, body = self.ask(request.http_method, target, kept, request.body)
@@ -144,6 +149,16 @@ class Storage:
             known = self.buckets.get(bucket, self.described())
             body = json.dumps(json.loads(body) | known).encode()
         return Answer(status, body.replace(upstream.encode(), own.encode()), answered)
+
+    def refused(self, request: Request) -> Answer | None:
+        """Of a deletion, whose precondition the server behind ignores: 412 if the object is of another generation."""
+        expected = request.query.get("ifGenerationMatch", [""])[0]
+        if request.http_method != "DELETE" or not expected:
+            return None
+        status, _, body = self.ask("GET", request.path)
+        if status != 200 or json.loads(body)["generation"] == expected:
+            return None
+        return Answer(412, {"error": {"code": 412, "message": "conditionNotMet", "errors": []}})
 
     def bucket_of(self, path: str, after: str) -> str | None:
         """The bucket of a path that is /storage/v1/b/BUCKET and `after`."""

@@ -10,7 +10,7 @@ Promote if all three hold:
    by more than `CALIBRATION_TOLERANCE`, or the growth may be chance.
 3. Fair: no slice has a significantly higher log loss (one-sided, robust to groups, Holm over all slices).
 
-A challenger that is the champion, weight for weight, as on a night without new data, is kept without a test.
+A challenger that is the champion, weight for weight, as on a night without new data, is kept whatever the test says.
 Without a champion the baseline is the one to beat. The first is the claim, so it carries the burden of proof; the
 other two are vetoes, which need proof themselves: else a small test set could never pass.
 
@@ -76,10 +76,14 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
     if not draft.reference:
         return draft
     if data.header.same:
-        return draft.model_copy(update={"same": True, "reason": reason.same()})
+        draft = draft.model_copy(update={"same": True, "reason": reason.same()})
+    elif draft.groups < FEWEST_GROUPS:
+        draft = draft.model_copy(update={"reason": reason.too_few(draft, FEWEST_GROUPS)})
     if draft.groups < FEWEST_GROUPS:
-        return draft.model_copy(update={"reason": reason.too_few(draft, FEWEST_GROUPS)})
+        return draft
     checked = draft.model_copy(update=_checks(data, draft.reference, confidence))
+    if checked.same:
+        return checked
     assert checked.lower_bound is not None
     miscalibrated = checked.calibration is not None and checked.calibration.worse
     promote = checked.lower_bound > margin and not miscalibrated and not checked.worse_slices

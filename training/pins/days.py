@@ -19,7 +19,7 @@ from training.storage import storage, strict
 from training.storage.storage import File
 
 #: Objects that are fetched and read at the same time.
-THREADS = 16
+THREADS = 8
 #: First and last day of each stretch, from 1970-01-01.
 Stretches = list[tuple[int, int]]
 _REMEMBERED = TypeAdapter(dict[str, Stretches])

@@ -121,7 +121,7 @@ def split(path: str) -> tuple[str, str]:
 
 def generation_of(path: str) -> tuple[str, int]:
     """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
-    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,18})", path, re.DOTALL)
+    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,17})", path, re.DOTALL)
     return (match[1], int(match[2])) if match else (path, 0)
 
 

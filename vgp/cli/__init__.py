@@ -18,4 +18,5 @@ runs.py           runs, show, wait, cancel, compare: runs that there are
 logs.py           logs
 templates.py      upload, templates
 schedules.py      schedule
+clean.py          clean: what runs left in the bucket
 """

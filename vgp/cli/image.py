@@ -20,7 +20,10 @@ def group() -> None:
 def build(
     service_account: Annotated[
         str | None,
-        typer.Option(help="Account that the build runs as; default: of Cloud Build's choice.", show_default=False),
+        typer.Option(
+            help="Account that the build runs as; default: build_service_account, else of Cloud Build's choice.",
+            show_default=False,
+        ),
     ] = None,
     base: Annotated[
         str | None,
@@ -46,7 +49,7 @@ def build(
     from vgp.vertex.images import image
 
     loaded = load(settings, environment=environment)
-    options = image.Options(service_account or None, base or None, allow_dirty)
+    options = image.Options(service_account or loaded.build_service_account, base or None, allow_dirty)
     root, out = loaded.repository.root, console(as_json)
     if dry_run:
         result = image.plan(loaded, options, root=root, console=out)

@@ -49,6 +49,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "compare": Verb("runs", "Put runs side by side: parameters, metrics, time, cost."),
         "upload": Verb("templates", "Publish a pipeline as a template, verified by its digest."),
         "templates": Verb("templates", "List templates and their versions; move tags, pin, download."),
+        "clean": Verb("clean", "Remove what runs left in the bucket and nothing needs."),
         "schedule": Verb("schedules", "Recurring runs: declared in pipelines.toml, planned, applied."),
         "doctor": Verb("doctor", "Tell how the schedules are: failed and missed nights, and why."),
     },

@@ -123,13 +123,16 @@ def _within(seconds: float, work: Callable[[], int | Exception]) -> int | Except
     thread = threading.Thread(target=finish, daemon=True)
     thread.start()
     thread.join(seconds)
-    return outcome[0] if outcome else Undelivered(f"did not answer within {seconds:g} s")
+    return outcome[0] if outcome else _late(seconds)
+
+
+def _late(seconds: float) -> Undelivered:
+    return Undelivered(f"did not answer within {seconds:g} s")
 
 
 def _try(url: str, body: bytes, key: str) -> int | Exception:
     """The status of the answer, or what kept it away. Messages of libraries hold the address: none is passed on."""
-    from urllib3 import HTTPSConnectionPool, Timeout
-    from urllib3.exceptions import HTTPError, SSLError
+    from urllib3 import HTTPSConnectionPool, Timeout, exceptions
 
     parts = urlsplit(url)
     host, port = str(parts.hostname), parts.port or 443
@@ -157,9 +160,11 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
             )
             answer.close()
             return int(answer.status)
-    except SSLError:
+    except exceptions.TimeoutError:
+        return _late(TRY_S)
+    except exceptions.SSLError:
         return Undelivered("has no certificate that can be trusted")
-    except (HTTPError, OSError):
+    except (exceptions.HTTPError, OSError):
         return Undelivered("could not be reached, or broke off")
 
 

@@ -65,7 +65,9 @@ class Run:
         for start in self.starts():
             with suppress(OSError, ValueError):
                 written = json.loads((start / _RESOLVE / "executor_output.json").read_text(encoding="utf-8"))
-                return str(table(written, "parameterValues").get("uri") or "")
+                uri = str(table(written, "parameterValues").get("uri") or "")
+                moved = self.folder / "pins" / Path(uri).name  # with the run's folder
+                return str(moved) if moved.is_file() else uri
         return ""
 
     def resume_command(self) -> str:

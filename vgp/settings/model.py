@@ -36,6 +36,8 @@ class Settings(BaseModel):
     dockerfile: rules.Dockerfile = None
     #: E-mail of the account that the steps run as; None: Vertex AI's default, which may do too much.
     service_account: rules.ServiceAccount = None
+    #: E-mail of the account that image builds work as; None: Cloud Build's default, which may do too much.
+    build_service_account: rules.ServiceAccount = None
     #: projects/NUMBER/global/networks/NAME, for private access to what the steps read.
     network: rules.Network = None
     #: projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, in the region of the jobs.

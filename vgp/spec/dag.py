@@ -78,8 +78,12 @@ class Task:
     @property
     def way(self) -> str:
         """What it adds to the way to the tasks inside: `for-loop-1/`; an exit handler, around everything, nothing."""
-        plain = not self.condition and not self.is_loop
-        return "" if plain and _EXIT_HANDLER.fullmatch(self.name) else f"{self.name}/"
+        return "" if self.is_exit_handler else f"{self.name}/"
+
+    @property
+    def is_exit_handler(self) -> bool:
+        """Whether it is the group of tasks in `with dsl.ExitHandler(...)`."""
+        return bool(_EXIT_HANDLER.fullmatch(self.name)) and not self.condition and not self.is_loop
 
     @property
     def is_cached(self) -> bool:

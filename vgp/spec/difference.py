@@ -65,7 +65,8 @@ def _parameter(declared: Parameter | None) -> dict[str, Any] | None:
 
 
 def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines]) -> Iterator[Difference]:
-    for name in sorted(before.components.keys() | after.components.keys()):
+    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # told as the flow
+    for name in sorted((before.components.keys() | after.components.keys()) - handlers):
         step = name.removeprefix("comp-")
         old, new = (
             {"machine": words.get(step), **_step(spec, spec.components[name])} if name in spec.components else None
@@ -140,9 +141,15 @@ def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference
     return (_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
 
 
+def _handlers(spec: PipelineSpec) -> list[Component]:
+    """The groups of tasks in exit handlers, which stand around the steps of a pipeline."""
+    return [task.component for task in spec.root.tasks.values() if task.is_exit_handler]
+
+
 def _whole(spec: PipelineSpec) -> dict[str, Any]:
+    flows = [_flow(component) for component in (spec.root, *_handlers(spec))]
     return {
-        "flow": (_flow(spec.root), spec.root.content.get("outputDefinitions")),
+        "flow": (flows, spec.root.content.get("outputDefinitions")),
         "cached steps": ", ".join(cached(spec)) or "none",
         "name": spec.name,
         "description": spec.description,

@@ -11,6 +11,7 @@ refresh.py            the catalog's prices and machine types from Google's APIs
 runs/                 runs: started, found, followed, inspected, repeated, compared
 schedules/            recurring runs: declared, planned, applied
 templates/            workflows uploaded, and found again
+cleaning/             what runs left behind, and what of it may go
 images/               the one image of the steps, built and named
 preflight/            what would stop a run, found before it costs money
 """

@@ -102,9 +102,9 @@ def test_a_run_that_was_paused_loses_its_folder_and_says_so_when_it_wakes_up(buc
     process.send_signal(signal.SIGSTOP)
     with hold(f"{bucket}/paused"):
         process.send_signal(signal.SIGCONT)
+        process.wait(10)
         loss = process.stdout.readline()
         assert loss.startswith(f"the lease of {bucket}/paused is lost: run second (process {os.getpid()} on ")
-        process.wait()
         assert lease_of(f"{bucket}/paused").run == "second"  # its end takes nothing away
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
     (row,) = planned["schedules"]
     assert (planned["pending"], row["action"], row["cron"]) == (True, "create", "CRON_TZ=Europe/Berlin 30 2 * * *")
     assert len(row["runs"]) == 5
-    assert set(row["runs"][0]) == {"local", "utc"}
+    assert set(row["runs"][0]) == {"local", "utc", "would"}
     assert row["max_usd_per_month"] == pytest.approx(row["max_usd_per_run"] * row["runs_per_month"], rel=0.01)
     assert "the clocks of Europe/Berlin go from" in row["warnings"][0]
     applied = line.json("apply", "--yes")["applied"]
@@ -107,14 +108,86 @@ def test_what_each_verb_says_as_json(cloud: Cloud, line: Line) -> None:
     assert line.json("delete", "nightly", "--yes")["deleted"] == [applied[0]["schedule"]]
 
 
-def test_the_plan_says_of_each_step_that_it_takes_nothing_from_the_cache(cloud: Cloud, line: Line) -> None:
+def test_the_plan_says_of_each_step_whether_it_may_take_an_earlier_result(cloud: Cloud, line: Line) -> None:
     line.file.write_text("caching = true\n" + FILE)
     said = line("plan")[1]
-    assert "cache      prepare, train, evaluate, decide: every run anew" in said
+    assert "cache      prepare, train, evaluate, decide: an earlier result, where nothing that they take is new" in said
+    assert "resolve, notify: every run anew" in said
+    assert "hits       not known: this repository has no training/" in said
     assert "warning: caching = true counts for submit only" in said
     (row,) = line.json("plan")["schedules"]
-    assert row["cached"] == {"prepare": False, "train": False, "evaluate": False, "decide": False}
+    assert [step for step, cached in row["cached"].items() if not cached] == ["resolve", "notify"]
     assert any("caching = true" in each for each in row["warnings"])
+    line.file.write_text("caching = false\n" + FILE)
+    assert set(line.json("plan")["schedules"][0]["cached"].values()) == {False}
+
+
+def test_the_plan_tells_what_the_coming_runs_would_do_by_the_data_of_now(cloud: Cloud, line: Line) -> None:
+    (line.file.parent / "training").symlink_to(Path(__file__).parents[3] / "training")
+    line.file.write_text(FILE.replace("parameters = {", 'parameters = {task_options = {train = "1-6", test = "7"}, '))
+    from training import steps
+
+    present = steps.resolve(pipeline="training", task_options={"train": "1-6", "test": "7"}, dry_run=True)
+    pins = {"data": f"gs://test-bucket/runs/pins/{present.data.rpartition('/')[2]}", "champion": ""}
+    cloud.script("resolve", outputs=pins)
+    assert line("apply", "--yes")[0] == 0
+    cloud.clock.advance(2 * 86400)
+    (row,) = line.json("plan")["schedules"]
+    run = row["last_good"]
+    words = [one["would"]["words"] for one in row["runs"]]
+    assert words[0] == f"data as in {run}: nothing would be trained" or "the cache epoch ends on" in words[0]
+    assert words[1] == "as the first, unless data arrives" or "the cache epoch ends on" in words[1]
+    line.file.write_text(line.file.read_text().replace('test = "7"', 'test = "8"'))
+    assert f"new data since {run}: all steps run" in line("plan")[1]
+
+
+def test_a_backfill_runs_past_nights_and_says_what_they_could_see(
+    cloud: Cloud, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgp.vertex.schedules.backfill.FIRST_S", 0.1)
+    from google.cloud.storage import Client
+
+    for task in ("prepare", "train", "evaluate", "decide", "notify"):
+        cloud.script(task, seconds=1)
+    cloud.script("resolve", seconds=1, outputs={"uri": f"gs://test-bucket/runs/pins/{'a' * 64}.json"})
+    Client().bucket("test-bucket").blob(f"runs/pins/{'a' * 64}.json").upload_from_string('{"seen": "windows"}')
+    first, last = (cloud.clock.now() - timedelta(days=days) for days in (3, 2))
+    days = ("--from", f"{first:%Y-%m-%d}", "--to", f"{last:%Y-%m-%d}")
+    code, out, _ = line("backfill", "nightly", *days, "--dry-run")
+    assert (code, "dry run: 2 nights of nightly: 2 to run, at most $" in out) == (0, True)
+    assert not cloud.jobs
+    cloud.clock.run(3600)
+    told = line.json("backfill", "nightly", *days, "--no-preflight")
+    assert (told["started"], [night["state"] for night in told["nights"]]) == (2, ["succeeded"] * 2)
+    assert {night["seen"] for night in told["nights"]} == {"windows"}
+    code, out, _ = line("backfill", "nightly", *days)
+    assert (code, out.startswith("nothing was started: 2 nights of nightly: none to run; 2 ran before")) == (4, True)
+    assert "windows: today's data, through that night's windows" in out
+    code, _, err = line("backfill", "nihgtly", *days)
+    assert (code, "Did you mean nightly" in err) == (2, True)
+    code, _, err = line("backfill", "nightly", "--from", "1 October", "--to", "2026-10-31")
+    assert (code, "--from 1 October: write a date like" in err) == (2, True)
+
+
+def test_doctor_tells_by_its_exit_code_whether_something_is_wrong(
+    cloud: Cloud, line: Line, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def doctor(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["doctor", *words])
+        return int(ended.value.code or 0), capsys.readouterr()[0]
+
+    code, out = doctor()
+    assert (code, "declared, and not on Vertex AI: pipelines schedule apply nightly" in out) == (1, True)
+    line("apply", "--yes")
+    assert doctor()[0] == 0
+    cloud.script("train", fail="CUDA out of memory")
+    cloud.clock.advance(2 * 86400)
+    code, out = doctor("--json")
+    told = json.loads(out)
+    assert (code, told["ok"], told["schedules"][0]["counts"]) == (1, False, {"failed": 2})
+    assert told["schedules"][0]["nights"][-1]["failed"] == [{"step": "train", "error": "CUDA out of memory"}]
+    assert doctor("nightly", "--since", "1h")[0] == 0
 
 
 def test_without_a_terminal_it_does_not_guess_the_answer(cloud: Cloud, line: Line) -> None:

@@ -147,14 +147,21 @@ def test_an_id_is_one_run_for_ever(cloud: Cloud, capsys: pytest.CaptureFixture[s
 def test_a_retry_goes_on_at_once_and_says_so_and_a_success_is_not_retried(
     cloud: Cloud, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cloud.script("resolve", outputs={"uri": "gs://test-bucket/runs/1/pins/0.json"})
     cloud.script("train", fail="stockout")
     first = json.loads(run(capsys, "--json")[1])
     assert (first["attempt"], first["key"], first["pinned_by"]) == (1, None, None)
     cloud.clock.advance(HOUR // 2)
     cloud.script("train")
-    second = json.loads(run(capsys, "--retry", "--json")[1])
+    code, out, err = run(capsys, "--retry", "--json")
+    second = json.loads(out)
     assert (second["id"], second["attempt"], second["started"]) == (f"{first['id']}-a2", 2, True)
+    assert second["pinned_by"] == first["id"]
+    assert f"attempt 2 goes on with what {first['id']} had pinned; finished steps come from the cache" in err
     cloud.clock.advance(HOUR // 2)
+    assert {"prepare"} == {
+        task.task_name for task in cloud.jobs[second["name"]].job_detail.task_details if task.state == 8
+    }
     code, out, _ = run(capsys, "--retry", "--if-exists", "attach")
     assert code == 4 and out.startswith(f"nothing was started: {second['id']}, of the same request, succeeded at ")
     assert "--retry is for runs that did not; from " in out and "starts the next one" in out

@@ -22,6 +22,22 @@ def test_a_run_is_found_again_by_the_name_of_its_workflow(tmp_path: Path) -> Non
         folder.existing(run.folder, "training", REPOSITORY)
 
 
+def test_the_pins_of_an_earlier_start_are_gone_on_with_also_in_a_folder_that_was_moved(tmp_path: Path) -> None:
+    spec = PipelineSpec({"root": {"inputDefinitions": {"parameters": {"pins": {"parameterType": "STRING"}}}}})
+    run = folder.new(tmp_path, "one", spec, {"epochs": 3}, REPOSITORY)
+    folder.go_on_with_pins(run)
+    assert run.arguments == {"epochs": 3}, "nothing was pinned yet"
+    written = run.folder / "steps" / "one-2026-11-21-1" / "resolve" / "executor_output.json"
+    written.parent.mkdir(parents=True)
+    written.write_text('{"parameterValues": {"uri": "/before/pins/4be6.json"}}')
+    folder.go_on_with_pins(run)
+    assert folder.existing(run.folder, "one", REPOSITORY).arguments == {"epochs": 3, "pins": "/before/pins/4be6.json"}
+    (run.folder / "pins").mkdir()
+    (run.folder / "pins" / "4be6.json").write_text("{}")
+    folder.go_on_with_pins(run)
+    assert run.arguments["pins"] == str(run.folder / "pins" / "4be6.json")
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"workflow": "a"}', '{"workflow": "a", "arguments": 3}'])
 def test_any_other_folder_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "request.json").write_text(text)

@@ -15,6 +15,7 @@ order.py        which steps may run at the same time
 bucket.py       the bucket that runs write to
 retention.py    whether the bucket keeps what a cached result points at
 image.py        the image of the steps
+builds.py       the account that image builds work as
 identity.py     the account that the steps run as
 key.py          the encryption key
 network.py      the network of training jobs
@@ -31,7 +32,7 @@ from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
-from vgp.vertex.preflight import account, apis, bucket, identity, image, key, network, quota, region, repository
+from vgp.vertex.preflight import account, apis, bucket, builds, identity, image, key, network, quota, region, repository
 from vgp.vertex.preflight.access import Policies
 from vgp.vertex.preflight.asking import answered, answers
 from vgp.vertex.preflight.finding import Finding, Question
@@ -72,6 +73,7 @@ def _questions(
         *quota.questions(settings, project, steps, spec),
         *bucket.questions(settings, project, policies),
         *image.questions(settings, project, policies),
+        *builds.questions(settings, project, policies),
         *identity.questions(settings, project, policies),
         *key.questions(settings, project, policies),
         *network.questions(settings),

@@ -35,6 +35,14 @@ class Image:
     def parent(self) -> str:
         return f"projects/{self.project}/locations/{self.location}/repositories/{self.repository}"
 
+    @property
+    def grant(self) -> str:
+        """The gcloud command that grants a role on its repository, without member and role."""
+        return (
+            f"gcloud artifacts repositories add-iam-policy-binding {self.repository} --project {self.project} "
+            f"--location {self.location}"
+        )
+
     def at(self, digest: str) -> str:
         return f"{self.location}-docker.pkg.dev/{self.project}/{self.repository}/{self.path}@{digest}"
 
@@ -99,16 +107,17 @@ def _region(settings: Settings, image: Image) -> Finding:
     return Finding("image.region", settings.image, "warning", seen, f"Push it to {settings.region}-docker.pkg.dev")
 
 
-def _reader(settings: Settings, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
-    """In the project of the runs Vertex AI's own agents may read it; elsewhere they have to be let in."""
+def repository_policy(settings: Settings, image: Image) -> Policy:
+    """Who may do what with the repository of the image."""
     from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
 
     client = clients.artifact_registry(settings)
-    own = Policy.of_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=image.parent), **patience()))
-    grant = (
-        f"gcloud artifacts repositories add-iam-policy-binding {image.repository} --project {image.project} "
-        f"--location {image.location}"
-    )
-    thing = Thing("image.reader", settings.image, image.project, own, grant)
+    return Policy.of_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=image.parent), **patience()))
+
+
+def _reader(settings: Settings, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
+    """In the project of the runs Vertex AI's own agents may read it; elsewhere they have to be let in."""
+    own = repository_policy(settings, image)
+    thing = Thing("image.reader", settings.image, image.project, own, image.grant)
     pulling = [runner(settings, project), *(agents(project) if image.project != project.id else [])]
     yield from (policies.may(email, IMAGES, thing) for email in pulling)

@@ -56,6 +56,7 @@ def _run_context(settings: Settings, job_name: str, patience_s: float) -> str:
         if job.state.name in ENDED or time.monotonic() > deadline:
             raise WorkFailed(
                 "the run was started, but has no context in ML Metadata: it is in no experiment.\n"
-                f"  The same command adds it later, with --id {names.short(job_name)} instead of --new or another id."
+                "  The same command adds it while the run answers for it; later, or after --new: the same command with "
+                f"--id {names.short(job_name)}."
             )
         time.sleep(1)

@@ -124,10 +124,10 @@ def _shown(value: Any) -> str:
 
 def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) -> Iterator[RenderableType]:
     runs = forecast.runs(declaration, now)
-    labels = ["next runs", *[""] * (len(runs) - 1)]
-    for number, (label, run) in enumerate(zip(labels, runs, strict=False)):
-        local, utc = f"{run:%a %Y-%m-%d %H:%M %Z}", f"{run.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        yield Text(f"{_label(label)}  {local:<25} {utc}")
+    local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in runs]
+    for number, run in enumerate(runs):
+        label, width = "" if number else "next runs", max(map(len, local))
+        yield Text(f"{_label(label)}  {local[number]:<{width}}  {run.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
         if outlook and not outlook.unknown:
             yield Text(f"{_label('')}    {one_line(outlook.words(run, number == 0))}", "dim")
     if declaration.steps:

@@ -11,6 +11,7 @@ from vgp.vertex.preflight import preflight
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 RUNNER = "pipelines@test-project.iam.gserviceaccount.com"
+BUILDER = "builder@test-project.iam.gserviceaccount.com"
 AGENT = "service-123456789012@gcp-sa-aiplatform.iam.gserviceaccount.com"
 IMAGE = "us-central1-docker.pkg.dev/test-project/images/training"
 KEY = "projects/test-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
@@ -74,6 +75,10 @@ class World:
         return preflight(self.settings(), PipelineSpec(self.spec), self.steps)
 
     def found(self):
+        """What is not fine, but for builds: the tests take from the runner what the builder shares."""
+        return [each for each in self.everything() if not each.check.startswith("builds.")]
+
+    def everything(self):
         """What is not fine."""
         return [each for each in self.look() if each.level in ("warning", "error", "unknown")]
 
@@ -89,15 +94,20 @@ def world(cloud, monkeypatch):
     """Everything fine: no finding of this project is a warning, an error or unknown."""
     clients.credentials.cache_clear()
     made = World(cloud, image=f"{IMAGE}@{DIGEST}", service_account=RUNNER, encryption_key=KEY,
+                 build_service_account=BUILDER,
                  network="projects/123456789012/global/networks/default")  # fmt: skip
     cloud.artifacts.add_image(f"{IMAGE}@{DIGEST}", "v1")
     cloud.services.enabled.add("servicenetworking.googleapis.com")
     access = {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"}}
     cloud.storage.buckets["test-bucket"].update(access)
-    cloud.storage.bindings["test-bucket"] = {"roles/storage.objectUser": [f"serviceAccount:{RUNNER}"]}
+    cloud.accounts.add(BUILDER)
+    builder = f"serviceAccount:{BUILDER}"
+    both = [f"serviceAccount:{RUNNER}", builder]
+    cloud.storage.bindings["test-bucket"] = {"roles/storage.objectUser": both, "roles/storage.bucketViewer": [builder]}
     made.grant("projects/test-project", "roles/aiplatform.user", f"serviceAccount:{RUNNER}")
-    made.grant("projects/test-project", "roles/logging.logWriter", f"serviceAccount:{RUNNER}")
+    made.grant("projects/test-project", "roles/logging.logWriter", *both)
     made.grant(IMAGES, "roles/artifactregistry.reader", f"serviceAccount:{RUNNER}")
+    made.grant(IMAGES, "roles/artifactregistry.writer", builder)
     made.grant(ACCOUNT, "roles/iam.serviceAccountUser", f"serviceAccount:{RUNNER}")
     made.grant(KEY, "roles/cloudkms.cryptoKeyEncrypterDecrypter", f"serviceAccount:{AGENT}")
     cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, metric=f"{VERTEX}/{L4}", region="us-central1")

@@ -40,8 +40,9 @@ def failed(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) 
 
 
 def inputs(job: Any) -> dict[str, Any]:
-    """What the run does, without what became of it."""
+    """What the run does, without what became of it; in a rerun every step runs."""
     data = json_format.MessageToDict(type(job).pb(job))
+    data["pipelineSpec"] = switched(PipelineSpec(data["pipelineSpec"]), False).content
     names = ("pipelineSpec", "runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri")
     return {name: data.get(name) for name in names}
 
@@ -85,13 +86,19 @@ def test_a_rerun_can_be_run_again(settings: Settings, failed: Run) -> None:
     assert twice.labels["rerun-of"] == once.id and len(twice.id) == len(once.id)
 
 
+def states(run: Run) -> dict[str, str]:
+    return {step.name: step.state for step in run.steps}
+
+
 def test_from_the_failed_step_takes_finished_ones_from_the_cache(
     cloud: Cloud, settings: Settings, failed: Run, look: Callable[[str], Run]
 ) -> None:
     cloud.script("evaluate", seconds=60)
     job, _ = attempts.start(settings, body(failed, from_failed=True))
     cloud.clock.advance(3600)
-    assert [step.state for step in look(job.name).steps] == ["cached", "cached", "succeeded", "succeeded"]
+    told = states(look(job.name))
+    assert {name for name, state in told.items() if state == "cached"} == {"prepare", "train"}
+    assert set(told.values()) == {"cached", "succeeded"}
 
 
 def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_on(
@@ -101,7 +108,7 @@ def test_else_every_step_runs_although_the_pipeline_was_compiled_with_the_cache_
     cloud.clock.advance(3600)
     job, _ = attempts.start(settings, body(look(name)))
     cloud.clock.advance(3600)
-    assert [step.state for step in look(job.name).steps] == ["succeeded"] * 4
+    assert set(states(look(job.name)).values()) == {"succeeded"}
 
 
 def test_other_values_are_checked_against_the_pipeline(settings: Settings, failed: Run) -> None:

@@ -65,7 +65,7 @@ class Project:
         self.bucket = clients.storage(self.settings).bucket("test-bucket")
         self.put("champion/model.json", b"{}")
         self.put("champion/model.safetensors", b"{}")
-        self.arrives(date(2026, 1, 20), FIRST.date() - timedelta(days=1))
+        self.arrives(date(2026, 3, 1), first=date(2026, 1, 20))
         for task, seconds in {"resolve": 30, "prepare": 200, "train": 2400, "evaluate": 400, "decide": 100}.items():
             self.cloud.script(task, seconds=seconds)
         self.cloud.script("resolve", seconds=30, outputs=self.resolved)
@@ -116,13 +116,13 @@ class Project:
         blob.upload_from_string(content)
         self.objects[name] = int(blob.generation)
 
-    def arrives(self, first: date, last: date | None = None) -> None:
-        """The visits of the days from `first` to `last`, as an object of their own."""
+    def arrives(self, day: date, first: date | None = None) -> None:
+        """The visits of a day, in the object of its week; or from `first` on, in an object of their own."""
         from visits import FIRST as ORIGIN
         from visits import table
 
-        days = ((day - ORIGIN).days for day in (first, last or first))
-        self.put(f"raw/{first}.csv", table(*days))
+        monday = day - timedelta(days=day.weekday())
+        self.put(f"raw/{first or monday}.csv", table(((first or monday) - ORIGIN).days, (day - ORIGIN).days))
 
     def night(self, begin: Callable[[], object] | None = None) -> list[Run]:
         """On to the schedule's next time, or to what begins the night instead, and through it; the runs that came."""

@@ -1,0 +1,8 @@
+"""What runs left behind in the bucket, and what of it may go.
+
+groups.py    objects below runs/, put together: a run, a folder of checkpoints, pins
+needed.py    what champions, open runs and pins still need
+plan.py      each group with why it stays or goes
+remove.py    deletes: nothing that has changed since it was looked at
+view.py      the plan as a table and as JSON
+"""

@@ -1,0 +1,120 @@
+"""The account that image builds work as: which one it is, whether the caller may act as it, and what it may do.
+
+A build that cannot be is no reason against a run, whose image may be there: what is missing is a warning.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from vgp.settings import Settings
+from vgp.text import bucket_uri
+from vgp.vertex import clients, rest, service_accounts
+from vgp.vertex.permissions import needed
+from vgp.vertex.preflight.access import Policies, Thing
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.image import Image, parsed, repository_policy
+from vgp.vertex.preflight.policy import Policy
+from vgp.vertex.service_accounts import ACT_AS
+
+#: Cloud Build's own account in older projects, which everybody may use who may build.
+_LEGACY = "@cloudbuild.gserviceaccount.com"
+_WHERE = re.compile(r"resource\.name\.startsWith\(\s*[\"']projects/_/buckets/(?P<place>[^\"']+)[\"']\s*\)")
+
+
+def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    image = parsed(settings.image)
+    if image is None or not settings.bucket:
+        yield skipped("builds.account", "image builds", "no image in Artifact Registry, or no bucket for its sources")
+        return
+    subject = settings.build_service_account or "Cloud Build's default account"
+    yield Question("builds.account", subject, lambda: _builds(settings, project, policies, image))
+
+
+def _builds(settings: Settings, project: Project, policies: Policies, image: Image) -> Iterator[Finding]:
+    email = settings.build_service_account or _default(settings, project)
+    yield _chosen(settings, email, project)
+    if not email:
+        return
+    if not email.endswith(_LEGACY):
+        yield from _act_as(settings, email, project)
+    may = [
+        policies.may(email, needed("builder", "images"), _images(settings, image)),
+        *(policies.may(email, permissions, thing) for permissions, thing in _bucket(settings, project)),
+        policies.may(email, needed("builder", "project"), _project(project)),
+    ]
+    yield from (replace(one, level="warning") if one.level == "error" else one for one in may)
+
+
+def _default(settings: Settings, project: Project) -> str:
+    """https://cloud.google.com/build/docs/cloud-build-service-account-updates"""
+    path = f"v1/projects/{project.id}/locations/{settings.region}/defaultServiceAccount"
+    named = rest.call(settings, "cloudbuild", path, **patience()).get("serviceAccountEmail", "")
+    return str(named).rpartition("/")[2]
+
+
+def _chosen(settings: Settings, email: str, project: Project) -> Finding:
+    if settings.build_service_account:
+        return Finding("builds.account", email, "ok", "is what image builds work as")
+    create = (
+        f"gcloud iam service-accounts create pipelines-builder --project {project.id}\n"
+        f'then in pipelines.toml: build_service_account = "pipelines-builder@{project.id}.iam.gserviceaccount.com"'
+    )
+    if not email:
+        seen = "is none in this project, and build_service_account is not set: every build would be refused"
+        return Finding("builds.account", "Cloud Build's default account", "warning", seen, create)
+    seen = (
+        "is what image builds work as, since build_service_account is not set; it may do much more than a build needs"
+    )
+    return Finding("builds.account", email, "warning", seen, create)
+
+
+def _act_as(settings: Settings, email: str, project: Project) -> Iterator[Finding]:
+    from google.api_core import exceptions
+
+    path, body = f"v1/projects/-/serviceAccounts/{email}:testIamPermissions", {"permissions": [ACT_AS]}
+    try:
+        answer = rest.call(settings, "iam", path, body=body, **patience())
+    except exceptions.NotFound:
+        yield Finding("builds.act_as", email, "warning", "is not there: no image can be built as it")
+        return
+    if ACT_AS in answer.get("permissions", ()):
+        yield Finding("builds.act_as", email, "ok", "lets you act as it")
+        return
+    member = project.principal if ":" in project.principal else "user:YOU"
+    seen = "does not let you act as it: you can build no image"
+    yield Finding("builds.act_as", email, "warning", seen, service_accounts.act_as(email, member, project.id))
+
+
+def _images(settings: Settings, image: Image) -> Thing:
+    subject = f"{image.location}-docker.pkg.dev/{image.project}/{image.repository}"
+    return Thing("builds.images", subject, image.project, repository_policy(settings, image), image.grant)
+
+
+def _project(project: Project) -> Thing:
+    grant = f"gcloud projects add-iam-policy-binding {project.id}"
+    return Thing("builds.logs", project.id, project.id, Policy(), grant)
+
+
+def _bucket(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Thing]]:
+    """What the builder needs of the bucket below builds/, and of the bucket itself."""
+    name, folder = bucket_uri.cut(f"{clients.bucket(settings)}/builds/")
+    policy = clients.storage(settings).bucket(name).get_iam_policy(requested_policy_version=3, **patience())
+    grant = f"gcloud storage buckets add-iam-policy-binding gs://{name}"
+    below = Policy.of_json(
+        {"bindings": [_without_ours(binding, f"{name}/objects/{folder}") for binding in policy.bindings]}
+    )
+    yield needed("builder", "builds"), Thing("builds.source", f"gs://{name}/{folder}", project.id, below, grant)
+    yield (
+        needed("builder", "bucket"),
+        Thing("builds.source", f"gs://{name}", project.id, Policy.of_storage(policy), grant),
+    )
+
+
+def _without_ours(binding: dict[str, object], place: str) -> dict[str, object]:
+    """A binding under the condition that infra/ sets, to objects below builds/, is one without for what lies there."""
+    condition = binding.get("condition")
+    where = _WHERE.fullmatch(str(condition["expression"]).strip()) if isinstance(condition, dict) else None
+    return {**binding, "condition": None} if where and place.startswith(where["place"]) else binding
