@@ -184,6 +184,7 @@ resource "google_project_iam_custom_role" "preflight" {
     "iam.serviceAccounts.getIamPolicy",
     "resourcemanager.projects.get",
     "resourcemanager.projects.getIamPolicy",
+    "secretmanager.secrets.getIamPolicy",
     "serviceusage.services.get",
     "serviceusage.services.list",
     "serviceusage.services.use",

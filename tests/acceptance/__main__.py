@@ -36,7 +36,7 @@ from . import checks, cloud, transcript, workflows
 RUN_USD = 0.03
 SMALL = Request(machine="e2-standard-4", timeout="10m", retries=0)
 STEPS = {
-    **dict.fromkeys(("write", "again", "read", "echo", "stay", "tick", "fit"), SMALL),
+    **dict.fromkeys(("write", "again", "read", "echo", "turn", "stay", "tick", "fit"), SMALL),
     "late": Request(machine="e2-standard-4", timeout="30s", retries=1),
     "gpu": Request(machine="n1-standard-4", accelerator="T4", count=1, timeout="15m"),
 }

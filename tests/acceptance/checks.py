@@ -13,7 +13,7 @@ from vgp.vertex.preflight.asking import patience
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.state import Run
 
-from .cloud import Cloud
+from .cloud import CRON, Cloud
 from .transcript import AS_EXPECTED, DIFFERENT, UNKNOWN, Row
 
 #: What CUDA 12 needs: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/
@@ -27,11 +27,12 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
     stop, late = cloud.start("stop", specs["stop"]), cloud.start("late", specs["late"])
     gpu = cloud.start("gpu", specs["gpu"]) if "gpu" in specs else ""
     schedule = cloud.schedule(specs["tick"])
+    yield from _scheduled(cloud, schedule)
     yield from _errors(cloud, specs["tick"])
     yield _quotas(cloud)
     yield _sigterm(cloud, stop)
     run = cloud.ended(first)
-    yield from (_non_root(cloud, run), _from_a_job(run), _placeholders(cloud, run))
+    yield from (_non_root(cloud, run), _from_a_job(run), _placeholders(cloud, run), _iterations(run))
     yield from _cache(cloud.ended(cloud.start("second", specs["main"], {"value": cloud.stamp})))
     yield from _lists(cloud, run)
     yield _tick(cloud, schedule)
@@ -85,8 +86,24 @@ def _placeholders(cloud: Cloud, run: Run) -> Row:
     return _judged("placeholders", "docs/decisions.md", expected, "; ".join(words), holds if any(of_run) else None)
 
 
+def _iterations(run: Run) -> Row:
+    expected = "both iterations of a loop are steps of their own"
+    turns = [step.name for step in run.steps if step.task == "turn"]
+    return _judged("loop-iterations", _RUNS, expected, ", ".join(turns) or "none", len(turns) == 2)
+
+
+def _scheduled(cloud: Cloud, name: str) -> Iterator[Row]:
+    client = clients.schedule_service(cloud.settings)
+    request = {"parent": names.location(cloud.settings), "filter": f'display_name="acceptance-{cloud.stamp}"'}
+    listed = [schedule.name for schedule in client.list_schedules(request=request, **clients.reading())]
+    text = "a list shows a schedule right after its creation"
+    yield _judged("schedule-listed", _SCHEDULES, text, "listed" if name in listed else "not listed", name in listed)
+    cron = client.get_schedule(name=name, **clients.reading()).cron
+    yield _judged("schedule-cron", _SCHEDULES, f"its cron comes back as it was sent: {CRON}", cron, cron == CRON)
+
+
 def _cache(run: Run) -> Iterator[Row]:
-    states = {step.task: step.state for step in run.steps}
+    states = {step.task: step.state for step in run.steps if step.task != "turn"}
     hits = [states.get(step) for step in ("write", "echo", "fit")]
     text = "a second run with the same parameters takes write, echo and fit from the cache"
     seen = ", ".join(f"{step}: {state}" for step, state in states.items())

@@ -14,6 +14,7 @@ from vgp.vertex.runs.state import Run, read
 
 #: The label of every run, and the beginning of the names of schedules, which have no labels.
 LABEL = "acceptance"
+CRON = "*/5 * * * *"
 
 
 class Cloud:
@@ -65,9 +66,7 @@ class Cloud:
         """The resource name of a schedule that starts one run, at the next full five minutes."""
         from google.cloud.aiplatform_v1.types import Schedule
 
-        message = Schedule(
-            display_name=f"{LABEL}-{self.stamp}", cron="*/5 * * * *", max_run_count=1, max_concurrent_run_count=1
-        )
+        message = Schedule(display_name=f"{LABEL}-{self.stamp}", cron=CRON, max_run_count=1, max_concurrent_run_count=1)
         request = {"parent": names.location(self.settings), "pipeline_job": pipeline_job.message(self.body(spec))}
         message.create_pipeline_job_request = request
         client = clients.schedule_service(self.settings)

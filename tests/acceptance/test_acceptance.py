@@ -32,11 +32,21 @@ RUNNER = "runner@test-project.iam.gserviceaccount.com"
 NETWORK = "projects/123456789012/global/networks/own"
 CHECKS = {
     "error-act-as", "error-not-found", "quota-names", "sigterm", "non-root-gcs", "artifact-from-job", "placeholders",
-    "cache-parameters", "cache-artifacts", "list-details", "list-prefix", "schedule-tick", "step-timeout",
-    "step-retries", "driver",
+    "cache-parameters", "cache-artifacts", "list-details", "list-prefix", "loop-iterations", "schedule-listed",
+    "schedule-cron", "schedule-tick", "step-timeout", "step-retries", "driver",
 }  # fmt: skip
 LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
 ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-project.iam.gserviceaccount.com."
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    """A cloud that does not look at our table of permissions: only the acceptance deletes runs and jobs."""
+    with Cloud() as cloud:
+        for name, value in cloud.environment.items():
+            monkeypatch.setenv(name, value)
+        yield cloud
+        assert not cloud.crashed
 
 
 @pytest.fixture(autouse=True)

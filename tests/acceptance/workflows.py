@@ -49,6 +49,11 @@ def echo(value: str) -> str:
     return value
 
 
+def turn(item: int) -> int:
+    """One of a loop."""
+    return item
+
+
 def fit(value: str, model: Output[Model]):
     """Sets metadata and URI of its output inside a custom job, and asks the driver its version."""
     import subprocess
@@ -101,7 +106,9 @@ def tick(scheduled: str) -> str:
 def specs(settings: Settings, *, public: bool, gpu: bool) -> dict[str, PipelineSpec]:
     """The compiled pipelines by name; `public`: with an image of Docker Hub in place of the project's own."""
     image = {"base_image": PUBLIC} if public else {"base_image": IMAGE, "install_kfp_package": False}
-    component = {step.__name__: dsl.component(**image)(step) for step in (write, again, read, echo, stay, late, tick)}
+    component = {
+        step.__name__: dsl.component(**image)(step) for step in (write, again, read, echo, turn, stay, late, tick)
+    }
     training = {name: dsl.component(**image)(fit) for name in ("fit", *(["gpu"] if gpu else []))}
     target = Vertex(settings)
 
@@ -112,6 +119,8 @@ def specs(settings: Settings, *, public: bool, gpu: bool) -> dict[str, PipelineS
         same = target.step(component["again"])(value=value)
         target.step(component["read"], pinned=True)(file=same.outputs["file"])
         target.job(training["fit"], pinned=True)(value=value)
+        with dsl.ParallelFor([1, 2]) as item:
+            target.step(component["turn"])(item=item)
 
     @dsl.pipeline(name="acceptance-stop")
     def stop():

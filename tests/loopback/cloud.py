@@ -61,7 +61,7 @@ from .plan import Script
 from .policies import Policies
 from .quotas import QuotaInfos
 from .schedules import Schedules
-from .secrets import Secrets
+from .secrets import SecretPolicies, Secrets
 from .server import Servers
 from .services import Services
 from .storage import Storage
@@ -72,7 +72,7 @@ __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
 
 
 #: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
-NO_SETTING = ("iamcredentials", "secretmanager")
+NO_SETTING = ("iamcredentials",)
 
 
 class Cloud:
@@ -130,7 +130,13 @@ class Cloud:
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
         yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
-        yield from (projects.AllowedLocations(), self.builds, cloud_build.Locations(self), self.secrets)
+        yield from (
+            projects.AllowedLocations(),
+            self.builds,
+            cloud_build.Locations(self),
+            self.secrets,
+            SecretPolicies(self),
+        )
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 

@@ -14,20 +14,36 @@ QUOTAS = {
 
 
 def furnish(cloud: "Cloud") -> None:
-    """Adds the bucket, the repositories, the runner with its roles, and the quotas of a new project."""
+    """Adds the bucket, the repositories, runner and builder with their roles, and the quotas of a new project."""
     project, region, bucket = cloud.project, cloud.region, f"{cloud.project}-pipelines"
-    runner = f"pipelines-runner@{project}.iam.gserviceaccount.com"
+    runner, builder = (f"pipelines-{name}@{project}.iam.gserviceaccount.com" for name in ("runner", "builder"))
     repositories = f"projects/{project}/locations/{region}/repositories"
     cloud.accounts.add(runner)
+    cloud.accounts.add(builder)
     cloud.artifacts.add_repository(f"{repositories}/pipelines-images", "DOCKER")
     cloud.artifacts.add_repository(f"{repositories}/pipelines-templates", "KFP")
     access = {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"}
     cloud.storage.buckets[bucket] = cloud.storage.described() | {"iamConfiguration": access}
-    member = [f"serviceAccount:{runner}"]
-    cloud.storage.bindings[bucket] = {"roles/storage.objectUser": member}
+    member, building = [f"serviceAccount:{runner}"], [f"serviceAccount:{builder}"]
+    below = f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/builds/')"
+    cloud.storage.bindings[bucket] = {
+        "roles/storage.objectUser": member,
+        "roles/storage.bucketViewer": member + building,
+    }
+    cloud.storage.conditional[bucket] = [
+        {
+            "role": "roles/storage.objectUser",
+            "members": building,
+            "condition": {"title": "builds-only", "expression": below},
+        }
+    ]
     cloud.policies.bindings |= {
-        f"projects/{project}": {"roles/aiplatform.user": member, "roles/logging.logWriter": member},
-        f"{repositories}/pipelines-images": {"roles/artifactregistry.reader": member},
+        f"projects/{project}": {"roles/aiplatform.user": member, "roles/logging.logWriter": member + building},
+        f"{repositories}/pipelines-images": {
+            "roles/artifactregistry.reader": member,
+            "roles/artifactregistry.writer": building,
+        },
+        f"{repositories}/pipelines-templates": {"roles/artifactregistry.reader": member},
         f"projects/{project}/serviceAccounts/{runner}": {"roles/iam.serviceAccountUser": member},
     }
     for quota_id, (metric, value) in QUOTAS.items():

@@ -27,3 +27,16 @@ class Secrets:
             raise ApiError(404, f"Secret [{name.partition('/versions/')[0]}] not found or has no versions.")
         data = base64.b64encode(values[number - 1].encode()).decode()
         return {"name": f"{name.rpartition('/')[0]}/{number}", "payload": {"data": data}}
+
+
+class SecretPolicies:
+    prefix = "secretmanager.projects.secrets"
+
+    def __init__(self, cloud: "Cloud"):
+        self.cloud = cloud
+
+    def getIamPolicy(self, call: Call) -> dict[str, Any]:
+        name = self.cloud.resource(call.params["resource"], "secretmanager.secrets.getIamPolicy")
+        if name.rpartition("/")[2] not in self.cloud.secrets.versions:
+            raise ApiError(404, f"Secret [{name}] not found.")
+        return self.cloud.policies.get(call)

@@ -69,7 +69,7 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
             f"a run can cost {'at least ' if left_out else ''}${dollars(total)}, more than --max-usd {max_usd:g}.\n"
             + _dearest(rows)
             + (f"  Not in it: {left_out}.\n" if left_out else "")
-            + "  Shorten its timeout, take a smaller machine, or raise --max-usd."
+            + "  Shorten its timeout, give it fewer retries, take a smaller machine, or raise --max-usd."
         )
     if left_out:
         raise RequestError(

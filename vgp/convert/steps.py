@@ -16,6 +16,8 @@ from vgp.placement.placement import Placement
 from vgp.settings import Settings, load
 from vgp.text.nearest import did_you_mean
 
+_NO_RETRIES = "only the task of a pipeline is tried again"
+
 
 def placement(settings: Settings, step: str) -> Placement:
     """Where the step runs; raises RequestError: the settings have no such step, or its machine cannot be."""
@@ -31,10 +33,13 @@ def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversi
     config = job_config(where, settings.image, command(step, arguments))
     config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
     config |= {"network": settings.network} if settings.network else {}
-    return Conversion(
+    conversion = Conversion(
         config, region=where.region, display_name=step, kms_key=settings.encryption_key, project=settings.project,
         labels=dict(settings.labels),
     )  # fmt: skip
+    if where.retries:
+        conversion.dropped("retries", _NO_RETRIES)
+    return conversion
 
 
 def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str, list[Note]]:
@@ -74,5 +79,6 @@ def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
         "nodes": f"the command makes one of {placement.nodes} machines" if placement.nodes > 1 else "",
         "reduction_server": "a VM has none" if placement.reduction_server else "",
         "network": f"{settings.network} is the network that Vertex AI peers with" if settings.network else "",
+        "retries": _NO_RETRIES if placement.retries else "",
     }
     return [Note(name, why, dropped=True) for name, why in lost.items() if why]

@@ -11,6 +11,7 @@ import pytest
 
 from vgp import settings
 from vgp.compiling import compile, workflows
+from vgp.compiling.difference import differences
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.request import Request
@@ -127,6 +128,13 @@ def test_plain_steps_request_cpu_memory_and_gpu(compiled: PipelineSpec) -> None:
     assert (prepare["resourceCpuLimit"], prepare["resourceMemoryLimit"]) == ("8", "32G")
     assert evaluate["accelerator"]["resourceType"] == "NVIDIA_TESLA_T4"
     assert evaluate["accelerator"]["resourceCount"] == "1"
+
+
+def test_another_number_of_tries_is_a_difference_in_words(compiled: PipelineSpec) -> None:
+    other = PipelineSpec(json.loads(compiled.text.replace('"maxRetryCount": 2', '"maxRetryCount": 4')))
+    words = {change.field: (change.before, change.after) for change in differences(compiled, other)}
+    ((before, after),) = [both for field, both in words.items() if field.startswith("prepare")]
+    assert "at most 4 h, 3 tries" in str(before) and "at most 4 h, 5 tries" in str(after)
 
 
 def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Path) -> None:

@@ -13,6 +13,7 @@ import yaml
 from google.protobuf import json_format
 
 from tests.vgp.convert.verb import DAY, convert
+from vgp.__main__ import main
 from vgp.convert import convert as conversions
 from vgp.convert import gcloud_line, job_body, steps
 from vgp.convert.conversion import as_yaml
@@ -181,6 +182,15 @@ def test_json_has_config_pools_notes_and_findings(tmp_path, capsys):
 
 def placement(**asked):
     return place(Request(**asked), as_of=DAY)
+
+
+@pytest.mark.parametrize("to", ["config", "vm"])
+def test_tries_of_a_step_are_said_to_be_lost(to, tmp_path, capsys):
+    settings = tmp_path / "pipelines.toml"
+    settings.write_text('image = "r/i:1"\n[steps.train]\nmachine = "g2-standard-24"\nretries = 2\n')
+    with pytest.raises(SystemExit):
+        main(["convert", "--step", "train", "--to", to, "--settings", str(settings)])
+    assert "retries: lost: only the task of a pipeline is tried again" in capsys.readouterr().err
 
 
 def test_a_step_of_ours_is_a_config_that_the_api_knows():

@@ -31,6 +31,7 @@ FILE = """\
 image = "us-central1-docker.pkg.dev/test-project/images/training:v1"
 service_account = "pipelines@test-project.iam.gserviceaccount.com"
 network = "projects/123456789012/global/networks/default"
+notify = { webhook = "projects/test-project/secrets/hook" }
 encryption_key = "projects/test-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
 [steps.train]
 machine = "g2-standard-24"

@@ -18,6 +18,7 @@ image.py        the image of the steps
 builds.py       the account that image builds work as
 identity.py     the account that the steps run as
 key.py          the encryption key
+notify.py       the address that hears how a run ended
 network.py      the network of training jobs
 repository.py   the repository of templates
 access.py       whether an account may do what a run needs
@@ -32,7 +33,20 @@ from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
-from vgp.vertex.preflight import account, apis, bucket, builds, identity, image, key, network, quota, region, repository
+from vgp.vertex.preflight import (
+    account,
+    apis,
+    bucket,
+    builds,
+    identity,
+    image,
+    key,
+    network,
+    notify,
+    quota,
+    region,
+    repository,
+)
 from vgp.vertex.preflight.access import Policies
 from vgp.vertex.preflight.asking import answered, answers
 from vgp.vertex.preflight.finding import Finding, Question
@@ -77,6 +91,7 @@ def _questions(
         *identity.questions(settings, project, policies),
         *key.questions(settings, project, policies),
         *network.questions(settings),
+        *notify.questions(settings, project, policies),
         *repository.questions(settings),
     ]
 

@@ -1,23 +1,20 @@
 """Who asks, and for which project: credentials, the project itself, its billing, and what the caller may do in it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
+from vgp.vertex.permissions import Call, calls
 from vgp.vertex.preflight.asking import ATTEMPT_S, patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Level, Question
 
-#: What submitting, following and scheduling runs takes; roles/aiplatform.user holds them all.
-_NEEDED = (
-    "aiplatform.pipelineJobs.create",
-    "aiplatform.pipelineJobs.get",
-    "aiplatform.pipelineJobs.list",
-    "aiplatform.schedules.create",
-    "aiplatform.schedules.update",
-)
+#: Verbs without which nobody works with runs; a person may well leave the others to CI.
+_VERBS = {"submit", "schedule", "wait", "show"}
+#: Calls that only look: what they are refused is told where it is looked for.
+_LOOKING = {"preflight", "machines", "ci"}
 _SIGN_IN = "gcloud auth application-default login"
 
 
@@ -90,15 +87,28 @@ def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
 
 
 def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
-    client = clients.projects(settings)
-    answer = client.test_iam_permissions(resource=f"projects/{known.id}", permissions=list(_NEEDED), **patience())
-    missing = [permission for permission in _NEEDED if permission not in answer.permissions]
+    """Whether the caller holds, on the project, what the calls of the verbs take; what preflight lacks it says itself."""
+    mine = [call for call in calls() if (call.by, call.on) == ("caller", "project") and not set(call.when) <= _LOOKING]
+    names = sorted({name for call in mine for name in call.permissions})
+    answer = clients.projects(settings).test_iam_permissions(
+        resource=f"projects/{known.id}", permissions=names, **patience()
+    )
+    missing = set(names) - set(answer.permissions)
     if not missing:
         yield Finding("account.permissions", known.principal, "ok", "may start, follow and schedule runs")
-        return
+    for role in dict.fromkeys(call.role for call in mine if missing & set(call.permissions)):
+        yield _lacks(
+            known, role, [call for call in mine if call.role == role and missing & set(call.permissions)], missing
+        )
+
+
+def _lacks(known: Project, role: str, refused: Sequence[Call], missing: set[str]) -> Finding:
+    verbs = dict.fromkeys(verb for call in refused for verb in call.when if verb not in _LOOKING)
+    names = sorted(missing & {name for call in refused for name in call.permissions})
+    level: Level = "error" if _VERBS & set(verbs) else "warning"
     member = known.principal if ":" in known.principal else "MEMBER"
-    hint = f"gcloud projects add-iam-policy-binding {known.id} --member {member} --role roles/aiplatform.user"
-    yield Finding("account.permissions", known.principal, "error", f"lacks {', '.join(missing)}", hint)
+    hint = f"gcloud projects add-iam-policy-binding {known.id} --member {member} --role {role}"
+    return Finding("account.permissions", known.principal, level, f"lacks {', '.join(names)}: {', '.join(verbs)}", hint)
 
 
 def _kind(held: Any) -> str:

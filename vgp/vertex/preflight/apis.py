@@ -20,7 +20,13 @@ def questions(settings: Settings, project: Project) -> Iterator[Question]:
 
 def _enabled(settings: Settings, project: Project) -> Iterator[Finding]:
     """https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet"""
-    needed = [*_RUN, *(["cloudkms"] if settings.encryption_key else []), *(["servicenetworking"] * _private(settings))]
+    secret = (settings.notify.webhook or "").startswith("projects/")
+    needed = [
+        *_RUN,
+        *(["cloudkms"] if settings.encryption_key else []),
+        *(["servicenetworking"] if settings.network else []),
+        *(["secretmanager"] if secret else []),
+    ]
     states = _states(settings, project, [*needed, *_LOOK])
     missing = [name for name in needed if not states.get(_service(name))]
     blind = [name for name in _LOOK if not states.get(_service(name))]
@@ -42,10 +48,6 @@ def _states(settings: Settings, project: Project, names: list[str]) -> dict[str,
     }
     answer = clients.service_usage(settings).batch_get_services(request=request, **patience())
     return {service.name.rsplit("/", 1)[-1]: service.state.name == "ENABLED" for service in answer.services}
-
-
-def _private(settings: Settings) -> bool:
-    return settings.network is not None
 
 
 def _words(verb: str, names: list[str]) -> str:

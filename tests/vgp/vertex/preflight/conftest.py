@@ -15,6 +15,7 @@ BUILDER = "builder@test-project.iam.gserviceaccount.com"
 AGENT = "service-123456789012@gcp-sa-aiplatform.iam.gserviceaccount.com"
 IMAGE = "us-central1-docker.pkg.dev/test-project/images/training"
 KEY = "projects/test-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
+SECRET = "projects/test-project/secrets/runs-webhook"
 IMAGES = "projects/test-project/locations/us-central1/repositories/images"
 ACCOUNT = f"projects/test-project/serviceAccounts/{RUNNER}"
 VERTEX = "aiplatform.googleapis.com"
@@ -97,7 +98,10 @@ def world(cloud, monkeypatch):
                  build_service_account=BUILDER,
                  network="projects/123456789012/global/networks/default")  # fmt: skip
     cloud.artifacts.add_image(f"{IMAGE}@{DIGEST}", "v1")
-    cloud.services.enabled.add("servicenetworking.googleapis.com")
+    cloud.services.enabled |= {"servicenetworking.googleapis.com", "secretmanager.googleapis.com"}
+    monkeypatch.setenv("PIPELINES_NOTIFY__WEBHOOK", f"{SECRET}/versions/3")
+    cloud.secrets.versions["runs-webhook"] = ["https://example.com"] * 3
+    made.grant(SECRET, "roles/secretmanager.secretAccessor", f"serviceAccount:{RUNNER}")
     access = {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"}}
     cloud.storage.buckets["test-bucket"].update(access)
     cloud.accounts.add(BUILDER)

@@ -66,11 +66,24 @@ def test_billing_that_may_not_be_seen_is_unknown(world):
 def test_a_caller_who_may_not_start_runs_is_told_the_role(world):
     world.cloud.policies.missing.add("aiplatform.pipelineJobs.create")
     found = world.only("account.permissions", "error")
-    assert found.seen == "lacks aiplatform.pipelineJobs.create"
+    assert found.seen == "lacks aiplatform.pipelineJobs.create: submit, rerun, schedule"
     assert found.hint == (
         "gcloud projects add-iam-policy-binding test-project "
         "--member serviceAccount:tester@test-project.iam.gserviceaccount.com --role roles/aiplatform.user"
     )
+
+
+@pytest.mark.parametrize(
+    ("permission", "verb", "role"),
+    [
+        ("logging.logEntries.list", "logs", "roles/logging.viewer"),
+        ("cloudbuild.builds.create", "image", "roles/cloudbuild.builds.editor"),
+    ],
+)
+def test_a_caller_who_leaves_some_verbs_to_others_is_warned(world, permission, verb, role):
+    world.cloud.policies.missing.add(permission)
+    found = world.only("account.permissions", "warning")
+    assert found.seen == f"lacks {permission}: {verb}" and found.hint.endswith(f"--role {role}")
 
 
 def test_an_api_that_is_busy_is_asked_again(world):

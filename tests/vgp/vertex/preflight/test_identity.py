@@ -55,6 +55,7 @@ def test_without_an_account_the_default_one_is_a_warning(world):
     member = f"serviceAccount:{default}"
     world.grant("projects/test-project", "roles/editor", member)
     world.grant("projects/test-project", "roles/storage.objectUser", member)
+    world.grant("projects/test-project", "roles/secretmanager.secretAccessor", member)
     found = {each.check: each for each in world.found()}
     assert {check: each.level for check, each in found.items()} == {
         "identity.chosen": "warning", "identity.least": "warning",
