@@ -41,7 +41,7 @@ ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-p
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
-    """A cloud that does not look at our table of permissions: no verb deletes runs and jobs, only the acceptance does."""
+    """A cloud that does not look at our table of permissions: only the acceptance deletes runs and jobs."""
     with Cloud() as cloud:
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)

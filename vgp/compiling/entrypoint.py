@@ -21,7 +21,7 @@ EXECUTOR = "kfp.dsl.executor_main"
 _INSTALLS = re.compile(r'(?<=&& )"\$0" "\$@"\s*\Z')
 _STARTS = re.compile(rf'^((?:\w+=\w+ )?)(python3 -m {re.escape(EXECUTOR)} [^\n;&|]*"\$@")\s*\Z', re.MULTILINE)
 #: A signal ends `wait` early, with a code of its own: it waits until the process is gone. `timeout` would pass signals
-#: on to the whole group, Python twice: --foreground, which BusyBox does not know, and does not need.
+#: on to all processes of the step: not with --foreground, which BusyBox does not know, and does not need.
 _FIRST = """
 limit_s=$@VARIABLE
 if [ -n "$limit_s" ]; then

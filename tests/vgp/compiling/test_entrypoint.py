@@ -55,13 +55,17 @@ def saving(mark: str):
 
 @dsl.component(base_image=OWN, install_kfp_package=False)
 def staying(mark: str):
-    """Hears that it shall stop, and goes on."""
+    """Hears that it shall stop, looks whether its own process heard it too, and goes on."""
     import signal
+    import subprocess
     import time
 
+    child = subprocess.Popen(["sleep", "60"])
+
     def hear(number, frame):
+        time.sleep(0.2)
         with open(mark + ".told", "a") as file:
-            file.write("once ")
+            file.write("once " if child.poll() is None else "with its children ")
 
     signal.signal(signal.SIGTERM, hear)
     time.sleep(60)
@@ -162,7 +166,11 @@ def test_a_step_that_takes_longer_than_its_timeout_is_told_once_then_killed_and_
     container["command"] = [word.replace(" -k 60 ", " -k 1 ") for word in container["command"]]
     mark, began = tmp_path / "mark", time.monotonic()
     process = start(container, inputs(tmp_path, mark=str(mark)), tmp_path, STEP_TIMEOUT_S="3")
-    assert process.wait(timeout=30) == 124
+    try:
+        assert process.wait(timeout=30) == 124
+    finally:
+        process.kill()
+        process.wait()
     assert 3 < time.monotonic() - began < 20
     words = (tmp_path / "log").read_text()
     assert "staying took longer than its timeout of 3 s and was ended" in words

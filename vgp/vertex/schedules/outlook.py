@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from vgp.settings import Settings
@@ -154,7 +153,7 @@ def _last_good(settings: Settings, name: str) -> Run | None:
 
 def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """What the step resolve would return now, or why that cannot be known here."""
-    root = settings.repository.root if settings.repository else Path.cwd()
+    root = settings.repository.root
     if not (root / "training" / "__main__.py").is_file():
         return {}, "this repository has no training/ that could tell what its data is now"
     given = {flag: parameters[key] for key, flag in _OPTIONS.items() if parameters.get(key) not in (None, "", {})}

@@ -25,6 +25,7 @@ def started_job(settings: Settings, display_name: str, billing: str) -> str:
 @pytest.fixture
 def running(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) -> Run:
     """Its step train runs."""
+    cloud.script("resolve", seconds=0)
     cloud.script("prepare", seconds=60)
     cloud.script("train", seconds=600)
     name = start()
@@ -33,7 +34,7 @@ def running(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run])
 
 
 def test_the_log_of_training_is_there_while_it_trains(cloud: Cloud, settings: Settings, running: Run) -> None:
-    assert [step.state for step in running.steps[:2]] == ["succeeded", "running"]
+    assert [step.state for step in running.steps[:3]] == ["succeeded", "succeeded", "running"]
     job = started_job(settings, "train", running.labels[BILLING])
     other = started_job(settings, "train", "12345")
     cloud.logs.add("epoch 1", job_id=job)
@@ -45,8 +46,8 @@ def test_the_log_of_training_is_there_while_it_trains(cloud: Cloud, settings: Se
 def test_a_job_goes_to_the_step_of_its_name_only(settings: Settings, running: Run) -> None:
     jobs = [started_job(settings, name, running.labels[BILLING]) for name in ("train", "prepare", "evaluate")]
     steps = with_started(settings, running).steps
-    assert steps[1].jobs[-1] == jobs[0]
-    assert steps[0] == running.steps[0] and steps[2] == running.steps[2], "one is over, the other has not begun"
+    assert steps[2].jobs[-1] == jobs[0]
+    assert steps[1] == running.steps[1] and steps[3] == running.steps[3], "one is over, the other has not begun"
 
 
 def test_a_job_that_could_be_of_several_steps_is_given_to_none(

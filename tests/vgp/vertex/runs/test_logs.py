@@ -26,7 +26,7 @@ def ran(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) -> 
     begin = cloud.clock.now()
     cloud.clock.advance(3600)
     run = look(name)
-    prepare, train = run.steps[0].jobs[-1], run.steps[1].jobs[-1]
+    prepare, train = run.steps[1].jobs[-1], run.steps[2].jobs[-1]
     cloud.logs.add("reading", job_id=prepare, at=begin + timedelta(seconds=20))
     cloud.logs.add("epoch 1", job_id=train, at=begin + timedelta(seconds=90))
     cloud.logs.add("written", job_id=prepare, at=begin + timedelta(seconds=40))
@@ -60,7 +60,7 @@ def test_one_step_a_severity_a_time_and_a_limit(ran: Run, settings: Settings) ->
 def test_a_thousand_lines_come_over_all_pages(cloud: Cloud, ran: Run, settings: Settings) -> None:
     for number in range(1100):
         at = cloud.clock.now() + timedelta(milliseconds=number)
-        cloud.logs.add(f"line {number}", job_id=ran.steps[1].jobs[-1], at=at)
+        cloud.logs.add(f"line {number}", job_id=ran.steps[2].jobs[-1], at=at)
     assert len(entries(settings, ran, Selection("train", limit=0))) == 1102
     newest = entries(settings, ran, Selection("train", limit=150))
     assert messages(newest)[-1] == "line 1099" and len(newest) == 150
@@ -77,7 +77,7 @@ def test_as_text_and_as_json(ran: Run, settings: Settings) -> None:
 def test_a_message_cannot_steer_the_terminal_or_pretend_to_be_a_line(
     cloud: Cloud, ran: Run, settings: Settings
 ) -> None:
-    job = ran.steps[1].jobs[-1]
+    job = ran.steps[2].jobs[-1]
     cloud.logs.add("\x1b[31mred\x1b[0m\x1b[2J\x07 10%\r20%\nMar 01 00:00:00 prepare INFO all good\u202e", job_id=job)
     cloud.logs.add({"loss": 0.5, "step": "\x1b[2J"}, job_id=job)
     shown = "\n".join(lines(entries(settings, ran, Selection("train")), as_json=False))

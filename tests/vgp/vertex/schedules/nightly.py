@@ -37,13 +37,17 @@ NIGHTLY = {
 
 
 @contextmanager
-def visits_importable() -> Iterator[None]:
-    """The task of the nights, as a user's module."""
+def real_resolve() -> Iterator[None]:
+    """The task of the nights as a user's module, and the training code's client for this cloud's storage alone."""
+    from training.storage import storage
+
     folder = str(Path(__file__).parents[3] / "training")
     sys.path.insert(0, folder)
+    storage._client.cache_clear()
     try:
         yield
     finally:
+        storage._client.cache_clear()
         sys.path.remove(folder)
 
 
@@ -57,6 +61,9 @@ class Project:
     resolve: Callable[..., Any] = None  # type: ignore[assignment]
     #: Generations of what lies in the bucket, by name.
     objects: dict[str, int] = field(default_factory=dict)
+    #: The first day of each object, and the last day that has come.
+    begins: dict[date, date] = field(default_factory=dict)
+    until: date = date.min
 
     def __post_init__(self) -> None:
         from training.pins.resolve import resolve
@@ -65,7 +72,8 @@ class Project:
         self.bucket = clients.storage(self.settings).bucket("test-bucket")
         self.put("champion/model.json", b"{}")
         self.put("champion/model.safetensors", b"{}")
-        self.arrives(date(2026, 3, 1), first=date(2026, 1, 20))
+        today = self.cloud.clock.now().date()
+        self.arrives(today - timedelta(days=4), first=today - timedelta(days=44))
         for task, seconds in {"resolve": 30, "prepare": 200, "train": 2400, "evaluate": 400, "decide": 100}.items():
             self.cloud.script(task, seconds=seconds)
         self.cloud.script("resolve", seconds=30, outputs=self.resolved)
@@ -117,19 +125,25 @@ class Project:
         self.objects[name] = int(blob.generation)
 
     def arrives(self, day: date, first: date | None = None) -> None:
-        """The visits of a day, in the object of its week; or from `first` on, in an object of their own."""
+        """The visits of a day, in the object of its week, and of the days before it that have none yet.
+
+        With `first` those from then on, in an object of their own.
+        """
         from visits import FIRST as ORIGIN
         from visits import table
 
         monday = day - timedelta(days=day.weekday())
-        self.put(f"raw/{first or monday}.csv", table(((first or monday) - ORIGIN).days, (day - ORIGIN).days))
+        begin = self.begins.setdefault(first or monday, first or min(monday, self.until + timedelta(days=1)))
+        self.until = max(self.until, day)
+        self.put(f"raw/{first or monday}.csv", table((begin - ORIGIN).days, (day - ORIGIN).days))
 
     def night(self, begin: Callable[[], object] | None = None) -> list[Run]:
         """On to the schedule's next time, or to what begins the night instead, and through it; the runs that came."""
         before = set(self.cloud.pipeline_jobs.jobs)
         (begin or self.tick)()
         self.cloud.clock.advance(60)
-        self.cloud.clock.advance(6 * 3600)
+        for _ in range(3):  # a run that waits for the one before starts between
+            self.cloud.clock.advance(2 * 3600)
         return [search.find(self.settings, name) for name in self.cloud.pipeline_jobs.jobs if name not in before]
 
     def tick(self) -> None:

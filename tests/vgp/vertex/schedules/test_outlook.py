@@ -78,6 +78,7 @@ def test_what_cannot_be_known_is_said(cloud: Cloud, settings: Settings, tmp_path
     elsewhere = load(tmp_path / "pipelines.toml")
     assert "has no training/" in outlook.outlook(elsewhere, make(settings, spec=SPEC)).unknown
     (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "__init__.py").touch()
     (tmp_path / "training" / "__main__.py").write_text("import no_such_package\n")
     told = outlook.outlook(elsewhere, make(settings, spec=SPEC))
     assert told.unknown == "not known: ModuleNotFoundError: No module named 'no_such_package'"

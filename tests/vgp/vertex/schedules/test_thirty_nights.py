@@ -19,7 +19,7 @@ from vgp.vertex.schedules.doctor import examine
 from vgp.vertex.schedules.seen import seen
 
 from .conftest import SPEC
-from .nightly import FIRST, Project, became, visits_importable
+from .nightly import FIRST, Project, became, real_resolve
 
 BERLIN = ZoneInfo("Europe/Berlin")
 #: What happens before a night that is not said here: the visits of the day arrive. What becomes of it: all steps run.
@@ -48,7 +48,7 @@ STOCKOUT = "The following quota/resources are insufficient: STOCKOUT of NVIDIA_L
 
 @pytest.fixture
 def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    with Cloud(now=FIRST) as cloud, visits_importable():
+    with Cloud(now=FIRST) as cloud, real_resolve():
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)
         clients.credentials.cache_clear()
