@@ -1,5 +1,6 @@
 """Two runs never write one folder: processes that are killed and paused, on a real storage server and on a disk."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -199,6 +200,21 @@ def test_on_a_disk_the_kernel_gives_the_folder_back(tmp_path, other):
         pass
     with hold(tmp_path):
         pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_disk_a_file_that_its_last_holder_deleted_is_nobodys_lease(tmp_path, monkeypatch):
+    """Opened before that, and locked after it."""
+    first, flock = ExitStack(), fcntl.flock
+    first.enter_context(hold(tmp_path))
+
+    def late(descriptor, operation):
+        first.close()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with hold(tmp_path, Owner("third")):
+        assert holder_of((tmp_path / FILE_NAME).read_bytes()).run == "third"
 
 
 def test_a_fence_opens_by_the_clock_and_one_that_is_missing_is_closed():
