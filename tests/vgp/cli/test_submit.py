@@ -182,7 +182,7 @@ def test_a_key_is_one_run_whatever_the_hour(cloud: Cloud, capsys: pytest.Capture
 
 def test_what_exists_can_answer_be_run_beside_or_fail(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     first = json.loads(run(capsys, "--json")[1])["id"]
-    code, out, _ = run(capsys, "--if-exists", "fail", "--wait")
+    code, out, _ = run(capsys, "--if-exists", "fail", "--wait", "--timeout", "0")
     assert code == 4 and out.startswith(f"nothing was started: {first}, of the same request, is ")
     assert run(capsys, "--if-exists", "attach")[0] == 4
     assert json.loads(run(capsys, "--if-exists", "new", "--json")[1])["attempt"] == 2

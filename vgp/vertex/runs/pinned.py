@@ -36,13 +36,13 @@ def pins(run: Run) -> str:
 
 
 def _at_fault(run: Run) -> bool:
-    """Whether `resolve` refused the pins, or no step but that got through with those of an earlier run: what they name
+    """Whether no step but `resolve`, or not even that, got through with the pins of an earlier run: what they name
     may be gone or wrong, and there is nothing that one could go on with.
     """
     failed = run.failed()
     before = takewhile(lambda step: step not in failed, run.steps)
-    in_vain = PINNED_BY in run.labels and not any(step.state in _DONE and step.task != STEP for step in before)
-    return any(step.task == STEP for step in failed) or (bool(failed) and in_vain)
+    done = any(step.state in _DONE and step.task != STEP for step in before)
+    return PINNED_BY in run.labels and bool(failed) and not done
 
 
 def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from vgp.compiling.compile import compiled
 from vgp.errors import RequestError, WorkFailed
 from vgp.placement.request import Request
 from vgp.settings import Settings
+from vgp.settings.notify import Notify
 from vgp.spec.caching import cached
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
@@ -55,13 +56,24 @@ DECIDE = {
     "service_account": "other@test-project.iam.gserviceaccount.com", "encryption_key": f"{KEY_RING}/r/cryptoKeys/k",
     "failure_policy": "fast",
 }  # fmt: skip
-COMPILED = {"image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")}}
+COMPILED = {
+    "image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")},
+    "notify": Notify(webhook="https://example.com/told"),
+}  # fmt: skip
 #: `caching` switches the spec; the others say where something is looked for, or are of other verbs.
-ELSEWHERE = {"caching", "workflows", "dockerfile", "template_repository", "endpoints", "schedules"}
+ELSEWHERE = {
+    "caching",
+    "workflows",
+    "dockerfile",
+    "template_repository",
+    "endpoints",
+    "schedules",
+    "build_service_account",
+}
 
 
 def test_of_every_setting_it_is_known_whether_it_decides_what_a_run_does() -> None:
-    assert set(Settings.model_fields) - {"notify"} == {*DECIDE, *COMPILED, *ELSEWHERE}
+    assert set(Settings.model_fields) == {*DECIDE, *COMPILED, *ELSEWHERE}
 
 
 def identity(settings: Settings, values: dict[str, Any] | None = None, **more: Any) -> str:
@@ -79,7 +91,7 @@ def test_nothing_else_is(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("name", COMPILED)
-def test_image_and_machines_are_part_of_the_spec(settings: Settings, name: str) -> None:
+def test_image_machines_and_who_is_told_are_part_of_the_spec(settings: Settings, name: str) -> None:
     specs = [compiled("training", each).spec for each in (settings, settings.model_copy(update={name: COMPILED[name]}))]
     assert len({spec.digest for spec in specs}) == 2
 
