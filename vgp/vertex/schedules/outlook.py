@@ -157,10 +157,9 @@ def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, 
     root = settings.repository.root if settings.repository else Path.cwd()
     if not (root / "training" / "__main__.py").is_file():
         return {}, "this repository has no training/ that could tell what its data is now"
-    given = {key: value for key, value in parameters.items() if key in _OPTIONS and value not in ("", None)}
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
-    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json"]
-    command += [f"{_OPTIONS[key]}={text}" for key, text in texts.items()]
+    given = {flag: parameters[key] for key, flag in _OPTIONS.items() if parameters.get(key) not in (None, "", {})}
+    texts = (f"{flag}={value if isinstance(value, str) else json.dumps(value)}" for flag, value in given.items())
+    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json", *texts]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:

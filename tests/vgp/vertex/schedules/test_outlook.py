@@ -1,0 +1,135 @@
+"""What the next run would take from the cache: told from the keys of its steps; where it is not known, that is said."""
+
+import copy
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+
+from vgp.settings import Settings, load
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.vertex.schedules import outlook
+from vgp.vertex.schedules.apply import apply
+from vgp.vertex.schedules.hits import hits, keys
+
+from .conftest import SMALL, SPEC, make
+
+PINS = {"resolve.data": "1.json", "resolve.champion": "2.json"}
+STEPS = ["prepare", "train", "evaluate", "decide"]
+
+
+def taken(after: Any = SPEC, values: Any = None, pins: Any = None, done: Any = (*STEPS, "resolve")) -> list[str]:
+    """The hits of a run of `after`, once SPEC has run with PINS."""
+    then = keys(PipelineSpec(SPEC), {}, PINS)
+    now = keys(PipelineSpec(after), values or {}, {**PINS, **(pins or {})})
+    return sorted(hits(now, then, set(done)), key=STEPS.index)
+
+
+def test_the_same_pins_are_hits_and_what_follows_from_others_runs() -> None:
+    assert taken() == STEPS
+    assert taken(pins={"resolve.data": "9.json"}) == []
+    assert taken(pins={"resolve.champion": "9.json"}) == ["prepare", "train"]
+    assert taken(values={"epochs": 4.0}) == ["prepare"]
+    assert taken(values={"epochs": 3}) == STEPS, "which is the default"
+    assert taken(values={"margin": 0.1}) == ["prepare", "train", "evaluate"]
+
+
+def test_a_step_without_a_result_runs_and_all_after_it() -> None:
+    assert taken(done=("prepare", "evaluate", "decide")) == ["prepare"]
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda spec: container(spec, "train").update(image="x/y:2"), ["prepare"]),
+        (lambda spec: container(spec, "train")["args"].append("--more"), ["prepare"]),
+        (lambda spec: container(spec, "prepare").update(resources={"cpuLimit": 96.0}), STEPS),
+        (lambda spec: spec["pipelineInfo"].update(name="other"), []),
+        (lambda spec: task(spec, "prepare").update(cachingOptions={}), []),
+        (lambda spec: task(spec, "evaluate")["inputs"]["parameters"].update(task=of_the_run()), ["prepare", "train"]),
+    ],
+)
+def test_the_pipeline_decides_as_well(change: Callable[[Any], Any], left: list[str]) -> None:
+    spec = copy.deepcopy(SPEC)
+    change(spec)
+    assert taken(spec) == left
+
+
+def container(spec: Any, step: str) -> Any:
+    return spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
+
+
+def task(spec: Any, step: str) -> Any:
+    return spec["components"]["comp-exit-handler-1"]["dag"]["tasks"][step]
+
+
+def of_the_run() -> Any:
+    return {"runtimeValue": {"constant": "{{$.pipeline_job_name}}"}}
+
+
+def test_what_cannot_be_known_is_said(cloud: Cloud, settings: Settings, tmp_path: Path) -> None:
+    assert "does not pin what moves" in outlook.outlook(settings, make(settings, spec=SMALL)).unknown
+    (tmp_path / "pipelines.toml").write_text("")
+    elsewhere = load(tmp_path / "pipelines.toml")
+    assert "has no training/" in outlook.outlook(elsewhere, make(settings, spec=SPEC)).unknown
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "__main__.py").write_text("import no_such_package\n")
+    told = outlook.outlook(elsewhere, make(settings, spec=SPEC))
+    assert told.unknown == "not known: ModuleNotFoundError: No module named 'no_such_package'"
+    assert told.as_json(datetime.now(UTC), True) is None
+
+
+def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
+    cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> Any:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, '{"data": "/p/1.json", "champion": ""}', "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    parameters = {"data": "--help", "task_options": {"train": "6 months", "share": 0.5}}
+    told = outlook.outlook(settings, make(settings, spec=SPEC, parameters=parameters))
+    assert commands[0][3:] == [
+        "resolve", "--dry-run", "--json", "--pipeline=training", "--data=--help", "--task=flights",
+        '--options={"train": "6 months", "share": 0.5}',
+    ]  # fmt: skip
+    assert told.words(datetime.now(UTC), True) == "all steps run: it has no good run yet"
+
+
+def test_a_run_with_another_champion_or_a_new_epoch_is_told(cloud: Cloud, settings: Settings) -> None:
+    cloud.script("resolve", outputs={"data": "gs://b/pins/1.json", "champion": "gs://b/pins/2.json"})
+    apply(settings, make(settings, spec=SPEC))
+    cloud.clock.advance(86400)
+    now = datetime(2026, 3, 20, tzinfo=UTC)
+
+    def look(**pins: str) -> outlook.Outlook:
+        told = {"data": "runs/pins/1.json", "champion": "runs/pins/2.json", **pins}
+        return outlook.outlook(settings, make(settings, spec=SPEC), now=now, ask=lambda _: (told, ""))
+
+    same = look()
+    assert same.words(now, True) == f"data as in {same.run}: nothing would be trained"
+    assert same.words(now + timedelta(days=1), False) == "as the first, unless data arrives"
+    over = now + timedelta(days=7)
+    assert same.words(over, False) == "all steps run: the cache epoch ends on 2026-03-26"
+    assert same.as_json(over, False)["hit"] == []  # type: ignore[index]
+    assert look(champion="9.json").words(now, True) == (
+        f"data as in {same.run}, another champion: evaluate and decide run, prepare and train as there"
+    )
+    assert look(data="9.json").words(now, True) == f"new data since {same.run}: all steps run"
+    json.dumps(same.as_json(now, True))
+
+
+def test_the_epoch_is_that_of_the_training_code() -> None:
+    from training.pins import epoch
+
+    assert epoch.EPOCH_DAYS == outlook.EPOCH_DAYS
+    for day in range(40):
+        moment = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC) + timedelta(days=day)
+        assert epoch.epoch(moment) == outlook.epoch(moment)
