@@ -160,12 +160,14 @@ def _try(url: str, body: bytes, key: str) -> int | Exception:
             )
             answer.close()
             return int(answer.status)
+    except exceptions.NewConnectionError:  # to urllib3 a kind of being late
+        return Undelivered("could not be reached")
     except exceptions.TimeoutError:
         return _late(TRY_S)
     except exceptions.SSLError:
         return Undelivered("has no certificate that can be trusted")
     except (exceptions.HTTPError, OSError):
-        return Undelivered("could not be reached, or broke off")
+        return Undelivered("broke off")
 
 
 def _authorities() -> str:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from vgp import __version__
 from vgp.errors import RequestError
+from vgp.inside.google_api import is_private
 from vgp.settings import Settings
 
 USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
@@ -135,14 +135,9 @@ def endpoint(settings: Settings, api: str) -> str:
     host = f"{settings.region}-aiplatform" if api == "aiplatform" else api
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"
     override = settings.endpoints.get(api) or os.environ.get(variable)
-    if override and not _private(override):
+    if override and not is_private(override):
         raise RequestError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
     return (override or f"https://{host}.googleapis.com").rstrip("/")
-
-
-def _private(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"))
 
 
 def project(settings: Settings) -> str:
