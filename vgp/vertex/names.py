@@ -12,7 +12,7 @@ _JOB_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 _MAX_LABEL = 63
 _KEY = re.compile(rf"[a-z0-9-]{{1,{_MAX_LABEL}}}")
 _JOB_NAME = re.compile(
-    r"(?:^|/)locations/(?P<region>[a-z0-9-]+)/(?:pipelineJobs|pipelines/runs)/(?P<id>[a-z][-a-z0-9]{0,127})(?:[?#]|$)"
+    r"(?:^|/)locations/(?P<region>[a-z0-9-]+)/(?:pipelineJobs|pipelines/runs|runs)/(?P<id>[a-z][-a-z0-9]{0,127})(?:[?#]|$)"
 )
 
 

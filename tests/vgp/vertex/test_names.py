@@ -19,6 +19,7 @@ FULL = "projects/my-project/locations/us-central1/pipelineJobs/training-1"
         FULL,
         "projects/123456/locations/us-central1/pipelineJobs/training-1",
         "https://console.cloud.google.com/vertex-ai/locations/us-central1/pipelines/runs/training-1?project=123456",
+        "https://console.cloud.google.com/agent-platform/pipelines/locations/us-central1/runs/training-1?project=123456",
     ],
 )
 def test_a_run_is_found_by_id_by_resource_name_and_by_console_link(given: str) -> None:

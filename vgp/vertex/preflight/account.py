@@ -87,7 +87,7 @@ def _billing(settings: Settings, known: Project) -> Iterator[Finding]:
 
 
 def _permissions(settings: Settings, known: Project) -> Iterator[Finding]:
-    """Whether the caller holds, on the project, what the calls of the verbs take; what preflight lacks it says itself."""
+    """Whether the caller holds, on the project, what the verbs call for; what preflight lacks it says."""
     mine = [call for call in calls() if (call.by, call.on) == ("caller", "project") and not set(call.when) <= _LOOKING]
     names = sorted({name for call in mine for name in call.permissions})
     answer = clients.projects(settings).test_iam_permissions(
