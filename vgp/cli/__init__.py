@@ -18,5 +18,6 @@ runs.py           runs, show, wait, cancel, compare: runs that there are
 logs.py           logs
 templates.py      upload, templates
 schedules.py      schedule
+doctor.py         doctor: how the schedules are
 clean.py          clean: what runs left in the bucket
 """
