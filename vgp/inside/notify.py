@@ -49,7 +49,9 @@ def _summary(status: Any, prices: Mapping[str, float]) -> Summary:
                 f"the run's steps are not known: {_reason(why)}. The step's account needs aiplatform.pipelineJobs.get "
                 "(roles/aiplatform.user)."
             )
-    return summary_of({"name": name}, prices, state=state, error=error)
+        return summary_of({"name": name}, prices, state=state, error=error)
+    # kfp.local calls a run by its group of steps, and that is what it says has failed: the command tells which step.
+    return summary_of({}, prices, state=state)
 
 
 def _write(path: str, page: str) -> None:

@@ -15,7 +15,9 @@ _LINES = 30
 
 def markdown(summary: Summary) -> str:
     """Headline, what the run says of itself, a row for each step, the error of what failed, and links."""
-    parts = [f"# {_plain(summary.run)}: {summary.state}", _plain(summary.words)]
+    parts = [f"# {_plain(summary.run) or 'This run'}: {summary.state}"]
+    if summary.words != summary.state:
+        parts.append(_plain(summary.words))
     if summary.steps:
         parts.append("\n".join(["| step | state | took | cost | made by |", "|---|---|---|---|---|", *_rows(summary)]))
     parts += [_error(step) for step in summary.failed if step.error]

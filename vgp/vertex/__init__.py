@@ -5,6 +5,7 @@ rest.py               the APIs that have no generated REST client here
 errors.py             Google's errors as what happened and what to do
 permissions.py        which permission each call takes, and which roles hold it
 service_accounts.py   where an account is at home, and the command that lets somebody act as it
+cache_epoch.py        for how long a result is taken from the cache
 patience.py           reads that outlast the network
 names.py              resource names and links
 refresh.py            the catalog's prices and machine types from Google's APIs

@@ -156,7 +156,7 @@ def test_a_run_on_this_machine_tells_what_its_status_tells_and_sends_nothing(
 ) -> None:
     text, metadata = told(tmp_path, "local-pipeline-exit-handler-1", "FAILED", webhook=receiver.url)
     assert metadata == {"words": "failed", "sent": "no: this is no run on Vertex AI"} and receiver.requests == []
-    assert "# local-pipeline-exit-handler-1: failed" in text
+    assert text == "# This run: failed\n"
 
 
 def test_nothing_that_breaks_fails_the_run(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-#: Days of a cache epoch, in which a result is taken again: EPOCH_DAYS of training/pins.
-EPOCH_DAYS = 14
+from vgp.vertex.cache_epoch import EPOCH_DAYS
+
 #: A result of the epoch's first day is taken on its last, by a run that goes on for a while.
 NEEDED_DAYS = 2 * EPOCH_DAYS
 #: Conditions that no object holds as we write it: it is the newest of its name, and has no time of its own.

@@ -13,6 +13,7 @@ from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients, names, rest
+from vgp.vertex.cache_epoch import EPOCH_DAYS
 from vgp.vertex.errors import explained
 from vgp.vertex.runs import pinned
 from vgp.vertex.runs.pipeline_job import ATTEMPT, REQUEST, created, find, job_id, same
@@ -21,7 +22,7 @@ from vgp.vertex.runs.state import read
 
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
-_EPOCH = timedelta(days=pinned.EPOCH_DAYS)
+_EPOCH = timedelta(days=EPOCH_DAYS)
 
 
 def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = None) -> tuple[Any, bool]:

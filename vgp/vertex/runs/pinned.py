@@ -18,8 +18,6 @@ from vgp.vertex.runs.state import Run
 
 #: The parameter that takes the URI of pins, the step that makes them, and its output with their URI.
 PARAMETER, STEP, OUTPUT = "pins", "resolve", "uri"
-#: The days for which cached results are taken: `training.pins.epoch`. What failed longer ago has nothing to go on with.
-EPOCH_DAYS = 14
 _DONE = ("succeeded", "cached")
 
 

@@ -90,7 +90,11 @@ def declaration(
         message,
         steps,
         cached(PipelineSpec(job["pipelineSpec"])),
-        [*([_CACHING] if settings.caching else []), *([_MOVES] if moves else [])],
+        [
+            *([_CACHING] if settings.caching else []),
+            *([_MOVES] if moves else []),
+            *(text.removeprefix("warning: ") for text in settings.notify.warnings()),
+        ],
         job,
     )
 

@@ -17,9 +17,9 @@ from vgp.settings import Settings
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.figures import listed
 from vgp.text.printable import one_line
+from vgp.vertex import cache_epoch
 from vgp.vertex.runs import outputs, pinned, search
 from vgp.vertex.runs.history import LastRuns, last_runs
-from vgp.vertex.runs.pinned import EPOCH_DAYS
 from vgp.vertex.runs.state import Run
 from vgp.vertex.schedules import listing
 from vgp.vertex.schedules.declaration import Declaration
@@ -57,12 +57,12 @@ class Outlook:
 
     def taken(self, time: datetime) -> Sequence[str]:
         """The steps that would be hits at that time, unless data arrives."""
-        return self.hits if epoch(time) == epoch(self.now) else ()
+        return self.hits if cache_epoch.epoch(time) == cache_epoch.epoch(self.now) else ()
 
     def words(self, time: datetime, first: bool) -> str:
         """What the run of that time would do."""
         if self.hits and not self.taken(time):
-            return f"all steps run: the cache epoch ends on {_epoch_end(self.now):%Y-%m-%d}"
+            return f"all steps run: the cache epoch ends on {cache_epoch.end(self.now):%Y-%m-%d}"
         if not first:
             return "as the first, unless data arrives"
         if not self.run:
@@ -124,15 +124,6 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     return Outlook(
         "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion), now
     )
-
-
-def epoch(time: datetime) -> int:
-    """The number of the cache epoch, as training/pins counts it."""
-    return int(time.timestamp()) // (EPOCH_DAYS * 86_400)
-
-
-def _epoch_end(now: datetime) -> datetime:
-    return datetime.fromtimestamp((epoch(now) + 1) * EPOCH_DAYS * 86_400, UTC)
 
 
 def _keys_of(run: Run, returned: Mapping[str, Any]) -> dict[str, Key]:

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training.pins.epoch import EPOCH_DAYS
-from vgp.vertex.preflight import cheap, retention
+from vgp.vertex.preflight import cheap
 
 TODAY = datetime.now(UTC).date()
 RUNS = ["runs/"]
@@ -79,7 +78,3 @@ def test_runs_below_a_folder_are_what_counts(world, monkeypatch):
     monkeypatch.setenv("PIPELINES_BUCKET", "gs://test-bucket/team")
     assert found(world, {"age": 1, "matchesPrefix": RUNS}).level == "ok"
     assert found(world, {"age": 1, "matchesPrefix": ["team/"]}).level == "error"
-
-
-def test_the_epoch_is_that_of_the_pins():
-    assert retention.EPOCH_DAYS == EPOCH_DAYS

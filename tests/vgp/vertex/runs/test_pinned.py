@@ -10,7 +10,7 @@ from loopback.cloud import Cloud, slow
 from training.pins.epoch import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import names
-from vgp.vertex.runs import pinned, pipeline_job, rerun
+from vgp.vertex.runs import pipeline_job, rerun
 from vgp.vertex.runs.attempts import start
 from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.state import read
@@ -106,7 +106,6 @@ def test_pins_with_which_nothing_was_done_are_not_taken_a_second_time(
 def test_after_the_cache_epoch_there_is_nothing_to_go_on_with(
     cloud: Cloud, settings: Settings, body: dict[str, Any]
 ) -> None:
-    assert pinned.EPOCH_DAYS == EPOCH_DAYS
     night(cloud, FIRST, train="no memory")
     for days, expected in ((EPOCH_DAYS - 1, FIRST), (EPOCH_DAYS + 1, None)):
         over(cloud, start(settings, body)[0], "failed", days * 24 * HOUR)

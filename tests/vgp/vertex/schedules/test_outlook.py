@@ -125,12 +125,3 @@ def test_a_run_with_another_champion_or_a_new_epoch_is_told(cloud: Cloud, settin
     )
     assert look(data="9.json").words(now, True) == f"new data since {same.run}: all steps run"
     json.dumps(same.as_json(now, True))
-
-
-def test_the_epoch_is_that_of_the_training_code() -> None:
-    from training.pins import epoch
-
-    assert epoch.EPOCH_DAYS == outlook.EPOCH_DAYS
-    for day in range(40):
-        moment = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC) + timedelta(days=day)
-        assert epoch.epoch(moment) == outlook.epoch(moment)
