@@ -95,6 +95,8 @@ class Cloud:
         #: What google-auth asks by itself.
         self.sign_ins: list[Call] = []
         #: What broke in here, if anything did: the fault of this server, and of no client.
+        #: Methods that a test calls itself, through our clients.
+        self.called_by_test: set[str] = set()
         self.crashed: Exception | None = None
         self.faults: list[Planned] = []
         self.before: list[tuple[str, Callable[[Call], Any]]] = []

@@ -11,7 +11,7 @@ from vgp.errors import RequestError, lacking
 NAME = "vertex-gpu-pipelines"
 #: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.
 PACKAGES = {
-    "vertex": ("kfp", "google", "google_cloud_pipeline_components", "cronsim", "requests"),
+    "vertex": ("kfp", "google", "google_cloud_pipeline_components", "certifi", "cronsim", "requests", "urllib3"),
     "training": ("torch", "numpy", "scipy", "sklearn", "pyarrow", "safetensors", "matplotlib", "jinja2", "tokenizers"),
 }
 

@@ -47,6 +47,7 @@ def test_what_may_be_repeated_is_and_what_may_not_is_not(cloud, settings):
 
 
 def test_every_page_is_read(cloud, settings):
+    cloud.called_by_test.add("iam.projects.serviceAccounts.list")
     for number in range(5):
         cloud.accounts.add(f"a{number}@test-project.iam.gserviceaccount.com")
     path = "v1/projects/test-project/serviceAccounts"

@@ -22,6 +22,11 @@ def started_job(settings: Settings, display_name: str, billing: str) -> str:
     return str(client.create_custom_job(parent=parent, custom_job=job).name.rpartition("/")[2])
 
 
+@pytest.fixture(autouse=True)
+def starts_jobs_itself(cloud: Cloud) -> None:
+    cloud.called_by_test.add("aiplatform.projects.locations.customJobs.create")
+
+
 @pytest.fixture
 def running(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) -> Run:
     """Its step train runs."""
