@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from training.models.workload import Workload
+from training.options import check
 from training.storage import storage
 
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
@@ -53,6 +54,8 @@ class Task(ABC):
     finds_files: ClassVar[bool] = True
     #: Options that name the folder of a model, of which the task reads the card; they are pinned too.
     model_options: ClassVar[tuple[str, ...]] = ()
+    #: Options and their defaults; any other is refused. None: the task takes what it is told.
+    settings: ClassVar[Mapping[str, Any] | None] = None
     #: Rows that evaluation scores at once.
     batch_rows: int = 8_192
 
@@ -62,8 +65,19 @@ class Task(ABC):
     sources: "tuple[SourceFile, ...]" = ()
 
     def __init__(self, options: Mapping[str, Any] | None = None):
-        """`options` are the task's own, such as layer sizes or how its rows are split."""
+        """`options` are the task's own, such as layer sizes or how its rows are split.
+
+        Raises:
+            UserError: the task does not have one of them.
+        """
         self.options = dict(options or {})
+        defaults = self.defaults()
+        if defaults is not None:
+            check(type(self).__name__, self.options, defaults)
+
+    def defaults(self) -> Mapping[str, Any] | None:
+        """Every option and its default; None: the task takes what it is told."""
+        return self.settings
 
     # ---- what a run works on, told before it begins (docs/pins.md)
 

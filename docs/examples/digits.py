@@ -24,6 +24,7 @@ class Digits(Task):
 
     classes = tuple("0123456789")
     slices = ("ink",)
+    settings = {"channels": 16}
 
     # ---- the data: cut it into shards, turn each into rows
 
@@ -56,7 +57,7 @@ class Digits(Task):
     # ---- the model: what it is, what it minimizes, what it predicts
 
     def model(self, data: Manifest) -> nn.Module:
-        channels = self.options.get("channels", 16)
+        channels = {**self.settings, **self.options}["channels"]
         return nn.Sequential(
             nn.Conv2d(1, channels, 3, padding=1),
             nn.ReLU(),

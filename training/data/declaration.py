@@ -1,14 +1,13 @@
 """What the class of a tabular task declares about its columns; checked before any file is opened."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from training.data.schema import Field
 from training.errors import UserError
+from training.options import nearest
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,3 @@ class Declaration:
             raise UserError(f"{self.task} needs `target`, the column of the outcome, or a method `labels`.")
         if self.target and fields[self.target].known == "before":
             raise UserError(f"{self.task}: the target {self.target} must be declared with known='after'.")
-
-
-def check_options(task: str, options: Iterable[str], settings: Mapping[str, Any]) -> None:
-    """Raises UserError for an option that the task does not have."""
-    for option in options:
-        if option not in settings:
-            raise UserError(f"{task} has no option {option!r}. {nearest(option, settings)}")
-
-
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """Did-you-mean, or all there is to choose from."""
-    known = list(choices)
-    match = difflib.get_close_matches(name, known, 1)
-    return f"Did you mean {match[0]}?" if match else f"There is {', '.join(known)}."

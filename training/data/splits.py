@@ -13,11 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from training.data.alike import Kinds
-from training.data.declaration import Declaration, nearest
+from training.data.declaration import Declaration
 from training.data.split_column import ByColumn
 from training.data.split_hash import ByHash
 from training.data.split_time import ByTime
 from training.errors import UserError
+from training.options import nearest
 
 #: The options of every tabular task about its splits. `split`: time, hash or a declared column; "" = time if the task
 #: has a time column, else hash.

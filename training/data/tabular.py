@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from training.data import alike, keys, schema, sources, splits
 from training.data.alike import CountFile
-from training.data.declaration import Declaration, check_options
+from training.data.declaration import Declaration
 from training.data.keys import KeyFile
 from training.data.schema import Field
 from training.data.shares import NAMES
@@ -94,16 +94,17 @@ class TabularTask(Task):
 
     def __init__(self, options: Mapping[str, Any] | None = None):
         super().__init__(options)
-        name, defaults = type(self).__name__, {**splits.OPTIONS, **self.settings}
         declaration = Declaration(
-            name, self.schema, self.key, self.time, self.group, self.target,
+            type(self).__name__, self.schema, self.key, self.time, self.group, self.target,
             own_dates=type(self).dates is not TabularTask.dates,
             own_labels=type(self).labels is not TabularTask.labels,
         )  # fmt: skip
         declaration.check()
-        check_options(name, self.options, defaults)
-        self.split = splits.choose(declaration, self.unlabelled, defaults, self.options)
+        self.split = splits.choose(declaration, self.unlabelled, self.defaults(), self.options)
         self.chunks: Sequence[Chunk] = ()
+
+    def defaults(self) -> Mapping[str, Any]:
+        return {**splits.OPTIONS, **self.settings}
 
     # ---- what a task of its own may override
 

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from training.data import text
-from training.data.declaration import check_options
 from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
@@ -55,7 +54,6 @@ class LanguageModel(Task):
 
     def __init__(self, options: Mapping[str, Any] | None = None):
         super().__init__(options)
-        check_options(type(self).__name__, self.options, self.settings)
         self.chosen = {**self.settings, **self.options}
         _check(self.chosen)
         self.batch_rows = max(1, SCORED_TOKENS // int(self.chosen["sequence_length"]))
