@@ -3,40 +3,33 @@ transcripts of earlier ones, read as data."""
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
+from loopback.acceptance import played
 from loopback.cloud import Cloud
-from loopback.custom_jobs import Job
-from loopback.errors import ApiError
-from loopback.messages import new
 
 from tests.acceptance import transcript, workflows
 from tests.acceptance.__main__ import STEPS, accept, ask, main
-from tests.acceptance.checks import NOBODY
 from tests.acceptance.cloud import Cloud as Acceptance
 from tests.acceptance.cloud import clean
-from vgp.catalog import catalog
 from vgp.errors import RequestError
 from vgp.settings import Settings, load
 from vgp.vertex import clients
 from vgp.vertex.errors import advice
 from vgp.vertex.patience import Clock
 
-REPOSITORY = Path(__file__).parents[2]
-TRANSCRIPTS = sorted((REPOSITORY / "tests/acceptance/transcripts").glob("*.jsonl"))
 RUNNER = "runner@test-project.iam.gserviceaccount.com"
 NETWORK = "projects/123456789012/global/networks/own"
+REPOSITORY = Path(__file__).parents[2]
+TRANSCRIPTS = sorted((REPOSITORY / "tests/acceptance/transcripts").glob("*.jsonl"))
 CHECKS = {
     "error-act-as", "error-not-found", "quota-names", "sigterm", "non-root-gcs", "artifact-from-job", "placeholders",
     "cache-parameters", "cache-artifacts", "list-details", "list-prefix", "loop-iterations", "schedule-listed",
     "schedule-cron", "schedule-tick", "step-timeout", "step-retries", "driver",
 }  # fmt: skip
-LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
-ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-project.iam.gserviceaccount.com."
 
 
 @pytest.fixture
@@ -58,49 +51,7 @@ def signed_in() -> Iterator[None]:
 
 @pytest.fixture
 def furnished(cloud: Cloud) -> Cloud:
-    """A cloud whose steps do what those of the acceptance do on Vertex AI, as the documents expect it."""
-
-    def put(name: str) -> None:
-        target = f"/upload/storage/v1/b/test-bucket/o?uploadType=media&name={name}"
-        cloud.storage.upstream()
-        assert cloud.storage.ask("POST", target, body=b"x")[0] == 200
-
-    def below(task: Any, output: str) -> str:
-        return task.output_uri(task.root, output).removeprefix("gs://test-bucket/")
-
-    def write(task: Any) -> dict[str, Any]:
-        put(below(task, "file"))
-        return {"Output": task.inputs["value"]}
-
-    def fit(task: Any) -> dict[str, Any]:
-        message = new("CustomJob")
-        message.name = f"projects/{cloud.project_number}/locations/us-central1/customJobs/{task.id}"
-        message.job_spec.service_account, message.job_spec.network = RUNNER, NETWORK
-        cloud.custom_jobs.jobs[message.name] = Job(message, cloud.clock.now(), 60, None)
-        return {}
-
-    def stay(task: Any) -> dict[str, Any]:
-        put(f"{below(task, 'marks')}/began")
-        stop: Callable[[Any], None] = lambda call: put(f"{below(task, 'marks')}/told-000")  # noqa: E731
-        cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", stop)
-        return {}
-
-    def refuse(call: Any) -> None:
-        if NOBODY in str(call.body.get("serviceAccount")):
-            for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-nobody")]:
-                del cloud.pipeline_jobs.jobs[name]
-            raise ApiError(400, ACT_AS)
-
-    cloud.on("aiplatform.projects.locations.pipelineJobs.create", refuse)
-    cloud.script("write", outputs=write, metadata={"file": {"uid": 1000}})
-    fitted = {"model": {"steps": 3, "driver": "550.90.07, Tesla T4"}}
-    cloud.script("fit", outputs=fit, metadata=fitted, uris={"model": "-kept"})
-    cloud.script("stay", outputs=stay, seconds=36_000)
-    cloud.script("late", seconds=30, fail=LATE)
-    cloud.script("tick", outputs=lambda task: {"Output": task.inputs["scheduled"]})
-    for row in catalog.accelerators().values():
-        if row.quota:
-            cloud.quotas.set(row.quota.metric.rpartition("/")[2], 1, metric=row.quota.metric, region=cloud.region)
+    played(cloud)
     return cloud
 
 

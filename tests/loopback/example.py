@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from .acceptance import played
+
 if TYPE_CHECKING:
     from .cloud import Cloud
 
@@ -49,6 +51,7 @@ def furnish(cloud: "Cloud") -> None:
     for quota_id, (metric, value) in QUOTAS.items():
         cloud.quotas.set(quota_id, value, metric=f"aiplatform.googleapis.com/{metric}", region=region)
     _play(cloud)
+    played(cloud)
 
 
 def _play(cloud: "Cloud") -> None:
