@@ -33,6 +33,7 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
     yield _sigterm(cloud, stop)
     run = cloud.ended(first)
     yield from (_non_root(cloud, run), _from_a_job(run), _placeholders(cloud, run), _iterations(run))
+    yield from (_without_schedule(run), _exit_step(run))
     yield from _cache(cloud.ended(cloud.start("second", specs["main"], {"value": cloud.stamp})))
     yield from _lists(cloud, run)
     yield _tick(cloud, schedule)
@@ -41,6 +42,7 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
 
 
 _VERTEX, _RUNS, _PREFLIGHT, _SCHEDULES = "docs/vertex.md", "docs/runs.md", "docs/preflight.md", "docs/schedules.md"
+_NOTIFICATIONS = "docs/notifications.md"
 
 
 def _judged(check: str, docs: str, expected: str, seen: str, holds: bool | None) -> Row:
@@ -140,6 +142,21 @@ def _timeout(run: Run) -> Iterator[Row]:
     seen = f"{len(step.jobs)} jobs, {len(failed)} failures listed"
     yield _judged("step-retries", "docs/machines.md", "it is tried twice, as its retryPolicy says", seen,
                   2 in (len(step.jobs), len(failed), len(failed) + 1))  # fmt: skip
+
+
+def _without_schedule(run: Run) -> Row:
+    """Every run of the shipped workflow has this placeholder, whoever started it."""
+    expected = "a run that no schedule started goes on: the placeholder of the schedule's time is some text"
+    values = [str(value) for name, value in outputs.returned(run).items() if name.startswith("tick")]
+    seen = f"{', '.join(values)!r}" if values else _failure(run, "tick")
+    return _judged("no-schedule", _SCHEDULES, expected, seen, bool(values))
+
+
+def _exit_step(run: Run) -> Row:
+    expected = "an exit step is told SUCCEEDED, and the resource name of its run"
+    values = [str(value) for name, value in outputs.returned(run).items() if name.startswith("ended")]
+    seen = ", ".join(values) or _failure(run, "ended")
+    return _judged("exit-step", _NOTIFICATIONS, expected, seen, f"SUCCEEDED {run.name}" in values)
 
 
 def _tick(cloud: Cloud, schedule: str) -> Row:

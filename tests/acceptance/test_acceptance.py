@@ -28,7 +28,7 @@ TRANSCRIPTS = sorted((REPOSITORY / "tests/acceptance/transcripts").glob("*.jsonl
 CHECKS = {
     "error-act-as", "error-not-found", "quota-names", "sigterm", "non-root-gcs", "artifact-from-job", "placeholders",
     "cache-parameters", "cache-artifacts", "list-details", "list-prefix", "loop-iterations", "schedule-listed",
-    "schedule-cron", "schedule-tick", "step-timeout", "step-retries", "driver",
+    "schedule-cron", "no-schedule", "exit-step", "schedule-tick", "step-timeout", "step-retries", "driver",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kfp import dsl
 from kfp.compiler import Compiler
-from kfp.dsl import Artifact, Dataset, Input, Model, Output
+from kfp.dsl import Artifact, Dataset, Input, Model, Output, PipelineTaskFinalStatus
 
 from vgp.compiling.vertex import Vertex
 from vgp.inside.image import IMAGE
@@ -103,24 +103,32 @@ def tick(scheduled: str) -> str:
     return scheduled
 
 
+def ended(status: PipelineTaskFinalStatus) -> str:
+    """Hands out what an exit step is told: how the steps ended, and the name of its run."""
+    return f"{status.state} {status.pipeline_job_resource_name}"
+
+
 def specs(settings: Settings, *, public: bool, gpu: bool) -> dict[str, PipelineSpec]:
     """The compiled pipelines by name; `public`: with an image of Docker Hub in place of the project's own."""
     image = {"base_image": PUBLIC} if public else {"base_image": IMAGE, "install_kfp_package": False}
     component = {
-        step.__name__: dsl.component(**image)(step) for step in (write, again, read, echo, turn, stay, late, tick)
+        step.__name__: dsl.component(**image)(step)
+        for step in (write, again, read, echo, turn, stay, late, tick, ended)
     }
     training = {name: dsl.component(**image)(fit) for name in ("fit", *(["gpu"] if gpu else []))}
     target = Vertex(settings)
 
     @dsl.pipeline(name="acceptance-main")
     def main(value: str):
-        written = target.step(component["write"], pinned=True)(value=value)
-        target.step(component["echo"], pinned=True)(value=written.outputs["Output"])
-        same = target.step(component["again"])(value=value)
-        target.step(component["read"], pinned=True)(file=same.outputs["file"])
-        target.job(training["fit"], pinned=True)(value=value)
-        with dsl.ParallelFor([1, 2]) as item:
-            target.step(component["turn"])(item=item)
+        with dsl.ExitHandler(target.step(component["ended"])()):
+            written = target.step(component["write"], pinned=True)(value=value)
+            target.step(component["echo"], pinned=True)(value=written.outputs["Output"])
+            same = target.step(component["again"])(value=value)
+            target.step(component["read"], pinned=True)(file=same.outputs["file"])
+            target.job(training["fit"], pinned=True)(value=value)
+            target.step(component["tick"])(scheduled=dsl.PIPELINE_JOB_SCHEDULE_TIME_UTC_PLACEHOLDER)
+            with dsl.ParallelFor([1, 2]) as item:
+                target.step(component["turn"])(item=item)
 
     @dsl.pipeline(name="acceptance-stop")
     def stop():

@@ -27,11 +27,17 @@ def played(cloud: "Cloud") -> None:
     cloud.script("fit", outputs=lambda task: _fit(cloud, task), metadata=metadata, uris={"model": "-kept"})
     cloud.script("stay", outputs=lambda task: _stay(cloud, task), seconds=36_000)
     cloud.script("late", seconds=30, fail=LATE)
+    cloud.script("ended", outputs=lambda task: {"Output": f"SUCCEEDED {_run(cloud, task)}"})
     cloud.script("tick", outputs=lambda task: {"Output": task.inputs["scheduled"]})
     listed = {info.metric for info in cloud.quotas.infos.values()}
     for row in catalog.accelerators().values():
         if row.quota and row.quota.metric not in listed:
             cloud.quotas.set(row.quota.metric.rpartition("/")[2], 0, metric=row.quota.metric, region=cloud.region)
+
+
+def _run(cloud: "Cloud", task: Any) -> str:
+    """The resource name of the task's run."""
+    return f"projects/{cloud.project_number}/locations/{cloud.region}/pipelineJobs/{task.root.rpartition('/')[2]}"
 
 
 def _write(cloud: "Cloud", task: Any) -> dict[str, Any]:
