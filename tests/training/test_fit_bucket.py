@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from training import bundle
 from training.checkpoint import recovery
@@ -30,21 +32,36 @@ def bits(model, checkpoints):
     return files, manifest.step, manifest.scalars, manifest.history, [part.crc32c for part in manifest.parts]
 
 
+@pytest.fixture(scope="module")
+def whole(digits, tmp_path_factory):
+    """A run that nothing interrupts, on the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent)
+        folder = tmp_path_factory.mktemp("whole")
+        run(digits, folder / "model", folder / "checkpoints")
+    return folder
+
+
 def test_a_run_that_was_stopped_and_killed_ends_with_the_bits_of_an_uninterrupted_one(
-    digits, bucket, tmp_path, monkeypatch
+    whole, digits, bucket, tmp_path, monkeypatch
 ):
-    run(digits, tmp_path / "whole", tmp_path / "checkpoints")
+    """And so does another run that goes on from the stopped one's checkpoints, which it leaves as they are."""
     place = f"{bucket}/run"
     monkeypatch.setenv("DIGITS_SIGNAL", f"1:20:{signal.SIGTERM}")
     with pytest.raises(Preempted, match=f"is saved in {place}; start again to resume"):
         run(digits, tmp_path / "model", place)
+    monkeypatch.delenv("DIGITS_SIGNAL")
+    names = store_at(place).names()
+    figures = run(digits, tmp_path / "other", tmp_path / "own", resume=place)
+    assert figures["resumed_from"] >= 10 and store_at(place).names() == names
+    assert bits(tmp_path / "other", tmp_path / "own") == bits(whole / "model", whole / "checkpoints")
     monkeypatch.setenv("DIGITS_SIGNAL", f"1:44:{signal.SIGKILL}")
     with pytest.raises(ProcessFailed, match="was killed by SIGKILL"):
         run(digits, tmp_path / "model", f"/gcs/runs/{place.rpartition('/')[2]}", checkpoint_every_steps=3)
     monkeypatch.delenv("DIGITS_SIGNAL")
     figures = run(digits, tmp_path / "model", place)
     assert figures["resumed_from"] >= 20
-    assert bits(tmp_path / "model", place) == bits(tmp_path / "whole", tmp_path / "checkpoints")
+    assert bits(tmp_path / "model", place) == bits(whole / "model", whole / "checkpoints")
     with download.local_copy(f"{place}/training.json") as file:
         assert json.loads(Path(file).read_bytes())["steps"] == figures["steps"]
     assert len(storage.find(f"{place}/tensorboard/*tfevents*")) >= 2  # one for each start that ended
@@ -55,17 +72,16 @@ def put(folder, to):
         storage.overwrite(f"{to}/{path.name}", path.read_bytes())
 
 
-def test_a_champion_and_a_warm_start_may_lie_in_a_bucket(digits, bucket, tmp_path):
-    run(digits, tmp_path / "first", tmp_path / "c1", nproc=1, epochs=1)
-    put(tmp_path / "first", f"{bucket}/champion")
-    losses = []
-    for name, start in (("local", str(tmp_path / "first")), ("remote", f"{bucket}/champion")):
-        place = tmp_path / name
-        losses.append(run(digits, place, place / "c", nproc=1, epochs=1, seed=1, warm_start=start)["loss"])
-    assert losses[0] == losses[1]
+def test_a_champion_and_a_warm_start_may_lie_in_a_bucket(whole, digits, bucket, tmp_path):
+    put(whole / "model", f"{bucket}/champion")
+    steady = {"epochs": 0.1, "learning_rate": 1e-9, "seed": 1}  # weights stay what they were at the start
+    run(digits, tmp_path / "warm", tmp_path / "c", nproc=1, warm_start=f"{bucket}/champion", **steady)
+    start, end = (load_file(folder / bundle.WEIGHTS) for folder in (whole / "model", tmp_path / "warm"))
+    trained = [name for name, tensor in start.items() if tensor.is_floating_point() and "running" not in name]
+    assert trained and all(torch.allclose(start[name], end[name], atol=1e-6) for name in trained)
     results = []
-    for name, champion in (("local", str(tmp_path / "first")), ("remote", f"{bucket}/champion")):
-        evaluate(digits, tmp_path / "local", tmp_path / f"e-{name}", champion=champion)
+    for name, champion in (("local", str(whole / "model")), ("remote", f"{bucket}/champion")):
+        evaluate(digits, tmp_path / "warm", tmp_path / f"e-{name}", champion=champion)
         results.append((tmp_path / f"e-{name}" / "metrics.json").read_bytes())
     assert results[0] == results[1]
 
@@ -75,13 +91,7 @@ def test_a_champion_that_is_not_there_is_refused(digits, bucket, tmp_path):
         bundle.load_card("gs://runs/nothing")
 
 
-def test_a_run_can_go_on_from_another_runs_checkpoints_in_a_bucket(digits, bucket, tmp_path, monkeypatch):
-    monkeypatch.setenv("DIGITS_SIGNAL", f"0:20:{signal.SIGTERM}")
-    with pytest.raises(Preempted):
-        run(digits, tmp_path / "model", f"{bucket}/other")
-    monkeypatch.delenv("DIGITS_SIGNAL")
-    figures = run(digits, tmp_path / "model", tmp_path / "own", resume=f"{bucket}/other")
-    assert figures["resumed_from"] >= 10
+def test_a_run_cannot_go_on_from_a_folder_of_a_bucket_without_checkpoints(digits, bucket, tmp_path):
     with pytest.raises(UserError, match="there are no checkpoints"):
         run(digits, tmp_path / "model", tmp_path / "new", resume=f"{bucket}/nothing")
 

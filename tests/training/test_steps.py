@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from training import steps
+from training import fit, steps
 from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
 from training.config import parse
@@ -109,9 +109,14 @@ def test_an_attempt_goes_on_where_the_one_before_was_stopped_even_with_resume_ne
     monkeypatch.delenv("DIGITS_SIGNAL")
     figures = train(digits, tmp_path, 2222222, resume="never")
     assert figures["resumed_from"] >= 5
-    other = train(digits, tmp_path, 3333333, resume="never", seed=1)
-    assert other["resumed_from"] == 0 and other["checkpoints"] != figures["checkpoints"]
-    assert json.loads((tmp_path / "model" / "model.json").read_text())["config"]["seed"] == 1
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["config"]["seed"] == 0
+    asked = []
+    monkeypatch.setattr(fit, "launch", lambda target, request, **settings: asked.append(request))
+    for seed in (0, 1):
+        train(digits, tmp_path, 3333333, resume="never", seed=seed)
+    same, other = asked
+    assert same.start.folder == figures["checkpoints"] != other.start.folder
+    assert (same.start.run, other.start.run, other.config.seed) == (0, -1, 1)
 
 
 def test_resume_never_means_never_for_another_job_in_the_same_folder(digits, tmp_path, monkeypatch):
@@ -123,14 +128,14 @@ def test_resume_never_means_never_for_another_job_in_the_same_folder(digits, tmp
         given = {"epochs": 2, "global_batch_size": 96, "microbatches": 1, "resume": "never"}
         return steps.train(digits, tmp_path / "model", tmp_path / "chosen", nproc=1, **given)
 
-    assert start("100")["resumed_from"] == 0
-    with pytest.raises(SystemExit):
-        start("200", stopping=True)
-    figures = start("200")
-    assert figures["resumed_from"] >= 5
     store = DiskStore(tmp_path / "chosen")
-    assert recovery.newest_run(store) == 1  # job 100 has run 0
-    assert start("300")["resumed_from"] == 0
+    for job, number in (("100", 0), ("200", 1)):  # both could be gone on from
+        with pytest.raises(SystemExit) as stop:
+            start(job, stopping=True)
+        assert stop.value.code == 75
+        assert recovery.newest_run(store) == number and recovery.committed(store, number)
+    assert start("200")["resumed_from"] >= 5
+    assert recovery.newest_run(store) == 1
 
 
 def test_threads_of_an_evaluation_sleep_while_they_wait(digits, tmp_path, monkeypatch):

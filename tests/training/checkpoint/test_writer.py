@@ -1,4 +1,5 @@
 import errno
+import os
 import subprocess
 import sys
 import time
@@ -135,6 +136,9 @@ def test_after_the_stated_time_a_full_disk_is_an_error(make, tmp_path):
         subject.save(2)
 
 
+#: As many as show in a few seconds that nothing is wrong at each of them; a drill has more.
+KILLS = int(os.environ.get("TRAINING_TEST_KILLS", "6"))
+
 DRILL = """
 import os, random, signal, sys, time
 sys.path.insert(0, {here!r})
@@ -173,7 +177,7 @@ print(last)
 
 def test_a_kill_at_any_moment_of_saving_leaves_the_newest_readable_and_loses_nothing_committed(tmp_path):
     """Each process goes on from the newest checkpoint and saves as fast as it can, until SIGKILL."""
-    text = DRILL.format(here=str(Path(__file__).parent), directory=str(tmp_path / "checkpoints"), kills=10)
+    text = DRILL.format(here=str(Path(__file__).parent), directory=str(tmp_path / "checkpoints"), kills=KILLS)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 10
+    assert int(done.stdout) >= KILLS

@@ -21,8 +21,8 @@ def test_every_process_takes_part_and_rank_0_answers():
 def test_a_typed_argument_arrives_as_the_type_that_the_target_takes():
     import launched
 
-    sums = [launch("launched:add_parts", launched.Parts(parts=(3, 4)), nproc=nproc) for nproc in (1, 2)]
-    assert sums == [{"sum": 7, "type": "Parts", "frozen": True}] * 2
+    total = launch("launched:add_parts", launched.Parts(parts=(3, 4)), nproc=2)
+    assert total == {"sum": 7, "type": "Parts", "frozen": True}
     with pytest.raises(ProcessFailed, match="1 validation error for Parts"):
         launch("launched:add_parts", {"plus": 3}, nproc=1)
 
