@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,20 @@ def forks(script: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+def ask(process: subprocess.Popen[str], environment: Mapping[str, str], **values: Any) -> int:
+    """Calls; returns the fork's process id."""
+    assert process.stdin and process.stdout
+    process.stdin.write(json.dumps({"environment": dict(environment), "values": values}) + "\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
+
+
+def ended(process: subprocess.Popen[str]) -> int:
+    """Waits for the end of what was called, and returns its code."""
+    assert process.stdout
+    return int(process.stdout.readline())
+
+
 class Victim:
     """Works in a fork, which dies after its n-th request was handled."""
 
@@ -60,14 +74,11 @@ class Victim:
 
     def work(self, *, requests: int, **values: Any) -> bool:
         """Whether it lived to its end."""
-        assert self.process.stdin and self.process.stdout
         self.left = requests
         self.known.clear()
-        self.process.stdin.write(json.dumps({"environment": self.cloud.environment, "values": values}) + "\n")
-        self.process.stdin.flush()
-        self.id = int(self.process.stdout.readline())
+        self.id = ask(self.process, self.cloud.environment, **values)
         self.known.set()
-        code = int(self.process.stdout.readline())
+        code = ended(self.process)
         self.left = 0
         assert code in (0, -signal.SIGKILL)
         return code == 0
