@@ -2,13 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import ask, ended, forks
 from loopback.cloud import Cloud, lost_response, slow
 
 from vgp.__main__ import main
@@ -176,27 +179,25 @@ def test_a_bucket_takes_the_same_commands(cloud: Cloud, capsys: pytest.CaptureFi
     assert cloud.artifacts.content == {}
 
 
-def start(cloud: Cloud, *words: str, **more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "vgp", "upload", "training", *words],
-        env={**os.environ, **cloud.environment, **more}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def process() -> Iterator[subprocess.Popen[str]]:
+    with forks(Path(__file__).with_name("commands.py"), Path(__file__).parents[3]) as process:
+        yield process
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("method", BOUNDARIES)
 def test_a_command_killed_at_any_request_and_repeated_makes_one_version(
-    cloud: Cloud, capsys: pytest.CaptureFixture[str], method: str, when: str
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], process: subprocess.Popen[str], method: str, when: str
 ) -> None:
-    if when == "before":
-        cloud.fail(method, slow(2))
-    else:
-        cloud.fail(method, lost_response())
-    with start(cloud) as process:
-        while not any(call.method == method and (when == "before" or call.status) for call in cloud.requests):
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.005)
-        process.kill()
+    cloud.fail(method, slow(2) if when == "before" else lost_response())
+    number = ask(process, cloud.environment, words=["upload", "training"])
+    until = time.monotonic() + 60
+    while not any(call.method == method and (when == "before" or call.status) for call in cloud.requests):
+        assert time.monotonic() < until, "the command never asked"
+        time.sleep(0.005)
+    os.kill(number, signal.SIGKILL)
+    assert ended(process) == -signal.SIGKILL
     code, _, err = run(capsys, "upload", "training")
     assert code == 0, err
     [version] = [name.rpartition("/")[2] for name in cloud.artifacts.content]
@@ -205,9 +206,11 @@ def test_a_command_killed_at_any_request_and_repeated_makes_one_version(
 
 def test_in_ci_there_is_no_spinner_and_no_secret(cloud: Cloud) -> None:
     canary = "canary-7f3a9c"
-    with start(cloud, "--tag", SHA, WANDB_API_KEY=canary, MY_TOKEN=canary) as process:
-        out, err = process.communicate()
-    assert process.returncode == 0, err
+    words = [sys.executable, "-m", "vgp", "upload", "training", "--tag", SHA]
+    environment = {**os.environ, "WANDB_API_KEY": canary, "MY_TOKEN": canary}
+    done = subprocess.run(words, env=environment, text=True, capture_output=True)
+    out, err = done.stdout, done.stderr
+    assert done.returncode == 0, err
     assert "\x1b" not in out + err and "\r" not in out + err and "compiling" not in out + err
     assert canary not in out + err
     assert all(canary.encode() not in content for content in cloud.artifacts.content.values())

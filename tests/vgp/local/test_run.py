@@ -18,6 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from training import steps
+from training.config import TrainConfig
+from training.processes.launch import THREADS
+
 REPOSITORY = Path(__file__).parents[3]
 SETTINGS = ('task_options={"train": "1-2", "test": "3"}', "epochs=2")
 
@@ -101,12 +105,24 @@ def test_the_console_gets_a_curve_and_a_matrix(folder: Path) -> None:
     assert len(drawn["confusionMatrix"]["rows"]) == 2
 
 
-def test_the_same_run_gives_the_same_model_bit_for_bit(folder: Path, tmp_path: Path, flights: str) -> None:
-    again = run(tmp_path, settings=(*SETTINGS, flights))
-    assert again.returncode == 0, again.stderr
-    other = Path(json.loads(again.stdout)["folder"])
+def test_the_same_pins_and_settings_give_the_same_model_bit_for_bit(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As train/ has it from prepare/: both steps once more, in this process, with processes of their own."""
+    for name, value in THREADS.items():
+        monkeypatch.setenv(name, value)
+    first = json.loads((folder / "run.json").read_text())
+    pins = first["steps"][0]["parameters"]["data"]
+    steps.prepare("", tmp_path / "dataset", task="flights", pins=pins)
+    inputs = json.loads((folder / "pipeline.json").read_text())["root"]["inputDefinitions"]["parameters"]
+    values = {name: each.get("defaultValue") for name, each in inputs.items()} | first["arguments"]
+    config = {name: value for name, value in values.items() if name in TrainConfig.model_fields and name != "task"}
+    steps.train(
+        tmp_path / "dataset", tmp_path / "model", tmp_path / "checkpoints",
+        pins=pins, nproc=2, **config,
+    )  # fmt: skip
     for name in ("model.safetensors", "model.json"):
-        assert digest(folder / "train" / "model" / name) == digest(other / "train" / "model" / name)
+        assert digest(folder / "train" / "model" / name) == digest(tmp_path / "model" / name)
 
 
 def test_bad_data_ends_in_one_message_that_names_it(tmp_path: Path) -> None:

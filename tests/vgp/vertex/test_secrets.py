@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from loopback.cloud import Cloud, status
 
 from vgp.__main__ import main
+from vgp.vertex import clients
 
 CANARY = "canary-7f3a9c51"
 VARIABLES = {"WANDB_API_KEY": CANARY, "HF_TOKEN": CANARY, "AWS_SECRET_ACCESS_KEY": CANARY, "PGPASSWORD": CANARY}
@@ -20,13 +22,25 @@ cron = "0 4 * * *"
 """
 
 
-def pipelines(cloud: Cloud, folder: Path, *words: str, **more: str) -> tuple[int, str]:
-    """Exit code and all that was printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "vgp", *words], cwd=folder, env={**os.environ, **cloud.environment, **more},
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    return done.returncode, done.stdout
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def pipelines(
+    cloud: Cloud, repository: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Command]:
+    """The command in this process, in the repository; returns its exit code and all that was printed."""
+
+    def run(*words: str) -> tuple[int, str]:
+        clients.credentials.cache_clear()
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        return int(ended.value.code or 0), "".join(capfd.readouterr())
+
+    monkeypatch.chdir(repository)
+    yield run
+    clients.credentials.cache_clear()
 
 
 def sent(cloud: Cloud) -> str:
@@ -35,7 +49,11 @@ def sent(cloud: Cloud) -> str:
     return " ".join(f"{call.path} {call.query} {call.body!r}" for call in cloud.requests) + json.dumps(headers)
 
 
-def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, repository: Path) -> None:
+def test_nothing_of_the_environment_is_sent_or_printed(
+    cloud: Cloud, repository: Path, pipelines: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
     (repository / "pipelines.toml").write_text(SCHEDULE)
     verbs = [
         ["submit", "training", "--no-preflight"],
@@ -47,7 +65,7 @@ def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, repository:
         ["config"],
     ]
     for words in verbs:
-        code, printed = pipelines(cloud, repository, *words, **VARIABLES)
+        code, printed = pipelines(*words)
         assert code in (0, 1), printed
         assert CANARY not in printed, words
     assert cloud.jobs and cloud.schedules
@@ -55,11 +73,11 @@ def test_nothing_of_the_environment_is_sent_or_printed(cloud: Cloud, repository:
 
 
 @pytest.mark.parametrize("flag", [[], ["--debug"]], ids=["message", "traceback"])
-def test_no_error_shows_a_token_or_a_key(cloud: Cloud, repository: Path, flag: list[str]) -> None:
+def test_no_error_shows_a_token_or_a_key(cloud: Cloud, repository: Path, pipelines: Command, flag: list[str]) -> None:
     (repository / "pipelines.toml").touch()
     cloud.fail("aiplatform.*", status(403, "no"), forever=True)
-    code, printed = pipelines(cloud, repository, *flag, "submit", "training", "--no-preflight")
-    assert code == 1
+    code, printed = pipelines(*flag, "submit", "training", "--no-preflight")
+    assert code == 1 and bool(flag) == ("Traceback" in printed)
     key = json.loads(Path(cloud.environment["GOOGLE_APPLICATION_CREDENTIALS"]).read_text())["private_key"]
     assert "ya29." not in printed and "Bearer " not in printed
     assert not any(line in printed for line in key.splitlines() if len(line) > 20)
@@ -68,10 +86,10 @@ def test_no_error_shows_a_token_or_a_key(cloud: Cloud, repository: Path, flag: l
 @pytest.mark.parametrize("place", ["labels", "schedules.nightly.parameters"])
 @pytest.mark.parametrize("secret", ["ya29.a0AfH6SMBx", "-----BEGIN PRIVATE KEY-----", "AIzaSyD-9tSrke72PouQMnMX"])
 def test_a_setting_that_looks_like_a_secret_is_refused_and_not_shown(
-    cloud: Cloud, repository: Path, place: str, secret: str
+    repository: Path, pipelines: Command, place: str, secret: str
 ) -> None:
     (repository / "pipelines.toml").write_text(f'{SCHEDULE}\n[{place}]\ntask = "{secret}"\n')
-    code, printed = pipelines(cloud, repository, "config")
+    code, printed = pipelines("config")
     assert code == 2
     assert secret not in printed
     assert "pipelines.toml:" in printed
@@ -130,11 +148,11 @@ def test_a_password_in_an_address_on_the_command_line_is_refused_and_not_shown(
     assert not cloud.jobs and sorted(os.listdir()) == ["pipelines", "pipelines.toml"]
 
 
-def test_no_secret_is_an_argument_of_a_process(cloud: Cloud, repository: Path) -> None:
-    """What `ps` shows while a command runs: the command line alone."""
+def test_of_a_process_no_secret_is_an_argument_and_none_gets_anywhere(cloud: Cloud, repository: Path) -> None:
+    """What `ps` shows while a command runs: the command line alone. Here also imports see the environment."""
     (repository / "pipelines.toml").touch()
     environment = {**os.environ, **cloud.environment, **VARIABLES}
-    words = [sys.executable, "-m", "vgp", "submit", "training", "--no-preflight"]
+    words = [sys.executable, "-m", "vgp", "--debug", "submit", "training", "--no-preflight", "--json"]
     seen = []
 
     def look(_: object) -> None:
@@ -145,6 +163,8 @@ def test_no_secret_is_an_argument_of_a_process(cloud: Cloud, repository: Path) -
                 continue
 
     cloud.on("aiplatform.projects.locations.pipelineJobs.create", look)
-    subprocess.run(words, cwd=repository, env=environment, check=True, capture_output=True)
+    done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert CANARY not in done.stdout + done.stderr + sent(cloud)
     assert any(b"submit" in line for line in seen)
     assert not any(CANARY.encode() in line or b"ya29." in line for line in seen)

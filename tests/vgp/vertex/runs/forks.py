@@ -1,14 +1,7 @@
-"""A process that submits, to be killed: one import of Google's clients, then a fork for every line that it reads.
-
-A line is JSON: the variables of the loopback cloud, a pipeline, and options of `submit`. The fork's process id is
-printed, and at its end the code with which it ended.
-"""
-
-import json
-import os
-import sys
+"""A process that submits, to be killed: see tests/killing.py."""
 
 from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+from killing import serve
 
 from vgp.settings import load
 from vgp.vertex.runs import attempts, pipeline_job
@@ -17,24 +10,7 @@ from vgp.vertex.runs.policy import chosen
 assert PipelineServiceClient, "imported once, before the forks"
 
 
-def main() -> None:
-    for line in sys.stdin:
-        call = json.loads(line)
-        process = os.fork()
-        if not process:
-            code = 1
-            try:
-                submit(**call)
-                code = 0
-            finally:
-                os._exit(code)
-        print(process, flush=True)
-        _, status = os.waitpid(process, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-def submit(environment: dict[str, str], spec: dict[str, object], options: dict[str, object]) -> None:
-    os.environ.update(environment)
+def submit(spec: dict[str, object], options: dict[str, object]) -> None:
     settings = load()
     body = pipeline_job.body(settings, spec, {}, key=str(options.get("key") or ""))
     attempts.start(settings, body, policy(**options))
@@ -47,4 +23,4 @@ def policy(**options: object) -> object:
 
 
 if __name__ == "__main__":
-    main()
+    serve(submit)
