@@ -19,8 +19,7 @@ SLOW = (
     "wheel/test_wheel.py", "training/test_image.py", "training/test_fit.py", "training/processes/test_launch.py",
     "training/test_outage.py", "vgp/local/test_run.py", "training/checkpoint/test_bucket.py",
     "vgp/cli/test_templates.py", "training/test_scale.py", "training/test_fit_bucket.py",
-    "vgp/vertex/test_secrets.py", "vgp/vertex/runs/test_job.py", "docs/test_your_own_task.py",
-    "training/test_lost.py",
+    "docs/test_your_own_task.py", "training/test_lost.py",
 )  # fmt: skip
 
 

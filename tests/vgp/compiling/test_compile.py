@@ -134,7 +134,7 @@ def test_another_number_of_tries_is_a_difference_in_words(compiled: PipelineSpec
     other = PipelineSpec(json.loads(compiled.text.replace('"maxRetryCount": 2', '"maxRetryCount": 4')))
     words = {change.field: (change.before, change.after) for change in differences(compiled, other)}
     ((before, after),) = [both for field, both in words.items() if field.startswith("prepare")]
-    assert "at most 4 h, 3 tries" in str(before) and "at most 4 h, 5 tries" in str(after)
+    assert "at most 2 h, 3 tries" in str(before) and "at most 2 h, 5 tries" in str(after)
 
 
 def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Path) -> None:
