@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -13,6 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from loopback.fixture import cloud
 
 __all__ = ["cloud"]
+
+#: Examples of a property test that names no number of its own; a drill has more: HYPOTHESIS_EXAMPLES=1000.
+hypothesis.settings.register_profile("suite", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 40)))
+hypothesis.settings.load_profile("suite")
 
 #: Files that take half a minute and more, longest first: begun last, they would run on alone while a core waits.
 SLOW = (

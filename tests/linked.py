@@ -28,6 +28,11 @@ def link_torch(packages: Path) -> None:
             (packages / name).symlink_to(source)
 
 
+def link_pip(packages: Path) -> None:
+    """Links pip, which `python -m venv` would unpack for seconds."""
+    _link(distribution("pip"), packages)
+
+
 def link_locked(packages: Path, *words: str) -> None:
     """Links what scripts/locked.py names for `words`, but for PyTorch, into the folder `packages`."""
     for shipped in packages.glob("setuptools*"):  # with Python 3.11's venv

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from linked import link_locked, link_torch, packages_of
+from linked import link_locked, link_pip, link_torch, packages_of
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKERFILE = (REPOSITORY / "training" / "Dockerfile").read_text()
@@ -52,8 +52,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     distributions that they name, and no other.
     """
     root = tmp_path_factory.mktemp("image")
-    subprocess.run([sys.executable, "-m", "venv", str(root / "python")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "python")], check=True)
     python = root / "python" / "bin" / "python3"
+    link_pip(packages_of(python))
     link_torch(packages_of(python))
     link_locked(packages_of(python), "training")
     app = root / "app"

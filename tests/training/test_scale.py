@@ -66,7 +66,10 @@ def plain(blocky, tmp_path_factory, request):
     return folder
 
 
-def test_compiled_and_recomputed_blocks_resume_exactly_under_the_names_of_the_plain_model(plain, blocky, tmp_path):
+def test_compiled_and_recomputed_blocks_resume_exactly_under_the_names_of_the_plain_model(
+    plain, blocky, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # a pool of compilers imports PyTorch in each process
     switches = {"compile": True, "activation_checkpointing": True}
     run(tmp_path / "whole", blocky, **switches)
     resumed(tmp_path / "resumed", blocky, tmp_path / "whole", **switches)

@@ -65,7 +65,7 @@ def changes(zone: str) -> list[datetime]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     data=st.data(), zone=st.sampled_from(ZONES), minute=field(0, 59), early=field(0, 4), weekday=st.sampled_from("*06")
 )

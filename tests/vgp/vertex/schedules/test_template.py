@@ -107,7 +107,7 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(each for key, child in items for each in paths(child, (*path, key)))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     path=st.sampled_from([path for path in paths(SPEC) if path]), value=st.sampled_from(["other", 17, True, None, []])
 )
