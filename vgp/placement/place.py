@@ -17,7 +17,8 @@ from vgp.placement.rules import Problem, refuse
 DEFAULT_TIMEOUT_S = 86_400
 #: What a plain step of a pipeline cannot have.
 _OF_JOBS = (
-    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server",
+    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server", "command",
+    "launch", "parameter_server",
 )  # fmt: skip
 
 
