@@ -2,10 +2,12 @@
 
 import copy
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vgp.inside
+from vgp.compiling.compact import compact
 from vgp.errors import RequestError
 from vgp.inside.image import IMAGE
 from vgp.placement.request import Request
@@ -46,11 +48,12 @@ def with_command(component: Any, request: Request) -> Any:
     """
     spec = component.component_spec
     script = Script(request.command or (), request.launched_by, spec.implementation.container.image)
-    parameters = [name for name, declared in (spec.inputs or {}).items() if "@" not in declared.type]  # no artifacts
+    parameters = {name: declared.type for name, declared in (spec.inputs or {}).items() if "@" not in declared.type}
     _refuse_words(component.name, script, parameters)
+    kinds = {name: _kind(component.name, name, parameters[name]) for name in script.names & set(parameters)}
     container = spec.implementation.container
     container.command = [*START, _launching()]
-    container.args = script.arguments(_artifacts(component), parameters)
+    container.args = script.arguments(_artifacts(component), kinds)
     servers = request.parameter_server
     # Read by the launching text where no CLUSTER_SPEC tells of the servers: on this machine.
     container.env = (
@@ -59,8 +62,25 @@ def with_command(component: Any, request: Request) -> Any:
     return component
 
 
+@cache
 def _launching() -> str:
-    return Path(vgp.inside.__file__).with_name("launching.py").read_text(encoding="utf-8")
+    return compact(Path(vgp.inside.__file__).with_name("launching.py").read_text(encoding="utf-8"))
+
+
+def _kind(step: str, name: str, declared: str) -> str:
+    """How the launching text writes a parameter in a word.
+
+    Raises:
+        RequestError: it is a table or a list. Worker pools are JSON made by concatenation, which quotes would break.
+    """
+    if declared in ("Float", "Integer"):
+        return "number"
+    if declared in ("String", "Boolean"):
+        return "text"
+    raise RequestError(
+        f"[steps.{step}] command: {{{name}}} is a table or a list, and only texts, numbers and true or false reach a "
+        "command. Write its members into the command, or into a file that the script reads."
+    )
 
 
 def _artifacts(component: Any) -> dict[str, str]:

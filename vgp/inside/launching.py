@@ -2,7 +2,8 @@
 
 This file travels as text to images that hold nothing of ours: standard library only, Python 3.8, any user.
 
-    python3 launching.py --launch KIND --data URI --model URI --checkpoints URI --pins URI --key TEXT -- COMMAND...
+    python3 launching.py --launch KIND --data URI --model URI --checkpoints URI --pins URI --key TEXT
+                         [--number NAME=VALUE] [--text NAME=VALUE] -- COMMAND...
 
 KIND     processes              variables beside those of the folders
 torchrun one per GPU, else one  RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR ... : those of torchrun
@@ -13,7 +14,8 @@ plain    one per node           MASTER_ADDR MASTER_PORT NODE_RANK: for a command
 Folders: AIP_MODEL_DIR, AIP_CHECKPOINT_DIR, AIP_TENSORBOARD_LOG_DIR (gs://.../ on Vertex AI, as Vertex AI sets them; local
 paths here), TRAINING_DATA (as the file system has it: /gcs/...) and TRAINING_DATA_URI. The folder of checkpoints is the
 same for every attempt at a request. In COMMAND the words {data} {model} {checkpoints} {logs} (as the file system has
-them), {nodes} {node} {processes} (of one node) {chief} {port} are replaced; other braces stay.
+them), {nodes} {node} {processes} (of one node) {chief} {port}, and the parameters of --number and --text, are replaced;
+other braces stay.
 
 Machines: those of CLUSTER_SPEC. Without it this is one machine; TRAINING_NODES=2 starts the processes of two nodes
 here, each with a CLUSTER_SPEC, and TRAINING_PARAMETER_SERVERS=1 a parameter server (tensorflow). TRAINING_NPROC is the
@@ -58,6 +60,7 @@ class Mistake(Exception):
 
 def main(arguments):
     options, command = parsed(arguments)
+    command = with_parameters(command, options)
     try:
         nodes, folders = cluster(os.environ), Folders(options, os.environ)
         ranks = [rank for node in nodes for rank in ranks_of(node, options.launch, len(nodes) > 1, os.environ)]
@@ -82,11 +85,29 @@ def parsed(arguments):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--pins", default="")
     parser.add_argument("--key", default="")
+    parser.add_argument("--number", action="append", default=[])
+    parser.add_argument("--text", action="append", default=[])
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
     if not command:
         parser.error("no command is given: write it behind --")
     return options, command
+
+
+def with_parameters(command, options):
+    """The words, with the step's parameters in place of {NAME}: texts as they are, numbers as a person writes them."""
+    values = dict(pair.split("=", 1) for pair in options.text)
+    values.update((name, number(text)) for name, text in (pair.split("=", 1) for pair in options.number))
+    pattern = re.compile("{(%s)}" % "|".join(map(re.escape, values)))
+    return [pattern.sub(lambda match: values[match.group(1)], word) for word in command] if values else command
+
+
+def number(text):
+    """3 for 3.0: JSON knows no whole numbers, and a script may take nothing else."""
+    try:
+        return str(int(float(text))) if float(text).is_integer() and abs(float(text)) < 1e15 else text
+    except (ValueError, OverflowError):
+        return text
 
 
 def say(text):

@@ -8,7 +8,7 @@ TEXT is vgp/inside/launching.py: nothing of ours needs to be in the image.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,18 +42,16 @@ class Script:
         text = json.dumps([self.command, self.launch, self.image])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def arguments(self, artifacts: Mapping[str, str], parameters: Collection[str]) -> list[str]:
+    def arguments(self, artifacts: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
         """The words after the launching text.
 
         Args:
             artifacts: URIs by the names of the launching text's options.
-            parameters: Names of the step's parameters; those that stand in a word are replaced when it runs.
+            parameters: Whether each parameter that stands in a word is a number or a text.
         """
         options = [word for name, uri in artifacts.items() for word in (f"--{name}", uri)]
-        names = sorted(self.names & set(parameters))
-        # The whole input of the step, in which a value has its type: a worker pool is JSON made by concatenation, and
-        # GCPC escapes this placeholder for it, and no other.
-        options += ["--parameters", ",".join(names), "--inputs", "{{$}}"] if names else []
+        for name, kind in sorted(parameters.items()):
+            options += [f"--{kind}", f"{name}={{{{$.inputs.parameters['{name}']}}}}"]
         return ["--launch", self.launch, *options, "--key", self.key, "--", *self.command]
 
 
