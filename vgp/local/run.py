@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def started(name: str, texts: Sequence[str], repository: Repository, out: Path, 
     """
     _refuse(nproc)
     spec = workflows.compiled(name, Local(), repository)
-    values = arguments.parsed(spec.parameters, texts)
+    values = arguments.parsed(spec.parameters, texts, partial(workflows.members, name, repository))
     workflows.check(name, spec, values, repository)
     portable.refuse(spec, out.absolute())
     run = folder.new(out.absolute(), name, spec, values, repository)
