@@ -6,7 +6,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +22,7 @@ from vgp.spec import kfp_package
 from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
 
-__all__ = ["check", "compiled", "find", "known", "load"]
+__all__ = ["check", "compiled", "find", "known", "load", "members"]
 
 _OURS = Path(vgp.__file__).parent
 
@@ -101,6 +101,14 @@ def check(
             judge({**spec.defaults, **arguments}, remote=remote)
         except ValueError as error:
             raise RequestError(str(error)) from None
+
+
+def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:
+    """The names that the JSON parameters of a workflow take, as its `members()` says, if it has one."""
+    path = known(name, repository)
+    told = getattr(load(path, repository), "members", dict)
+    with explained(path, repository):
+        return dict(told())
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def started(
     repository = settings.repository
     spec = workflows.compiled(name, Local(settings), repository)
     _refuse(spec, nproc, nodes)
-    values = arguments.parsed(spec.parameters, texts)
+    values = arguments.parsed(spec.parameters, texts, partial(workflows.members, name, repository))
     workflows.check(name, spec, values, repository)
     portable.refuse(spec, out.absolute(), repository.root)
     run = folder.new(out.absolute(), name, spec, values, repository)
