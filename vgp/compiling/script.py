@@ -34,8 +34,8 @@ def in_image(component: Any, request: Request, default: str) -> Any:
         container.image = request.image or default
     elif request.image and request.image != container.image:
         raise RequestError(
-            f"[steps.{component.name}] image = {request.image}: the step names its own image, {container.image}, in its "
-            "code, and that one stays. Drop the setting, or the base_image."
+            f"[steps.{component.name}] image = {request.image}: the step's code names its own, {container.image}, "
+            "and that one stays. Drop the setting, or the base_image."
         )
     return copied
 

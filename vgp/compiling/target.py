@@ -86,7 +86,8 @@ class Local:
         self.settings = settings
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
-        return marked(script.in_image(component, self._request(component.name), IMAGE), pinned)
+        request = self._request(component.name)
+        return marked(script.in_image(component, request, IMAGE) if request.image else component, pinned)
 
     def job(
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None

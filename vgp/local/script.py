@@ -1,4 +1,4 @@
-"""Commands of the user's own in a local run. kfp.local starts Python steps only, and passes on what their executor wrote.
+"""Commands of the user's own in a local run. kfp.local starts Python steps only, and goes by what their executor wrote.
 
 A command runs in the repository's root, as people start it there, with the variables of the terminal: what Python is
 told to import our steps by would hide the modules that lie beside a script.
