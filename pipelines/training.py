@@ -14,6 +14,7 @@ import importlib.util
 from collections.abc import Collection
 from typing import Any
 
+from components.collect import collect
 from components.decide import decide
 from components.evaluate import evaluate
 from components.notify import notify
@@ -27,7 +28,7 @@ from vgp.compiling.target import Target
 def build(target: Target) -> Any:
     """The pipeline with every step placed on its machine for `target`."""
     resolve_step = target.step(resolve)
-    prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True)
+    prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True, collect=collect)
     evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
     notify_step = target.step(notify)
 

@@ -218,6 +218,49 @@ def train(
 
 
 @exits
+def collect(
+    model: str | Path,
+    checkpoints: str | Path = "",
+    data: str | Path = "",
+    *,
+    task: str = "",
+    pins: str = "",
+) -> "Taken":
+    """Takes up what a script of the user's left, in place of our training: its model, its figures, its predictions.
+
+    Args:
+        model: The folder that the script knew as AIP_MODEL_DIR.
+        checkpoints: The folder with `script.json`; "" = none.
+        data: The prepared dataset.
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
+        pins: URI of the pins that the data was prepared from; "" = none.
+    """
+    prepared = manifest.load(data)
+    if pins:
+        _computed_from(pins, prepared, data)
+    work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
+    import training.script.collect
+
+    collected = training.script.collect.collect(str(model), str(checkpoints), data, work)
+    return Taken(
+        collected.launched.checkpoints,
+        {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
+        collected.metrics,
+    )
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the step `collect` gives."""
+
+    #: The folder that the script knew as AIP_CHECKPOINT_DIR; "" where nothing tells.
+    checkpoints: str
+    figures: Mapping[str, Any]
+    #: The numbers of its metrics.json.
+    metrics: Mapping[str, float]
+
+
+@exits
 def evaluate(
     data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "", task: str = ""
 ) -> "Evaluation":

@@ -1,5 +1,6 @@
 """The tasks that ship, and the way any task is found: `module:Class`.
 
+files.py            any files as they are, for a script of the user's
 flights.py          late arrivals of flights, from a table
 language_model.py   next tokens of any text files
 """
@@ -18,6 +19,7 @@ from training.task import Task
 
 #: Short names for the tasks that ship.
 SHIPPED = {
+    "files": "training.tasks.files:Files",
     "flights": "training.tasks.flights:Flights",
     "language_model": "training.tasks.language_model:LanguageModel",
 }

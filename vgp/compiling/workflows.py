@@ -18,7 +18,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import kfp_package
+from vgp.spec import kfp_package, script_arguments
 from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -87,11 +87,12 @@ def check(
     *,
     remote: bool = False,
 ) -> None:
-    """What the workflow itself can tell to be wrong with the arguments of a run, if it has a `check`.
+    """What commands in the spec do not take, and what the workflow itself can tell to be wrong, if it has a `check`.
 
     Raises:
         RequestError: says what was given, the rule, and the choices.
     """
+    script_arguments.refuse(spec, arguments, remote=remote)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
