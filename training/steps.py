@@ -86,7 +86,12 @@ def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) 
     Raises:
         UserError: one of the options has a field of its own, whose value would be another.
     """
-    fields = {"task": "task", "options": "task_options", "task_options": "task_options", **dict(zip(config, config))}
+    fields = {
+        "task": "task",
+        "options": "task_options",
+        "task_options": "task_options",
+        **{name: name for name in config},
+    }
     for name in options or {}:
         if name in fields:
             raise UserError(
