@@ -114,6 +114,8 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
     rows = comparison.blocks(data.group, len(data))
     weights_RG = comparison.resample(rows.count)
     classified = bool(data.header.classes)
+    # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
+    comparable = classified and not (reference == "baseline" and data.header.baseline)
     ours, our_R = _loss_with_replicates(data, "challenger", weights_RG, rows)
     theirs, their_R = _loss_with_replicates(data, reference, weights_RG, rows)
     gain = comparison.interval(theirs - ours, their_R - our_R, rows.count, confidence)
@@ -125,7 +127,7 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
         "difference": gain.estimate,
         "lower_bound": gain.low,
         "upper_bound": gain.high,
-        "calibration": _calibration(data, reference, weights_RG, rows, confidence) if classified else None,
+        "calibration": _calibration(data, reference, weights_RG, rows, confidence) if comparable else None,
         "slices": _slices(data, reference, confidence),
     }
 

@@ -17,7 +17,10 @@ from training.script.predictions import Predictions
 from training.task import Task
 
 BASELINE = "the base rates of the labels"
-NOTE = f"The baseline is {BASELINE}, taken from these very rows: there are no train rows to fit another."
+NOTE = (
+    f"The baseline is {BASELINE}, taken from these very rows, since there are no train rows: it is calibrated by "
+    "construction, so calibration is not held against it."
+)
 MOST_ROWS_AT_ONCE = 1 << 18
 
 

@@ -8,7 +8,7 @@ def rival(decision: Decision) -> str:
     if decision.reference == "champion":
         return "the champion"
     if decision.baseline:
-        return f"the baseline, {decision.baseline}"
+        return decision.baseline
     return "the baseline" if decision.metric == "bits" else "the logistic-regression baseline"
 
 

@@ -63,7 +63,7 @@ def write(
         "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
         **_data(data, dataset, measured),
-        "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset)},
+        "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset, card)},
     }
     html = _environment().get_template("template.html").render(context)
     path = Path(path)
@@ -207,7 +207,7 @@ def _settings(card: ModelCard) -> dict[str, str]:
     return {name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")}
 
 
-def _made(dataset: Manifest) -> dict[str, dict[str, str]]:
+def _made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]:
     """What it takes to make the same model again, beside the model's own, by heading."""
     return {
         "Data": {
@@ -215,7 +215,7 @@ def _made(dataset: Manifest) -> dict[str, dict[str, str]]:
             "fingerprint": _short(dataset.fingerprint),
             **_sources(dataset),
         },
-        "Versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "Versions" if card else "Versions of the evaluation": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
 
 
@@ -224,7 +224,7 @@ def _sources(dataset: Manifest) -> dict[str, str]:
     sources = dataset.sources
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
-    return {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
+    return {_file_name(s.path) if dataset.splits else s.path: f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
 
 
 def _short(fingerprint: str) -> str:
