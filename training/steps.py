@@ -206,9 +206,13 @@ def train(
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
+    name = _trusted_task(data, prepared, task)
+    if tasks.find(name).as_they_are:
+        from training.tasks.files import REFUSAL
+
+        raise UserError(REFUSAL)
     pinned_as = _computed_from(pins, prepared, data) if pins else ""
-    trusted = _trusted_task(data, prepared, task)
-    settings = parse({"task": trusted, "options": prepared.options, **_with_options(config, training_options)})
+    settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
@@ -267,7 +271,8 @@ def evaluate(
     """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
 
     Args:
-        champion: Folder of the champion, or the URI of its pins; "" = none.
+        model: Folder of a model of ours, or of what a script left.
+        champion: Likewise of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):
