@@ -326,13 +326,16 @@ def torch_variables(node: Node, local: int, count: int, environment: Mapping[str
 
 def jax_variables(node: Node, devices: int, environment: Mapping[str, str]) -> dict[str, str]:
     """jax.distributed.initialize() takes the coordinator from a variable of its own, but the numbers only from the
-    launchers that it knows: here from Open MPI's (jax/_src/clusters/ompi_cluster.py). MaxText and Keras have theirs."""
+    launchers that it knows: here Open MPI's (jax/_src/clusters/ompi_cluster.py). The other names are those of MaxText,
+    of Kubeflow's JAXJob, and of Keras."""
     host = f"[{node.chief}]" if ":" in node.chief else node.chief
     address = f"{host}:{node.port}"
     values = {
         "JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": node.nodes, "JAX_PROCESS_ID": node.number,
         "JAX_COORDINATOR_IP": node.chief, "JAX_COORDINATOR_PORT": node.port,
         "NNODES": node.nodes, "NODE_RANK": node.number,
+        "COORDINATOR_ADDRESS": node.chief, "COORDINATOR_PORT": node.port,
+        "NUM_PROCESSES": node.nodes, "PROCESS_ID": node.number,
         "KERAS_DISTRIBUTION_JOB_ADDRESSES": address, "KERAS_DISTRIBUTION_NUM_PROCESSES": node.nodes,
         "KERAS_DISTRIBUTION_PROCESS_ID": node.number,
     }  # fmt: skip
