@@ -16,11 +16,9 @@ from training.bundle import ModelCard
 from training.data.manifest import Column, Manifest
 from training.data.rows import recode
 from training.errors import UserError
+from training.evaluation.probabilities import SUM_TOLERANCE
 from training.loop.batches import tensors
 from training.task import Batch, Task
-
-#: Probabilities computed in bfloat16 sum to 1 only about so far.
-SUM_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)

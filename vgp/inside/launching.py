@@ -2,7 +2,8 @@
 
 This file travels as text to images that hold nothing of ours: standard library only, Python 3.8, any user.
 
-    python3 launching.py --launch KIND --data URI --model URI --checkpoints URI --pins URI --key TEXT -- COMMAND...
+    python3 launching.py --launch KIND --data URI --model URI --checkpoints URI --pins URI --key TEXT
+                         [--number NAME=VALUE] [--text NAME=VALUE] -- COMMAND...
 
 KIND        processes            variables, beside those of the folders
 torchrun    one per GPU, else 1  what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT ...
@@ -13,7 +14,7 @@ plain       one per node         of several nodes MASTER_ADDR, MASTER_PORT, NODE
 Folders: AIP_MODEL_DIR, AIP_CHECKPOINT_DIR, AIP_TENSORBOARD_LOG_DIR (gs://.../ on Vertex AI, as it sets them; paths
 here), TRAINING_DATA (as the file system has it, /gcs/...) and TRAINING_DATA_URI. Every attempt at a request has the
 same folder of checkpoints. In COMMAND {data} {model} {checkpoints} {logs} (as the file system has them), {nodes}
-{node} {processes} (of one node) {chief} {port} are replaced; other braces stay.
+{node} {processes} (of one node) {chief} {port}, and the NAMEs of --number and --text, are replaced; other braces stay.
 
 Machines: those of CLUSTER_SPEC. Without it this is one machine; TRAINING_NODES=2 starts the processes of two nodes
 here, each with a CLUSTER_SPEC, TRAINING_PARAMETER_SERVERS=1 a parameter server. TRAINING_NPROC: processes of a node.
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> int:
         nodes, folders = cluster(os.environ), Folders(options, os.environ)
         ranks = [rank for node in nodes for rank in ranks_of(node, options.launch, nodes, os.environ)]
         for rank in ranks:
-            rank.prepare(command, folders)
+            rank.prepare(command, folders, parameters(options))
     except Mistake as mistake:
         say(str(mistake))
         return 2
@@ -94,11 +95,27 @@ def parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--pins", default="")
     parser.add_argument("--key", default="")
+    parser.add_argument("--number", action="append", default=[])
+    parser.add_argument("--text", action="append", default=[])
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
     if not command or not command[0]:
         parser.error("no command is given: write it behind --")
     return options, command
+
+
+def parameters(options: argparse.Namespace) -> dict[str, str]:
+    """The step's, by name: texts as they are, numbers as a person writes them."""
+    numbers = {name: number(text) for name, _, text in (pair.partition("=") for pair in options.number)}
+    return {**dict(pair.split("=", 1) for pair in options.text), **numbers}
+
+
+def number(text: str) -> str:
+    """3 for 3.0: JSON knows no whole numbers, and a script may take nothing else."""
+    try:
+        return str(int(float(text))) if float(text).is_integer() and abs(float(text)) < 1e15 else text
+    except (ValueError, OverflowError):
+        return text
 
 
 def say(text: str) -> None:
@@ -238,6 +255,9 @@ class Folders:
 
 
 def absolute(uri: str) -> str:
+    """As it is written everywhere; "" for a step without data."""
+    if not uri:
+        return ""
     if uri.startswith("/gcs/"):
         uri = "gs://" + uri[len("/gcs/") :]
     return uri.rstrip("/") if "://" in uri else os.path.abspath(uri)
@@ -377,13 +397,14 @@ class Rank:
         self.ended_at = self.gone_at = NEVER
         self.is_told = False
 
-    def prepare(self, command: list[str], folders: Folders) -> None:
+    def prepare(self, command: list[str], folders: Folders, parameters: Mapping[str, str]) -> None:
         """Its words and variables. The program is looked for here, before anything starts."""
         node = self.node
         number = node.nodes + node.index if node.number is None else node.number
         words: dict[str, Any] = {"nodes": node.nodes, "node": number, "processes": self.processes}
         words.update(folders.paths, chief=node.chief, port=node.port)
-        pattern = re.compile("{(" + "|".join(words) + ")}")
+        words.update(parameters)
+        pattern = re.compile("{(" + "|".join(map(re.escape, words)) + ")}")
         self.command = [pattern.sub(lambda match: str(words[match.group(1)]), word) for word in command]
         self.environment = {"PYTHONUNBUFFERED": "1", **os.environ, **self.variables, **folders.variables}
         if node.nodes > 1 or node.has_servers:
