@@ -38,7 +38,7 @@ def prepared(tmp_path_factory):
     sys.path.insert(0, str(Path(__file__).parents[1]))
     import coins
 
-    return coins.dataset(tmp_path_factory.mktemp("script") / "data")
+    return coins.dataset(tmp_path_factory.mktemp("script") / "data", rows=20)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +89,9 @@ def test_what_was_taken_up_is_told_and_kept_beside_it(left, prepared, rows, tmp_
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5})
     told = capsys.readouterr().err
     assert f"model: 1 file, 5 bytes, in {folder}" in told and "metrics.json: loss 0.5" in told
-    assert "predictions.parquet: 1,200 rows, every row of the test split, each once" in told
+    assert "predictions.parquet: 400 rows, every row of the test split, each once" in told
     kept = collected.load(str(folder))
-    assert (kept.files, kept.bytes, kept.metrics, kept.predictions) == (1, 5, {"loss": 0.5}, 1_200)
+    assert (kept.files, kept.bytes, kept.metrics, kept.predictions) == (1, 5, {"loss": 0.5}, 400)
     assert (kept.launched.command, kept.launched.nodes, kept.launched.checkpoints) == (tuple(COMMAND), 2, "/kept")
     taken = steps.collect(folder, tmp_path / "model-checkpoints", prepared)
     assert (taken.checkpoints, taken.metrics) == ("/kept", {"loss": 0.5}) and collected.load(str(folder)) == kept
@@ -136,15 +136,20 @@ def test_files_that_are_nearly_called_so_are_named(left, prepared, coins, tmp_pa
 def test_a_script_is_judged_on_the_same_rows_as_the_baseline(left, coins, prepared, rows, tmp_path):
     """The figures are those of a model of ours that computes the same probabilities."""
     module = coins.trained(tmp_path / "ours", prepared, slope=1.1)
-    found = evaluate(prepared, left(predictions=predicted(rows), metrics={"x": 1}), tmp_path / "out")
+    found = evaluate(prepared, left(predictions=predicted(rows), metrics={"own": 0.125}), tmp_path / "out")
     same = evaluate(prepared, module, tmp_path / "other")
     assert found.scalars == pytest.approx(same.scalars, abs=1e-6)
     assert found.models["baseline"] == same.models["baseline"] and found.groups == coins.DAYS
     assert [(s.column, s.value, s.rows) for s in found.slices] == [(s.column, s.value, s.rows) for s in same.slices]
-    assert measure.measure(tmp_path / "out") == found and found.script.metrics == {"x": 1}
+    assert measure.measure(tmp_path / "out") == found and found.script.metrics == {"own": 0.125}
     table = pq.read_table(tmp_path / "out" / "predictions.parquet")
     assert table["row_id"].to_pylist() == rows["row_id"].to_pylist()
-    assert decide(tmp_path / "out").reference == "baseline"
+    decision = decide(tmp_path / "out")
+    assert decision.reference == "baseline"
+    page = page_of(tmp_path, prepared, tmp_path / "model", decision)
+    for part in ("Calibration", "AUC by slice", "0.125", "nothing here has checked them", "2 values: red"):
+        assert part in page
+    assert "| own | 0.125 |" in report.markdown(evaluation=tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["ours", "script"])
@@ -152,11 +157,11 @@ def test_a_script_meets_a_champion_on_the_same_rows(left, coins, prepared, rows,
     model = left(predictions=predicted(rows))
     weak = {"ours": lambda: coins.trained(tmp_path / "old", prepared, slope=0.1),
             "script": lambda: left("old", predictions=predicted(rows, slope=0.1))}[kind]()  # fmt: skip
-    found = evaluate(prepared, model, tmp_path / "out", champion=str(weak))
+    found = evaluate(prepared, model, tmp_path / "out", champion=str(weak), baseline=False)
     decision = decide(tmp_path / "out")
     assert decision.outcome == "promote" and decision.reference == "champion"
     assert found.models["champion"].scores.loss > found.models["challenger"].scores.loss + 0.01
-    back = evaluate(prepared, weak, tmp_path / "back", champion=str(model))
+    back = evaluate(prepared, weak, tmp_path / "back", champion=str(model), baseline=False)
     assert back.models["challenger"].scores == found.models["champion"].scores
     assert decide(tmp_path / "back").outcome == "keep"
 
@@ -166,7 +171,7 @@ def test_a_champion_of_other_rows_is_refused_with_what_is_the_matter(left, prepa
     labels = rows["label"].to_numpy()
     for name, columns, message in (
         ("fewer", {k: v[:-2] for k, v in predicted(rows).items()}, "2 are missing"),
-        ("labelled", predicted(rows, label=1 - labels), "its label differs from that of the data in 1,200"),
+        ("labelled", predicted(rows, label=1 - labels), "its label differs from that of the data in 400"),
     ):
         old = left(name, predictions=columns, take_up=False)
         with pytest.raises(UserError, match=message):
@@ -189,10 +194,10 @@ def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepa
     with pytest.raises(UserError, match="was made for other prepared data, .* or let it write the column label too"):
         evaluate(prepared, model, tmp_path / "out", champion=str(old))
     pq.write_table(pa.table(predicted(rows, label=rows["label"].to_numpy())), old / "predictions.parquet")
-    assert not evaluate(prepared, model, tmp_path / "out", champion=str(old)).notes
+    assert not evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False).notes
     (old / "collected.json").unlink()
     pq.write_table(pa.table(predicted(rows)), old / "predictions.parquet")
-    notes = evaluate(prepared, model, tmp_path / "out", champion=str(old)).notes
+    notes = evaluate(prepared, model, tmp_path / "out", champion=str(old), baseline=False).notes
     assert notes == (f"Nothing but their row_id tells that the predictions in {old} are of these rows.",)
 
 
@@ -203,10 +208,32 @@ def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tm
     pins = champions.pin(str(old), 0)
     assert [file.title for file in pins.files] == ["predictions.parquet", "collected.json"]
     uri = store.save(str(tmp_path / "pins"), pins)
-    assert evaluate(prepared, model, tmp_path / "out", champion=uri).models.keys() >= {"challenger", "champion"}
+    assert evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False).models.keys() >= {"challenger", "champion"}
     (old / "predictions.parquet").write_bytes(b"")
     with pytest.raises(UserError, match="was written to after it was pinned"):
-        evaluate(prepared, model, tmp_path / "out", champion=uri)
+        evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False)
+
+
+def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(left, coins, prepared, rows, bucket, tmp_path):
+    from training.pins import store
+    from training.storage import storage
+
+    folder = left(predictions=predicted(rows), metrics={"loss": 0.5}, take_up=False)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            storage.bucket("runs").blob(f"1/r/model/{path.relative_to(folder)}").upload_from_filename(path)
+    taken = collect.collect("/gcs/runs/1/r/model/", "", prepared, load("coins:Coins", manifest.load(prepared).options))
+    assert (taken.files, taken.bytes, taken.metrics) == (1, 5, {"loss": 0.5})
+    assert collected.load("gs://runs/1/r/model") == taken
+    uri = store.save(str(tmp_path / "pins"), champions.pin(f"{bucket}/1/r/model", 0))
+    found = evaluate(prepared, "/gcs/runs/1/r/model", tmp_path / "out", champion=uri, baseline=False)
+    assert found.models["champion"] == found.models["challenger"] and found.script == taken
+    storage.bucket("runs").blob("1/r/model/predictions.parquet").delete()
+    with pytest.raises(UserError, match="was replaced or deleted after it was pinned"):
+        evaluate(prepared, str(folder), tmp_path / "out", champion=uri, baseline=False)
+    storage.bucket("runs").blob("1/r/model/predictions.parquet/part-0").upload_from_string(b"x")
+    with pytest.raises(UserError, match="is a folder of 1 files, as Spark and Dask write it"):
+        collect.collect("gs://runs/1/r/model", "", prepared, load("coins:Coins"))
 
 
 def test_without_predictions_nothing_is_decided_and_the_figures_are_shown(left, prepared, tmp_path):
@@ -228,15 +255,6 @@ def test_without_predictions_nothing_is_decided_and_the_figures_are_shown(left, 
                  "Versions of the evaluation", "rate of b"):  # fmt: skip
         assert part in page
     assert "How well it predicts" not in page and "<b>3</b>" not in page
-
-
-def test_the_page_of_a_judged_script_has_its_figures_beside_ours(left, prepared, rows, tmp_path):
-    model = left(predictions=predicted(rows), metrics={"own": 0.125})
-    evaluate(prepared, model, tmp_path / "out")
-    page = page_of(tmp_path, prepared, model, decide(tmp_path / "out"))
-    for part in ("Calibration", "AUC by slice", "0.125", "nothing here has checked them", "2 values: blue"):
-        assert part in page
-    assert "| own | 0.125 |" in report.markdown(evaluation=tmp_path / "out")
 
 
 def test_a_model_of_ours_that_a_script_saved_is_one_of_ours(coins, prepared, tmp_path):
