@@ -6,6 +6,7 @@ python -m training train runs/data --model runs/model --checkpoints runs/checkpo
 python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
+python -m training settings
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from training import steps
+from training import reference, steps
 
 
 def parser() -> argparse.ArgumentParser:
@@ -80,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
     decide.add_argument("--confidence", type=float, default=0.95)
+    verbs.add_parser("settings", help="every setting of train, as a table")
     return top
 
 
@@ -99,6 +101,8 @@ def main(arguments: list[str] | None = None) -> None:
     verb = values.pop("verb")
     if verb == "resolve":
         return _resolve(values)
+    if verb == "settings":
+        return print(reference.table(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)

@@ -44,22 +44,61 @@ def check_request(
     data: str,
     as_of: str = "",
     pins: str = "",
+    training_options: Mapping[str, Any] | None = None,
+    with_task: bool = True,
     **config: Any,
 ) -> None:
     """What can be told to be wrong about a run before anything starts.
+
+    Args:
+        with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        from training.pins import request
+        _check_settings(task, task_options, margin, confidence, training_options, config)
+        if with_task:
+            from training.pins import request
 
-        work = tasks.load(task, task_options)
-        parse({"task": task, "options": dict(task_options), **config})
-        check(margin, confidence)
-        request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
+            work = tasks.load(task, task_options)
+            request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
+
+
+def _check_settings(
+    task: str,
+    task_options: Mapping[str, Any] | None,
+    margin: float,
+    confidence: float,
+    training_options: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+) -> None:
+    tasks.parts(task)
+    parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
+    check(margin, confidence)
+
+
+def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of the form, and those that it has no field for.
+
+    Raises:
+        UserError: one of the options has a field of its own, whose value would be another.
+    """
+    fields = {
+        "task": "task",
+        "options": "task_options",
+        "task_options": "task_options",
+        **{name: name for name in config},
+    }
+    for name in options or {}:
+        if name in fields:
+            raise UserError(
+                f"training_options holds {name}, which has a parameter of its own: give it as {fields[name]}, "
+                "and leave it out of training_options."
+            )
+    return {**config, **whole(options or {})}
 
 
 @exits
@@ -77,9 +116,15 @@ def resolve(
     champion: str = "",
     as_of: str = "",
     pins: str = "",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    training_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    **config: Any,
 ) -> "Resolved":
     """Pins what a run works on: writes what was pinned to the file `record`, and the pins beside the runs.
+
+    What later steps are told is checked first: a run that the console started was checked nowhere else.
 
     Args:
         record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
@@ -89,8 +134,11 @@ def resolve(
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
+        margin: As of `decide`, and `confidence` too; checked only.
+        training_options: As of `train`, and `config` too; checked only.
         dry_run: Whether nothing is written.
     """
+    _check_settings(task, task_options, margin, confidence, training_options, config)
     from training.pins import resolve
 
     request = _request(data, task, task_options, champion)
@@ -141,6 +189,7 @@ def train(
     task: str = "",
     pins: str = "",
     nproc: int | None = None,
+    training_options: Mapping[str, Any] | None = None,
     **config: Any,
 ) -> dict[str, Any]:
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
@@ -153,6 +202,7 @@ def train(
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
+        training_options: Fields of `training.config.TrainConfig` that `config` does not have, as KFP gives them.
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
@@ -162,7 +212,7 @@ def train(
 
         raise UserError(REFUSAL)
     pinned_as = _computed_from(pins, prepared, data) if pins else ""
-    settings = parse({"task": name, "options": prepared.options, **config})
+    settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)

@@ -61,13 +61,23 @@ def trusted(named: str, file: str, chosen: str = "") -> str:
 
 
 def find(name: str) -> type[Task]:
+    module_name, class_name = parts(name)
+    return _checked(name, _member(_module(name, module_name), class_name))
+
+
+def parts(name: str) -> tuple[str, str]:
+    """Module and class of a task's name; nothing is imported.
+
+    Raises:
+        UserError: it is neither a shipped task's name nor `module:Class`.
+    """
     module_name, colon, class_name = spec(name).partition(":")
     if not colon or not module_name or not class_name:
         raise UserError(
             f"task {name!r} is neither a shipped task ({', '.join(SHIPPED)}) nor of the form module:Class, "
             "such as my_package.my_task:MyTask."
         )
-    return _checked(name, _member(_module(name, module_name), class_name))
+    return module_name, class_name
 
 
 def _module(name: str, module_name: str) -> Any:

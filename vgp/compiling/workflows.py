@@ -6,7 +6,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -18,11 +18,11 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import kfp_package
+from vgp.spec import kfp_package, script_arguments
 from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
 
-__all__ = ["check", "compiled", "find", "known", "load"]
+__all__ = ["check", "compiled", "find", "known", "load", "members"]
 
 _OURS = Path(vgp.__file__).parent
 
@@ -87,11 +87,12 @@ def check(
     *,
     remote: bool = False,
 ) -> None:
-    """What the workflow itself can tell to be wrong with the arguments of a run, if it has a `check`.
+    """What commands in the spec do not take, and what the workflow itself can tell to be wrong, if it has a `check`.
 
     Raises:
         RequestError: says what was given, the rule, and the choices.
     """
+    script_arguments.refuse(spec, arguments, remote=remote)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
@@ -101,6 +102,14 @@ def check(
             judge({**spec.defaults, **arguments}, remote=remote)
         except ValueError as error:
             raise RequestError(str(error)) from None
+
+
+def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:
+    """The names that the JSON parameters of a workflow take, as its `members()` says, if it has one."""
+    path = known(name, repository)
+    told = getattr(load(path, repository), "members", dict)
+    with explained(path, repository):
+        return dict(told())
 
 
 @contextmanager

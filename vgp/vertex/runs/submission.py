@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -98,7 +99,8 @@ def _request(
     """The PipelineJob that is asked for, checked, and its machines."""
     labels = _labels(options.labels)
     spec, uri, steps = _specification(name, settings, options)
-    values = arguments.parsed(spec.parameters, parameters)
+    members = partial(workflows.members, name, settings.repository)
+    values = arguments.parsed(spec.parameters, parameters, members)
     workflows.check(name, spec, values, settings.repository, remote=True)
     caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.body(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from vgp.check.finding import StepRow
 from vgp.compiling import workflows
@@ -48,7 +49,8 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             if key not in templates:
                 templates[key] = _template(settings, schedule)
             template = templates[key]
-            values = arguments.checked(template.spec.parameters, schedule.parameters)
+            members = partial(workflows.members, schedule.pipeline, settings.repository)
+            values = arguments.checked(template.spec.parameters, schedule.parameters, members)
             workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
