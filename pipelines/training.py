@@ -132,9 +132,12 @@ def members() -> dict[str, Collection[str]]:
 
 
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
-    for name in ("data", "champion", "pins"):
-        for path in filter(None, parameters[name].split(",")):
-            if not path.strip().startswith("gs://"):
+    options = parameters.get("training_options", {})  # templates that are older than it do not have it
+    given = {name: parameters[name] for name in ("data", "champion", "pins")}
+    given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
+    for name, text in given.items():
+        for path in filter(None, text.split(",")):
+            if not (path.strip().startswith("gs://") or (name.endswith("resume") and path in ("auto", "never"))):
                 raise ValueError(
                     f"{name} = {path.strip()}: a step on Vertex AI cannot read this machine's files. "
                     "Copy it to a bucket and give its gs:// URI: gcloud storage cp -r PATH gs://BUCKET/FOLDER."

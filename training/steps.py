@@ -86,7 +86,12 @@ def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) 
     Raises:
         UserError: one of the options has a field of its own, whose value would be another.
     """
-    fields = {"task": "task", "options": "task_options", "task_options": "task_options", **dict(zip(config, config))}
+    fields = {
+        "task": "task",
+        "options": "task_options",
+        "task_options": "task_options",
+        **{name: name for name in config},
+    }
     for name in options or {}:
         if name in fields:
             raise UserError(
@@ -201,9 +206,13 @@ def train(
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
+    name = _trusted_task(data, prepared, task)
+    if tasks.find(name).as_they_are:
+        from training.tasks.files import REFUSAL
+
+        raise UserError(REFUSAL)
     pinned_as = _computed_from(pins, prepared, data) if pins else ""
-    trusted = _trusted_task(data, prepared, task)
-    settings = parse({"task": trusted, "options": prepared.options, **_with_options(config, training_options)})
+    settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
@@ -262,7 +271,8 @@ def evaluate(
     """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
 
     Args:
-        champion: Folder of the champion, or the URI of its pins; "" = none.
+        model: Folder of a model of ours, or of what a script left.
+        champion: Likewise of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):

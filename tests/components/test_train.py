@@ -121,6 +121,16 @@ def test_a_wrong_setting_is_refused_at_the_desk_and_in_the_first_step(
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
+@pytest.mark.parametrize("given", [{"warm_start": "runs/1/train/model"}, {"resume": "/tmp/checkpoints"}])
+def test_folders_of_this_machine_are_no_settings_of_a_run_on_vertex(given: dict[str, str]) -> None:
+    (name,) = given
+    with pytest.raises(ValueError, match=f"training_options.{name} = .* cannot read this machine's files"):
+        workflow.check({**SPEC.defaults, "training_options": given}, remote=True)
+    workflow.check({**SPEC.defaults, "training_options": {name: "gs://bucket/folder"}}, remote=True)
+    older = {name: value for name, value in SPEC.defaults.items() if name != "training_options"}
+    workflow.check(older, remote=True)
+
+
 def test_settings_are_checked_without_any_package_of_the_training() -> None:
     """By who only submits: pydantic is there, torch, numpy, pyarrow and Google's clients are not."""
     code = """

@@ -1,6 +1,6 @@
 """What a script left -> what was taken up of it: the model's files, the numbers, and predictions of the test rows.
 
-    python -m training collect MODEL --data DATA
+python -m training collect MODEL --data DATA
 """
 
 import sys
@@ -12,7 +12,7 @@ from training.data.manifest import Manifest
 from training.errors import UserError
 from training.printable import listed
 from training.script import collected, launched, metrics, predictions, test_rows
-from training.script.collected import PREDICTIONS, Collected
+from training.script.collected import PREDICTIONS, Collected, Launched
 from training.script.predictions import Predictions
 from training.storage import storage
 from training.storage.storage import File
@@ -43,7 +43,7 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
     taken = Collected(
         task=dataset.task,
         rows=test_rows.checksum(dataset),
-        launched=launched.read(checkpoints) if checkpoints else launched.Launched(),
+        launched=launched.read(checkpoints) if checkpoints else Launched(),
         files=len(model),
         bytes=sum(file.bytes for file in model),
         metrics=_metrics(folder),

@@ -93,5 +93,5 @@ def save(folder: str, collected: Collected) -> None:
         raise UserError(
             f"the script left a file {FILE_NAME} in {folder}: under this name stands what was taken up. Name it otherwise."
         ) from None
-    text = json.dumps(collected.model_dump(), indent=1, sort_keys=True, allow_nan=False) + "\n"
+    text = json.dumps(collected.model_dump(), indent=1, allow_nan=False) + "\n"
     storage.overwrite(f"{storage.uri(folder)}/{FILE_NAME}", text.encode())

@@ -80,8 +80,8 @@ def tagged_images(settings: Settings) -> list[str]:
     """A line for each image of a step that is not named by its digest."""
     images = {step: request.image for step, request in sorted(settings.steps.items()) if request.image}
     return [
-        f"warning: [steps.{step}] image = {image}: a tag can be moved, which changes what runs, and cached steps do not "
-        "notice. Name it by its digest: IMAGE@sha256:..."
+        f"warning: [steps.{step}] image = {image}: a tag can be moved, which changes what runs, and cached steps "
+        "do not notice. Name it by its digest: IMAGE@sha256:..."
         for step, image in images.items()
         if not has_digest(image)
     ]

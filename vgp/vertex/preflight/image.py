@@ -82,7 +82,8 @@ def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
         )
     except exceptions.NotFound:
-        yield Finding("image.exists", name, "error", "is not there", "Build it: pipelines image build")
+        hint = "Build it: pipelines image build" if name == settings.image else "Push it, or name one that is there"
+        yield Finding("image.exists", name, "error", "is not there", hint)
         return
     yield Finding("image.exists", name, "ok", _size(stored))
     if image.digest:
