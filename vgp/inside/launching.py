@@ -9,7 +9,7 @@ KIND        processes            variables, beside those of the folders
 torchrun    one per GPU, else 1  what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT ...
 tensorflow  one per node         TF_CONFIG with chief, worker, ps, as Vertex AI sets it; a single node is a worker
 jax         one per node         JAX_COORDINATOR_ADDRESS ..., and what jax.distributed.initialize() finds by itself
-plain       one per node         of several nodes MASTER_ADDR, MASTER_PORT, NODE_RANK: for a launcher of its own
+plain       one per node         MASTER_ADDR, MASTER_PORT, NODE_RANK, NNODES; DMLC_... (XGBoost), TRAINING_MACHINES
 
 Folders: AIP_MODEL_DIR, AIP_CHECKPOINT_DIR, AIP_TENSORBOARD_LOG_DIR (gs://.../ on Vertex AI, as it sets them; paths
 here), TRAINING_DATA (as the file system has it, /gcs/...) and TRAINING_DATA_URI. Every attempt at a request has the
@@ -134,13 +134,13 @@ class Node:
             spec = json.loads(text)
             self.pools = {pool: list(map(str, hosts)) for pool, hosts in spec["cluster"].items() if hosts}
             self.role, self.index = ROLES[spec["task"]["type"]], int(spec["task"]["index"])
-            trainers = self.pools["workerpool0"] + self.pools.get("workerpool1", [])
-            self.chief, self.port = host_and_port(trainers[0])
+            self.trainers = self.pools["workerpool0"] + self.pools.get("workerpool1", [])
+            self.chief, self.port = host_and_port(self.trainers[0])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             form = '{"cluster": {"workerpool0": ["HOST:PORT"], ...}, "task": {"type": "workerpool0", "index": 0}}'
             reason = f"{type(error).__name__}: {error}"
             raise Mistake(f"CLUSTER_SPEC cannot be read ({reason}); Vertex AI sets it to {form}.") from None
-        self.text, self.nodes = text, len(trainers)
+        self.text, self.nodes = text, len(self.trainers)
         self.number = {"chief": 0, "worker": 1 + self.index}.get(self.role)
         self.has_servers = "workerpool2" in self.pools
 
@@ -372,9 +372,16 @@ def jax_variables(node: Node, devices: int, environment: Mapping[str, str]) -> d
 
 
 def plain_variables(node: Node) -> dict[str, str]:
-    if node.nodes == 1:
-        return {}
-    return {"MASTER_ADDR": node.chief, "MASTER_PORT": str(node.port), "NODE_RANK": str(node.number)}
+    """For a launcher that the command brings, such as torchrun or accelerate; XGBoost's names; and LightGBM's list of
+    machines, in the form of its parameter `machines`, with the port that is this node's."""
+    values = {
+        "MASTER_ADDR": node.chief, "MASTER_PORT": node.port, "NODE_RANK": node.number, "NNODES": node.nodes,
+        "DMLC_TRACKER_URI": node.chief, "DMLC_TRACKER_PORT": node.port, "DMLC_TASK_ID": node.number,
+        "DMLC_NUM_WORKER": node.nodes,
+        "TRAINING_MACHINES": ",".join(node.trainers),
+        "TRAINING_PORT": host_and_port(node.trainers[node.number or 0])[1],
+    }  # fmt: skip
+    return {name: str(value) for name, value in values.items()}
 
 
 # Processes

@@ -44,7 +44,7 @@ class Launcher:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, command: Script, launch: str = "plain", *, uri: str = "", **variables: object
+        self, command: Script, launch: str = "plain", *, options: Script | None = None, **variables: object
     ) -> subprocess.Popen[bytes]:
         folder = str(self.folder)
         words = [
@@ -53,18 +53,20 @@ class Launcher:
             "--model",
             f"{folder}/model",
             "--checkpoints",
-            uri or f"{folder}/train/out",
+            f"{folder}/train/out",
         ]
         child = subprocess.Popen(
-            [*SHELL, "--launch", launch, *words, "--pins", "p", "--key", "k", "--", *command],
+            [*SHELL, "--launch", launch, *words, "--pins", "p", "--key", "k", *(options or []), "--", *command],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
             env=self.environment | {name: str(value) for name, value in variables.items()},
         )  # fmt: skip
         self.started.append(child)
         return child
 
-    def run(self, command: Script, launch: str = "plain", **variables: object) -> tuple[int, str, str]:
-        child = self.start(command, launch, **variables)
+    def run(
+        self, command: Script, launch: str = "plain", *, options: Script | None = None, **variables: object
+    ) -> tuple[int, str, str]:
+        child = self.start(command, launch, options=options, **variables)
         out, err = child.communicate(timeout=60)
         return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
@@ -173,6 +175,14 @@ def test_a_role_that_a_launch_does_not_have_starts_nothing(capfd: pytest.Capture
     assert "ps 0 starts nothing: launch = 'torchrun' has no such role." in capfd.readouterr().err
 
 
+def test_plain_tells_of_the_machines_in_the_words_of_xgboost_and_lightgbm() -> None:
+    first, second = (rank.variables for rank in ranks("plain", TRAINING_NODES="2"))
+    machines = [launching.host_and_port(machine) for machine in second["TRAINING_MACHINES"].split(",")]
+    assert machines == [("127.0.0.1", int(first["TRAINING_PORT"])), ("127.0.0.1", int(second["TRAINING_PORT"]))]
+    assert second["DMLC_TRACKER_PORT"] == second["MASTER_PORT"] == first["TRAINING_PORT"]
+    assert (second["DMLC_TASK_ID"], second["DMLC_NUM_WORKER"], second["NODE_RANK"]) == ("1", "2", "1")
+
+
 @pytest.mark.parametrize(
     "address, parts",
     [("host:2222", ("host", 2222)), ("host", ("host", 2222)), ("[::1]:5", ("::1", 5)), ("[::1]", ("::1", 2222))],
@@ -183,14 +193,31 @@ def test_a_host_may_have_a_port_or_be_of_ipv6(address: str, parts: tuple[str, in
 
 def test_folders_and_words_are_those_of_this_machine(launcher: Launcher) -> None:
     text = "import os, json, sys; print(json.dumps(dict(os.environ, ARGV=sys.argv[1:])))"
-    words = ["{data}", "{model}/x", "{nodes}{node}{processes}", "{other} {}", "{checkpoints}", "{logs}"]
-    code, out, err = launcher.run(script(text, *words), TRAINING_CHECKPOINTS=launcher.folder / "kept")
+    words = [
+        "{data}",
+        "{model}/x",
+        "{nodes}{node}{processes}",
+        "{other} {}",
+        "{checkpoints}",
+        "{logs}",
+        "{epochs}{who}",
+    ]
+    options = ["--number", "epochs=3.0", "--text", "who={nodes}=a b"]
+    code, out, err = launcher.run(script(text, *words), options=options, TRAINING_CHECKPOINTS=launcher.folder / "kept")
     values, folder = json.loads(out), str(launcher.folder)
     kept = values["AIP_CHECKPOINT_DIR"].rstrip("/")
     assert (code, err) == (0, "")
     assert values["AIP_MODEL_DIR"] == f"{folder}/model/" and values["TRAINING_DATA"] == f"{folder}/data"
     assert Path(kept).parent == launcher.folder / "kept" and Path(kept).name.startswith("train-")
-    assert values["ARGV"] == [f"{folder}/data", f"{folder}/model/x", "101", "{other} {}", kept, f"{kept}-logs"]
+    assert values["ARGV"] == [
+        f"{folder}/data",
+        f"{folder}/model/x",
+        "101",
+        "{other} {}",
+        kept,
+        f"{kept}-logs",
+        "3{nodes}=a b",
+    ]
     assert all(Path(place).is_dir() for place in (values["AIP_MODEL_DIR"], kept, f"{kept}-logs"))
     assert launcher.left() | {"seconds": 0, "command": []} == {
         "command": [], "launch": "plain", "nodes": 1, "processes": 1, "checkpoint_folder": kept, "seconds": 0,
