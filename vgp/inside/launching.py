@@ -53,6 +53,8 @@ STOP_S = 25.0
 SETTLE_S, END_S = 1.0, 5.0
 #: For what an ended process leaves behind; for whom the chief leaves behind; for a reader who reads no more.
 LEFT_S, CHIEF_S, DEAF_S = 2.0, 10.0, 10.0
+#: In which another signal is part of the same stop: a terminal's SIGINT is followed by the SIGTERM of who runs us.
+ONE_S = 1.0
 #: Bytes that are read at once, and up to which a line stays whole.
 CHUNK = 1 << 16
 ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
@@ -81,6 +83,7 @@ def main(arguments: list[str]) -> int:
         say(str(mistake))
         return 2
     folders.make()
+    warn_of_port(nodes[0])
     begin, code = time.time(), Job(ranks).run()
     if any(rank.node.number == 0 for rank in ranks):
         leave(folders, options.launch, command, ranks, time.time() - begin, code)
@@ -198,6 +201,19 @@ def free_ports(count: int) -> list[int]:
     for listener in held:
         listener.close()
     return ports
+
+
+def warn_of_port(node: Node) -> None:
+    """The others know no other port: the command may still do without."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", node.port if node.number == 0 else 0))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                say(
+                    f"port {node.port} of this machine, at which the processes would meet, is taken by another program."
+                )
 
 
 def gpus(environment: Mapping[str, str]) -> list[str]:
@@ -506,7 +522,7 @@ class Job:
         self.pending, self.wrote_at = {1: b"", 2: b""}, time.monotonic()
         self.deaf: set[int] = set()
         self.is_at_line_start = True
-        self.asked = 0
+        self.asked, self.asked_at = 0, NEVER
         #: When all are told to end, because of one of them; are killed; and from when on their ends tell nothing.
         self.end_at = self.kill_at = self.over_at = NEVER
 
@@ -543,10 +559,12 @@ class Job:
 
     def _stop(self, number: int, frame: Any) -> None:
         """Told are the processes alone: what they have started, such as loaders of data, is theirs to end."""
-        self.kill_at = 0.0 if self.asked else min(self.kill_at, time.monotonic() + STOP_S)
+        now = time.monotonic()
         if not self.asked:
-            self.asked = number
+            self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
             self._tell(number)
+        elif number == self.asked or now > self.asked_at + ONE_S:
+            self.kill_at = 0.0
 
     def _tell(self, number: int) -> None:
         for rank in self.ranks:

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -320,9 +321,13 @@ def test_a_server_that_fails_fails_the_job(launcher: Launcher) -> None:
     assert code == 4 and "ps 0 failed with exit code 4" in err
 
 
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-)
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+"""
 
 
 def test_a_stop_is_passed_on_and_is_no_success(launcher: Launcher) -> None:
@@ -339,15 +344,24 @@ time.sleep(600)
     assert (child.returncode, out) == (143, b"saved\n") and b"stopped by SIGTERM." in err
 
 
-def test_a_second_signal_kills_at_once(launcher: Launcher) -> None:
+def test_a_second_signal_kills_at_once_but_not_one_that_belongs_to_the_first(launcher: Launcher) -> None:
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    time.sleep(0.2)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=5)
     assert child.returncode == 143 and b"stopped by SIGTERM; killed, since it went on: node 0." in err
+
+
+def test_a_port_that_is_taken_is_named(launcher: Launcher) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        code, _, err = launcher.run(["true"], CLUSTER_SPEC=spec(workerpool0=[f"127.0.0.1:{port}"]))
+    assert code == 0 and f"port {port} of this machine, at which the processes would meet, is taken" in err
 
 
 def test_who_ignores_a_stop_is_killed_before_vertex_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
