@@ -59,7 +59,9 @@ class Saving:
                 writing = not self.writer.wait(self.look_s)
             except OSError as failure:
                 error = str(failure)
-            told = self.rank.exchange([writing, error, time.monotonic() - began], within_s=self.config.hang_after_s + self.look_s)
+            told = self.rank.exchange(
+                [writing, error, time.monotonic() - began], within_s=self.config.hang_after_s + self.look_s
+            )
             self._require_patience(told)
             if not any(writing for writing, _, _ in told):
                 return
