@@ -79,6 +79,7 @@ class Sharded:
     """
 
     def __init__(self, module: nn.Module, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool):
+        """`module` may be on the CPU, of which one block at a time is then moved, or have no memory yet."""
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
         pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
@@ -102,6 +103,12 @@ class Sharded:
         yield
 
     def end_step(self) -> None: ...
+
+    def free(self) -> None:
+        """Lets go of what a forward pass has gathered that no backward pass will follow."""
+        for member in self.model.modules():
+            if hasattr(member, "reshard"):
+                member.reshard()
 
 
 def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:
