@@ -23,7 +23,9 @@ from training.errors import UserError
 from training.loop import blocks, finite, gradients, precision
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
+from training.loop.gradients import Loss
 from training.loop.order import Plan, learning_rate_factor, seed_of
+from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
 from training.task import Task
 
@@ -54,7 +56,7 @@ class Learner:
             blocks.compile_in_place(self.module, repeated)
         if config.activation_checkpointing:
             blocks.recompute(repeated)
-        self.gradients = gradients.choose(self.module, repeated, config, rank)
+        self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         if not all(map(math.isfinite, self.peaks)):
@@ -63,7 +65,6 @@ class Learner:
         self.norm = GradientNorm(updated, config.clip_norm)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
@@ -89,9 +90,9 @@ class Learner:
         """
         self.boundless = finite.broken(self.tensors())
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self._backward(0, self.assigned.start, batch, self.weights[0])
+        self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
         self.optimizer.zero_grad()
-        total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
+        total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
@@ -122,6 +123,7 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
+        seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -140,17 +142,26 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         with self.autocast:
-            loss = self.task.loss(self.model, batch)
+            loss = self.gradients.loss(batch)
+        self._require_gradient(step, loss)
         loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
         self.rank.trace.mark(step, "the backward pass")
         torch.autograd.backward(loss, weight.to(loss.dtype))
         return loss.detach()
 
+    def _require_gradient(self, step: int, loss: Tensor) -> None:
+        if not loss.requires_grad:
+            raise UserError(
+                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so there is "
+                "nothing to learn from it. Where a batch may have nothing to learn from, let the loss be 0 times the "
+                "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
+            )
+
     def losses(self, batches: list[Batch]) -> list[Tensor]:
         """Mean losses in evaluation mode, without gradients."""
         self.module.eval()
         with torch.no_grad(), self.autocast:
-            losses = [self.task.loss(self.module, batch).detach() for batch in batches]
+            losses = [self.gradients.loss(batch).detach() for batch in batches]
         self.module.train()
         return losses
 
@@ -225,6 +236,8 @@ def seed_everything(seed: int) -> None:
 def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> None:
     """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
     number = seed_of(seed, step, microbatch)
+    random.seed(number)
+    np.random.seed(number % 2**32)
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)
