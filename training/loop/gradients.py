@@ -50,6 +50,8 @@ class Loss(nn.Module):
 class Replicated:
     """DistributedDataParallel around the loss, or the loss as it is on a single rank."""
 
+    calls = 0  # see Use
+
     def __init__(self, loss: Loss, rank: Rank, *, unused: bool, within_s: float):
         self.own, self.rank, self.unused, self.within_s = loss, rank, unused, within_s
         self.loss: nn.Module = loss
@@ -98,7 +100,7 @@ class Replicated:
         """Raises UserError if the others wait in vain for a gradient of this rank."""
         assert isinstance(self.loss, DistributedDataParallel)
         try:
-            self.loss._check_reducer_finalized()
+            self.loss._check_reducer_finalized()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             named = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
             if not named:
@@ -112,7 +114,7 @@ class Replicated:
 class Exact:
     """Adds the gradients of all microbatches along one binary tree, whoever computed them."""
 
-    unused = True
+    unused, calls = True, 0
 
     def __init__(self, loss: Loss, rank: Rank):
         self.loss = loss
@@ -177,6 +179,10 @@ class Sharded:
     def unused(self) -> bool:
         return self.use.every_step
 
+    @property
+    def calls(self) -> int:
+        return self.use.calls
+
     def rehearse(self, backward: Callable[[], Any]) -> list[str]:
         return self.use.rehearse(backward)
 
@@ -197,9 +203,7 @@ def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:
     return tree_map_only(Tensor, lambda t: t.clone() if t.requires_grad and t._base is not None else t, output)
 
 
-def choose(
-    loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank
-) -> Replicated | Exact | Sharded:
+def choose(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Replicated | Exact | Sharded:
     within_s, unused = config.hang_after_s, config.unused_parameters
     if config.strategy == "fsdp":
         return Sharded(loss, blocks, rank, cpu_offload=config.cpu_offload, unused=unused, within_s=within_s)

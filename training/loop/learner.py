@@ -142,7 +142,7 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         with self.autocast:
-            loss = self.gradients.loss(batch)
+            loss: Tensor = self.gradients.loss(batch)
         self._require_gradient(step, loss)
         loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
         self.rank.trace.mark(step, "the backward pass")

@@ -92,6 +92,8 @@ class Trainer:
             _say(about)
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+        if unused := self.learner.unused:
+            _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
 
@@ -109,6 +111,8 @@ class Trainer:
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         if save or ends_epoch:
             self.health.require_state(self.step)
+        elif self.step == self.resumed_from + 1:
+            self.health.require_same_model(self.step)
         if ends_epoch and self.validation.sizes:
             self.rank.trace.mark(self.step, "validation")
             self.monitor.validated(self.step, self.validation.loss(self.learner))

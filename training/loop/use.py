@@ -103,7 +103,7 @@ class Use:
         name = self.names.get(unit, "")
         for full, parameter in (unit if name else self.model).named_parameters(prefix=name):
             if parameter.requires_grad and not isinstance(parameter, DTensor):
-                parameter.register_post_accumulate_grad_hook(partial(self._note, full))
+                parameter.register_post_accumulate_grad_hook(partial(self._note, full))  # type: ignore[no-untyped-call]
 
     def _note(self, name: str, parameter: Tensor) -> None:
         self.used.add(name)
