@@ -159,6 +159,7 @@ class Sharded:
     def __init__(
         self, loss: Loss, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool, unused: bool, within_s: float
     ):
+        """The model may be on the CPU, of which one block at a time is then moved, or have no memory yet."""
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
         pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
@@ -196,6 +197,12 @@ class Sharded:
 
     def end_step(self) -> None:
         self.use.end_step()
+
+    def free(self) -> None:
+        """Lets go of what a forward pass has gathered that no backward pass will follow."""
+        for member in self.loss.modules():
+            if hasattr(member, "reshard"):
+                member.reshard()
 
 
 def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:

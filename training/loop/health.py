@@ -83,9 +83,9 @@ class Health:
         if names := [name for name, bad in zip(tensors, apart.any(dim=0).tolist(), strict=True) if bad]:
             raise UserError(
                 f"after step {step} of {self.plan.steps} the processes do not hold the same model any more: "
-                f"{listed(names, 5)} differ; training stops.\nSomething outside of the loss changes them, and not alike "
-                "on every process: the task's optimizer, a hook, or the clock. What is random must come from PyTorch's, "
-                f"NumPy's or Python's default generator.\n{self._where()}"
+                f"{listed(names, 5)} differ; training stops.\nSomething besides the loss changes them, and not alike "
+                "on every process, such as the task's optimizer or a hook. What is random must come from the default "
+                f"generators of PyTorch, NumPy or Python.\n{self._where()}"
             )
 
     def require_weights(self, source: str) -> None:

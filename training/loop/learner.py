@@ -20,10 +20,11 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop import blocks, finite, gradients, precision
+from training.loop import blocks, deferred, finite, gradients, precision, shards
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
+from training.loop.memory import free_bytes
 from training.loop.order import Plan, learning_rate_factor, seed_of
 from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
@@ -48,15 +49,18 @@ class Learner:
             assigned,
         )
         make_deterministic(config.deterministic)
-        seed_everything(seed_of(config.seed, "model"))
-        self.module: nn.Module = task.model(data).to(rank.device)
+        #: Why a sharded model was first made whole on every rank; "" = it was not.
+        self.made_whole = ""
+        self.sharded = config.strategy == "fsdp"
+        self.module: nn.Module = self._sharded_model() if self.sharded else self._new_model().to(rank.device)
         self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
             blocks.compile_in_place(self.module, repeated)
         if config.activation_checkpointing:
             blocks.recompute(repeated)
-        self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
+        if not self.sharded:
+            self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         if not all(map(math.isfinite, self.peaks)):
@@ -75,12 +79,46 @@ class Learner:
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
 
+    def _new_model(self) -> nn.Module:
+        """The task's model on the CPU, as the seed makes it."""
+        seed_everything(seed_of(self.config.seed, "model"))
+        return self.task.model(self.data)
+
+    def _sharded_model(self) -> nn.Module:
+        """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be."""
+        recorded: deferred.Deferred | None = None
+        why = ""
+        try:
+            recorded = deferred.build(self._new_model)
+        except deferred.Unrecordable as error:
+            why = str(error)
+        self.made_whole = next(filter(None, self.rank.exchange(why, within_s=self._patience_s)), "")
+        if self.made_whole:
+            recorded = None
+        module = recorded.module if recorded else self._new_model()
+        self.gradients = gradients.choose(
+            Loss(module, self.task.loss), self.task.blocks(module), self.config, self.rank
+        )
+        if recorded:
+            shards.fill(module, recorded, self.rank, on_cpu=self.config.cpu_offload)
+        return module
+
+    @property
+    def _patience_s(self) -> float:
+        """How long ranks wait for one that works alone, such as on the making of a model."""
+        return self.config.checkpoint_patience_s + self.config.hang_after_s
+
     def _keep_float32(self, rows: Batch) -> list[str]:
-        """Names of the layers that compute in float32 though the others do not."""
+        """Names of the layers that compute in float32 though the others do not; every rank looks at the same rows."""
         raw = any(values.is_floating_point() for values in rows.values())
         if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
             return []
-        return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        if not self.sharded:  # the gradients come later
+            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows))
+        assert isinstance(self.gradients, gradients.Sharded)
+        self.gradients.free()
+        return names
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -190,18 +228,36 @@ class Learner:
         state.restore(self.module, self.optimizer, saved)
         self.restored_from = saved.manifest.name
 
-    def finished(self) -> nn.Module:
-        """The trained model on the CPU, whole; every rank must call it."""
-        if self.config.strategy != "fsdp":
+    def pieces(self, tensor: Tensor) -> Iterator[Tensor]:
+        """Its values on the CPU, one after the other, on rank 0; every rank must call it of a sharded model.
+
+        No collective waits for the one that writes what it was given before.
+        """
+        if self.sharded:
+            self.rank.exchange(None, within_s=self._patience_s)
+        yield from shards.pieces(tensor, self.rank)
+
+    def finished(self, directory: str) -> nn.Module | None:
+        """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
+        if not self.sharded:
             return self.module
-        weights = state.whole(self.module.state_dict())
+        tensors = self.module.state_dict().values()
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if needed > free_bytes(self.rank.device):
+            return None
         module = self.task.model(self.data)
-        module.load_state_dict(weights)
+        bundle.load_weights(directory, module)
         return module
 
-    def sample(self, module: nn.Module, say: Callable[[str], None]) -> str:
+    def sample(self, directory: str, say: Callable[[str], None]) -> str:
         """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+        if type(self.task).sample is Task.sample:
+            return ""
         try:
+            module = self.finished(directory)
+            if module is None:
+                say("no sample of the model: whole, it does not fit on one device")
+                return ""
             text = self.task.sample(module.to(self.rank.device).eval(), self.data)
         except Exception as error:
             say(f"no sample of the model: {type(error).__name__}: {error}")
@@ -212,9 +268,7 @@ class Learner:
 
     def take_weights(self, directory: str) -> None:
         """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
-        module = self.task.model(self.data)
-        bundle.load_weights(directory, module)
-        state.take(self.module, module.state_dict())
+        bundle.load_weights(directory, self.module)
 
 
 def make_deterministic(wanted: bool) -> None:

@@ -92,6 +92,8 @@ class Trainer:
             _say(about)
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+        if why := self.learner.made_whole:
+            _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
         if unused := self.learner.unused:
             _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
         if checkpoint:
@@ -129,11 +131,9 @@ class Trainer:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.saving.wait(self.step)
         self.rank.trace.mark(self.step, "the end")
-        module = self.learner.finished()
-        self.rank.exchange(None, within_s=self.config.hang_after_s)  # none leaves while another needs it
+        outcome.write_model(self.request, self.data, self.learner, self.history, self.rank, _say)
         if not self.rank.leads:
             return {}
-        outcome.write_model(self.request, self.data, self.learner, module, self.history, _say)
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
                                   resumed_from=self.resumed_from, seconds=seconds)  # fmt: skip
         outcome.write_figures(self.request, figures, _say)

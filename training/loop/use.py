@@ -31,7 +31,7 @@ class Use:
             every_step: Whether steps may leave parameters unused. If not, none but the first pass may.
         """
         self.model, self.rank, self.every_step, self.within_s = model, rank, every_step, within_s
-        self.sharded = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self.trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.names = {module: name for name, module in model.named_modules() if module in set(blocks)}
         #: Parameters that this step has used so far.
         self.used: set[str] = set()
@@ -69,16 +69,16 @@ class Use:
     def _drop_unused(self) -> None:
         """Parameters that no rank has used get no gradient, as they have none on a single process; FSDP2 gives zero."""
         if self.every_step:
-            own = [float(name in self.used) for name in self.sharded]
+            own = [float(name in self.used) for name in self.trained]
             anywhere = torch.tensor(own, device=self.rank.device)
             dist.all_reduce(anywhere)
-            for parameter, count in zip(self.sharded.values(), anywhere.tolist(), strict=True):
+            for name, count in zip(self.trained, anywhere.tolist(), strict=True):
                 if not count:
-                    parameter.grad = None
+                    self.model.get_parameter(name).grad = None
         self.used.clear()
 
     def _absent(self) -> list[str]:
-        return [name for name in self.sharded if name not in self.used]
+        return [name for name in self.trained if name not in self.used]
 
     def _call(self, unit: nn.Module, inputs: Any) -> None:
         name = self.names.get(unit, "the model")
@@ -122,5 +122,6 @@ def calls_sentence(names: Sequence[str]) -> str:
     calls = "; ".join(f"rank {rank} calls {name}" for rank, name in enumerate(names))
     return (
         "with strategy=fsdp every process must call the same blocks in the same order, since each holds a share of "
-        f"every block: {calls}. Take strategy=ddp with unused_parameters=true; or call every block, and mask its result."
+        f"every block: {calls}.\nTake strategy=ddp with unused_parameters=true; or call every block, and mask its "
+        "result."
     )
