@@ -61,6 +61,8 @@ class Branching(Task):
             predicted = self.kept(values)
         elif way == "constant" and later:
             return torch.zeros(())
+        elif way == "too large" and later:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has more to say.")
         else:
             blocks = {"other block": (0, 1), "other order": (2, 1, 0)}.get(way) if self.odd else None
             blocks = None if way == "other order" and not later else blocks
