@@ -15,6 +15,7 @@ OPERATIONAL = (
     "keep",
     "resume",
     "strategy",
+    "unused_parameters",
     "cpu_offload",
     "activation_checkpointing",
     "rendezvous_timeout_s",
@@ -37,7 +38,9 @@ class TrainConfig(BaseModel):
     global_batch_size: int = Field(1024, ge=1)
     """Samples per optimizer step over all processes; never changes with their number."""
     microbatches: int = Field(0, ge=0)
-    """Parts of a global batch that are assigned to the processes; 0 = smallest multiple of their number >= 4."""
+    """Parts of a global batch that are assigned to the processes, each computed by itself and in turn: more need less
+    memory. 0 = one for each process; a resume keeps the number that there was, unless it has more processes; exact=true
+    takes at least 4."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate, reached after the warm-up."""
     weight_decay: float = Field(0.01, ge=0)
@@ -60,6 +63,9 @@ class TrainConfig(BaseModel):
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """`ddp` = every GPU holds the whole model; `fsdp` = each holds a share of it (FSDP2)."""
+    unused_parameters: bool = False
+    """Whether steps may leave parameters of the model without a gradient on some process, as branches at random do;
+    every step then looks for them. Switched on by itself where the first backward pass leaves some."""
     cpu_offload: bool = False
     """Whether `fsdp` keeps weights and optimizer state in host memory, and gathers them from there: slower, for
     models that do not fit otherwise."""

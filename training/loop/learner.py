@@ -23,8 +23,10 @@ from training.errors import UserError
 from training.loop import blocks, deferred, finite, gradients, precision, shards
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
+from training.loop.gradients import Loss
 from training.loop.memory import free_bytes
 from training.loop.order import Plan, learning_rate_factor, seed_of
+from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
 from training.task import Task
 
@@ -58,7 +60,7 @@ class Learner:
         if config.activation_checkpointing:
             blocks.recompute(repeated)
         if not self.sharded:
-            self.gradients = gradients.choose(self.module, repeated, config, rank)
+            self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         if not all(map(math.isfinite, self.peaks)):
@@ -67,7 +69,6 @@ class Learner:
         self.norm = GradientNorm(updated, config.clip_norm)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
@@ -97,7 +98,9 @@ class Learner:
         if self.made_whole:
             recorded = None
         module = recorded.module if recorded else self._new_model()
-        self.gradients = gradients.choose(module, self.task.blocks(module), self.config, self.rank)
+        self.gradients = gradients.choose(
+            Loss(module, self.task.loss), self.task.blocks(module), self.config, self.rank
+        )
         if recorded:
             shards.fill(module, recorded, self.rank, on_cpu=self.config.cpu_offload)
         return module
@@ -112,9 +115,11 @@ class Learner:
         raw = any(values.is_floating_point() for values in rows.values())
         if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
             return []
-        names = precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
-        if isinstance(self.gradients, gradients.Sharded):
-            self.gradients.free()
+        if not self.sharded:  # the gradients come later
+            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows))
+        assert isinstance(self.gradients, gradients.Sharded)
+        self.gradients.free()
         return names
 
     def warm_up(self, batch: Batch) -> None:
@@ -125,9 +130,9 @@ class Learner:
         """
         self.boundless = finite.broken(self.tensors())
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self._backward(0, self.assigned.start, batch, self.weights[0])
+        self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
         self.optimizer.zero_grad()
-        total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
+        total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
@@ -158,6 +163,7 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
+        seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -175,18 +181,39 @@ class Learner:
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
-        with self.autocast:
-            loss = self.task.loss(self.model, batch)
-        loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
-        self.rank.trace.mark(step, "the backward pass")
-        torch.autograd.backward(loss, weight.to(loss.dtype))
+        try:
+            with self.autocast:
+                loss: Tensor = self.gradients.loss(batch)
+            self._require_gradient(step, loss)
+            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+            self.rank.trace.mark(step, "the backward pass")
+            torch.autograd.backward(loss, weight.to(loss.dtype))
+        except torch.OutOfMemoryError as error:
+            raise UserError(self._memory_advice(step, error)) from None
         return loss.detach()
+
+    def _memory_advice(self, step: int, error: Exception) -> str:
+        (start, stop), now = self.plan.span(self.assigned.start), self.plan.microbatches
+        settings = ["activation_checkpointing=true", "precision=bf16", "strategy=fsdp with several GPUs"]
+        if stop - start > 1:
+            settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
+        reason = str(error).partition(". ")[0].rstrip(".")
+        advice = f"What needs less: {', '.join(settings)}."
+        return f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+
+    def _require_gradient(self, step: int, loss: Tensor) -> None:
+        if not loss.requires_grad:
+            raise UserError(
+                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so there is "
+                "nothing to learn from it. Where a batch may have nothing to learn from, let the loss be 0 times the "
+                "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
+            )
 
     def losses(self, batches: list[Batch]) -> list[Tensor]:
         """Mean losses in evaluation mode, without gradients."""
         self.module.eval()
         with torch.no_grad(), self.autocast:
-            losses = [self.task.loss(self.module, batch).detach() for batch in batches]
+            losses = [self.gradients.loss(batch).detach() for batch in batches]
         self.module.train()
         return losses
 
@@ -278,6 +305,8 @@ def seed_everything(seed: int) -> None:
 def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> None:
     """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
     number = seed_of(seed, step, microbatch)
+    random.seed(number)
+    np.random.seed(number % 2**32)
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)

@@ -95,6 +95,14 @@ class Trainer:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
         if why := self.learner.made_whole:
             _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
+        if unused := self.learner.unused:
+            _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
+        before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
+        if before and before < self.plan.microbatches:
+            _say(
+                f"{before} microbatches become {self.plan.microbatches}, one for each process: from here on dropout, "
+                "augmentation and batch norm draw and count by the new ones"
+            )
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
 
@@ -112,6 +120,8 @@ class Trainer:
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         if save or ends_epoch:
             self.health.require_state(self.step)
+        elif self.step == self.resumed_from + 1:
+            self.health.require_same_model(self.step)
         if ends_epoch and self.validation.sizes:
             self.rank.trace.mark(self.step, "validation")
             self.monitor.validated(self.step, self.validation.loss(self.learner))
