@@ -97,7 +97,8 @@ class LanguageModel(Task):
             vocabulary = learn((p.read() for p in passages[:: max(1, stride)]), self.chosen["vocab"])
         shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
         width = self.chosen["head_width"] or head_width(self.chosen["depth"])
-        return {"vocabulary": vocabulary, "head_width": width, "split": {"by": "file", **shares}}
+        heads = {"head_width": width} if width != HEAD_WIDTHS[0] else {}
+        return {"vocabulary": vocabulary, **heads, "split": {"by": "file", **shares}}
 
     def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted."""
@@ -130,8 +131,8 @@ class LanguageModel(Task):
     # ---- the model
 
     def shape(self, data: "Manifest") -> Shape:
-        """What is not told by the weights' sizes is in the data: what was prepared before has narrow heads, and so have
-        the models and checkpoints that were made from it."""
+        """The width of heads is no size of any weight, so it stands in the data where it is not the first; data of
+        earlier versions, their models and their checkpoints have the first."""
         size = tokens(data.statistics["vocabulary"]).size
         width = data.statistics.get("head_width", HEAD_WIDTHS[0])
         return Shape(int(self.chosen["depth"]), size, data.column("tokens").width - 1, width)
