@@ -100,10 +100,11 @@ def _request(
     patience_s = config.checkpoint_patience_s
     own = store_at(folder, deadline_s=patience_s)
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
-    plan, settings = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
+    plan, settings, begun = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
+        begun=begun,
     )  # fmt: skip
 
 

@@ -12,7 +12,9 @@ buffers.py       buffers that a forward pass changes
 order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
 validation.py    the validation loss
+arithmetic.py    what is chosen where the configuration leaves it open
 precision.py     float32 or bfloat16
+kernels.py       deterministic kernels or the fastest
 finite.py        gradients and states that are not finite
 health.py        whether training can go on
 history.py       the learning curve

@@ -4,9 +4,9 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 """
 
 import math
-import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop import blocks, finite, gradients, precision
+from training.loop import arithmetic, blocks, finite, gradients, kernels, precision
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
 from training.loop.order import Plan, learning_rate_factor, seed_of
@@ -34,24 +34,31 @@ class Learner:
     """A task's model in training on one rank."""
 
     def __init__(
-        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch
-    ):
-        """`rows` are some of the data, the same on every rank."""
-        self.task, self.data, self.config, self.plan, self.rank, self.assigned = (
-            task,
-            data,
-            config,
-            plan,
-            rank,
-            assigned,
-        )
-        make_deterministic(config.deterministic)
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
+        begun: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
+        """
+        Args:
+            rows: Some of the data, the same on every rank.
+            begun: What was chosen of `arithmetic.OPEN` when the run began.
+        """
+        self.task, self.data, self.plan, self.rank, self.assigned = task, data, plan, rank, assigned
         seed_everything(seed_of(config.seed, "model"))
         self.module: nn.Module = task.model(data).to(rank.device)
+        self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
+        self.config = config = self.arithmetic.config
+        kernels.make_deterministic(config.deterministic is True)
+        kernels.compute_exact_float32()
+        #: Holds the order of the kernels of attention.
+        self.kernels = ExitStack()
+        self.kernels.enter_context(kernels.fastest_attention(config.deterministic is True, rank.device))
         self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
-            blocks.compile_in_place(self.module, repeated)
+            blocks.compile_in_place(
+                self.module, task.compiled(self.module), deterministic=config.deterministic is True,
+                asked="compile" not in self.arithmetic.reasons,
+            )  # fmt: skip
         if config.activation_checkpointing:
             blocks.recompute(repeated)
         self.gradients = gradients.choose(self.module, repeated, config, rank)
@@ -204,15 +211,6 @@ class Learner:
         module = self.task.model(self.data)
         bundle.load_weights(directory, module)
         state.take(self.module, module.state_dict())
-
-
-def make_deterministic(wanted: bool) -> None:
-    """Same inputs, same bits: https://docs.pytorch.org/docs/stable/notes/randomness.html"""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(wanted)
-    # A debugging aid that costs a pass over all memory.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.backends.cudnn.benchmark = not wanted
 
 
 def seed_everything(seed: int) -> None:

@@ -54,6 +54,7 @@ class Trainer:
         self.validation = Validation(request, self.data, rank)
         _wait_for_rows(self.data, self.config, rank)
         self.learner = self._learner()
+        self.request = request = request.settled(self.learner.config)
         self.saving = Saving(request, rank, self.learner)
         self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, rank)
         checkpoint = self._begin()
@@ -72,8 +73,9 @@ class Trainer:
         task = tasks.load(self.config.task, self.data.options)
         some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         return Learner(
-            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device)
-        )
+            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device),
+            self.request.begun,
+        )  # fmt: skip
 
     def _begin(self) -> Checkpoint | None:
         """Warms up, then takes the state of the checkpoint to go on from, if there is one."""
@@ -90,6 +92,7 @@ class Trainer:
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
             _say(about)
+        _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
         if checkpoint:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-#: A chunk is as many tokens as have about this much of float32 logits: 5,000 tokens of 50,304. A larger one wins little:
-#: adding to the weights' gradient, once a chunk, takes a few percent of its matrix products (estimated, not measured on
-#: a GPU). A vocabulary of bytes is one chunk.
+#: A chunk is as many tokens as have about this much of float32 logits: 5,000 tokens of 50,304. A larger one wins
+#: little: adding to the gradient of the weights, once a chunk, takes a few percent of its matrix products (estimated,
+#: not measured on a GPU). A vocabulary of bytes is one chunk.
 CHUNK_BYTES = 1 << 30
 #: The target of a token that has none.
 NONE = -1
@@ -36,8 +36,7 @@ class TiedHead(nn.Module):
             return F.linear(x_BTD, weight_VD)
         x_ND, targets_N = x_BTD.flatten(0, -2), targets_BT.flatten()
         if summed and torch.is_grad_enabled():
-            total: Tensor = _SummedLoss.apply(x_ND, weight_VD, targets_N, self.gradient)
-            return total
+            return _summed_loss(x_ND, weight_VD, targets_N, self.gradient)
         losses_N = token_losses(x_ND, weight_VD, targets_N)
         return losses_N.sum() if summed else losses_N.view_as(targets_BT)
 
@@ -80,8 +79,13 @@ class _SummedLoss(torch.autograd.Function):
         return x_grad_ND.mul_(factors[0]), weight_grad_VD.mul_(factors[0]), None, None
 
 
+def _summed_loss(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, gradient: LossGradient) -> Tensor:
+    total: Tensor = _SummedLoss.apply(x_ND, weight_VD, targets_N, gradient)  # type: ignore[no-untyped-call]
+    return total
+
+
 def token_losses(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
-    """The loss of each token, float32 (N,). Where gradients are wanted, a chunk's logits are computed again for them."""
+    """The loss of each token, float32 (N,); where gradients are wanted, chunk by chunk computed again for them."""
     parts_C = [
         checkpoint(_plain, x_CD, weight_VD, targets_C, use_reentrant=False)
         if torch.is_grad_enabled()
@@ -105,7 +109,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 def _chunks(x_ND: Tensor, targets_N: Tensor, vocab: int) -> list[tuple[Tensor, Tensor]]:
     size = chunk_size(len(targets_N), vocab)
-    return list(zip(x_ND.split(size), targets_N.split(size), strict=True))
+    return list(zip(torch.split(x_ND, size), torch.split(targets_N, size), strict=True))
 
 
 def chunk_size(tokens: int, vocab: int) -> int:
