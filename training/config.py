@@ -15,6 +15,7 @@ OPERATIONAL = (
     "keep",
     "resume",
     "strategy",
+    "unused_parameters",
     "cpu_offload",
     "activation_checkpointing",
     "rendezvous_timeout_s",
@@ -65,6 +66,9 @@ class TrainConfig(BaseModel):
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """`ddp` = every GPU holds the whole model; `fsdp` = each holds a share of it (FSDP2)."""
+    unused_parameters: bool = False
+    """Whether steps may leave parameters of the model without a gradient on some process, as branches at random do;
+    every step then looks for them. Switched on by itself where the first backward pass leaves some."""
     cpu_offload: bool = False
     """Whether `fsdp` keeps weights and optimizer state in host memory, and gathers them from there: slower, for
     models that do not fit otherwise."""

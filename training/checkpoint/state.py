@@ -9,18 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from training.checkpoint.manifest import Piece, Stored
 from training.checkpoint.saved import Saved, Target
 from training.checkpoint.scalars import is_json, require_plausible
 from training.errors import UserError
-
-
-def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The full tensors on the CPU; every rank must call it if they are sharded."""
-    return {n: (t.full_tensor() if isinstance(t, DTensor) else t).detach().cpu() for n, t in tensors.items()}
 
 
 def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -119,23 +114,14 @@ def _target(name: str, tensor: Tensor) -> Target:
     tensor = tensor.detach()
     if not isinstance(tensor, DTensor):
         return Target(name, tensor)
-    own = _stored(tuple(tensor.shape), tensor.device_mesh.size()).pieces
-    first = next((piece.start for piece in own if piece.part == tensor.device_mesh.get_local_rank()), 0)
-    return Target(name, tensor.to_local(), first)
+    return Target(name, tensor.to_local(), own_rows(tensor)[0])
 
 
-def take(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Puts whole tensors into a model, sharded or not."""
-    current = model.state_dict()
-    model.load_state_dict({name: _placed(value, current[name]) for name, value in weights.items()})
-
-
-def _placed(whole: Tensor, like: Tensor) -> Tensor:
-    """A copy of the saved tensor, cut as `like` is if that is sharded and of the same shape."""
-    if isinstance(like, DTensor) and like.shape == whole.shape:
-        on_device = whole.to(like.device_mesh.device_type)
-        return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
-    return whole.clone()
+def own_rows(tensor: DTensor) -> tuple[int, int]:
+    """First row and end of this rank's share of a tensor."""
+    pieces = _stored(tuple(tensor.shape), tensor.device_mesh.size()).pieces
+    rank = tensor.device_mesh.get_local_rank()
+    return next(((piece.start, piece.stop) for piece in pieces if piece.part == rank), (0, 0))
 
 
 def _like(current: Any, saved: Any) -> Any:

@@ -1,8 +1,7 @@
 """Which kernels compute on a GPU: those that give the same bits every time, or the fastest."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from contextlib import ExitStack
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -12,6 +11,21 @@ _DETERMINISTIC = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SD
 #: Of the compute capabilities of Hopper and Blackwell, on which cuDNN's attention was reported 1.7 to 2.3 times as fast
 #: as flash (https://github.com/huggingface/transformers/pull/48163); not measured by us.
 _CUDNN_IS_FASTEST = (9, 10)
+
+
+def chosen(deterministic: bool, device: torch.device) -> ExitStack:
+    """Sets what the process computes with, in the forward and the backward pass and where it is compiled.
+
+    Returns:
+        What holds the order of the kernels of attention, as long as it is there.
+    """
+    make_deterministic(deterministic)
+    compute_exact_float32()
+    held = ExitStack()
+    if device.type == "cuda":
+        order = attention_order(deterministic, torch.cuda.get_device_capability(device))
+        held.enter_context(sdpa_kernel(order, set_priority=True))
+    return held
 
 
 def make_deterministic(wanted: bool) -> None:
@@ -34,10 +48,3 @@ def attention_order(deterministic: bool, capability: tuple[int, int]) -> list[SD
     if deterministic or capability[0] not in _CUDNN_IS_FASTEST:
         return list(_DETERMINISTIC)
     return [SDPBackend.CUDNN_ATTENTION, *_DETERMINISTIC]
-
-
-def fastest_attention(deterministic: bool, device: torch.device) -> AbstractContextManager[Any]:
-    """The order holds for the process, the backward pass and what is compiled, while the context is entered."""
-    if device.type != "cuda":
-        return nullcontext()
-    return sdpa_kernel(attention_order(deterministic, torch.cuda.get_device_capability(device)), set_priority=True)

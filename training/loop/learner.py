@@ -6,7 +6,6 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,13 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop import arithmetic, blocks, finite, gradients, kernels, precision
+from training.loop import arithmetic, blocks, deferred, finite, gradients, kernels, precision, shards
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
+from training.loop.gradients import Loss
+from training.loop.memory import free_bytes
 from training.loop.order import Plan, learning_rate_factor, seed_of
+from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
 from training.task import Task
 
@@ -40,18 +42,17 @@ class Learner:
         """
         Args:
             rows: Some of the data, the same on every rank.
-            begun: What was chosen of `arithmetic.OPEN` when the run began.
+            begun: What was chosen of `config.OPEN` when the run began.
         """
-        self.task, self.data, self.plan, self.rank, self.assigned = task, data, plan, rank, assigned
-        seed_everything(seed_of(config.seed, "model"))
-        self.module: nn.Module = task.model(data).to(rank.device)
+        self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
+        self.assigned = assigned
+        #: Why a sharded model was first made whole on every rank; "" = it was not.
+        self.made_whole = ""
+        self.sharded = config.strategy == "fsdp"
+        self.module: nn.Module = self._sharded_model() if self.sharded else self._new_model().to(rank.device)
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
-        kernels.make_deterministic(config.deterministic is True)
-        kernels.compute_exact_float32()
-        #: Holds the order of the kernels of attention.
-        self.kernels = ExitStack()
-        self.kernels.enter_context(kernels.fastest_attention(config.deterministic is True, rank.device))
+        self.kernels = kernels.chosen(config.deterministic is True, rank.device)
         self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
@@ -61,7 +62,8 @@ class Learner:
             )  # fmt: skip
         if config.activation_checkpointing:
             blocks.recompute(repeated)
-        self.gradients = gradients.choose(self.module, repeated, config, rank)
+        if not self.sharded:
+            self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         if not all(map(math.isfinite, self.peaks)):
@@ -70,7 +72,6 @@ class Learner:
         self.norm = GradientNorm(updated, config.clip_norm)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
@@ -81,12 +82,46 @@ class Learner:
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
 
+    def _new_model(self) -> nn.Module:
+        """The task's model on the CPU, as the seed makes it."""
+        seed_everything(seed_of(self.config.seed, "model"))
+        return self.task.model(self.data)
+
+    def _sharded_model(self) -> nn.Module:
+        """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be."""
+        recorded: deferred.Deferred | None = None
+        why = ""
+        try:
+            recorded = deferred.build(self._new_model)
+        except deferred.Unrecordable as error:
+            why = str(error)
+        self.made_whole = next(filter(None, self.rank.exchange(why, within_s=self._patience_s)), "")
+        if self.made_whole:
+            recorded = None
+        module = recorded.module if recorded else self._new_model()
+        self.gradients = gradients.choose(
+            Loss(module, self.task.loss), self.task.blocks(module), self.config, self.rank
+        )
+        if recorded:
+            shards.fill(module, recorded, self.rank, on_cpu=self.config.cpu_offload)
+        return module
+
+    @property
+    def _patience_s(self) -> float:
+        """How long ranks wait for one that works alone, such as on the making of a model."""
+        return self.config.checkpoint_patience_s + self.config.hang_after_s
+
     def _keep_float32(self, rows: Batch) -> list[str]:
-        """Names of the layers that compute in float32 though the others do not."""
+        """Names of the layers that compute in float32 though the others do not; every rank looks at the same rows."""
         raw = any(values.is_floating_point() for values in rows.values())
         if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
             return []
-        return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        if not self.sharded:  # the gradients come later
+            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows))
+        assert isinstance(self.gradients, gradients.Sharded)
+        self.gradients.free()
+        return names
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -96,9 +131,9 @@ class Learner:
         """
         self.boundless = finite.broken(self.tensors())
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self._backward(0, self.assigned.start, batch, self.weights[0])
+        self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
         self.optimizer.zero_grad()
-        total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
+        total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
@@ -129,6 +164,7 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
+        seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -147,17 +183,26 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         with self.autocast:
-            loss = self.task.loss(self.model, batch)
+            loss: Tensor = self.gradients.loss(batch)
+        self._require_gradient(step, loss)
         loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
         self.rank.trace.mark(step, "the backward pass")
         torch.autograd.backward(loss, weight.to(loss.dtype))
         return loss.detach()
 
+    def _require_gradient(self, step: int, loss: Tensor) -> None:
+        if not loss.requires_grad:
+            raise UserError(
+                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so there is "
+                "nothing to learn from it. Where a batch may have nothing to learn from, let the loss be 0 times the "
+                "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
+            )
+
     def losses(self, batches: list[Batch]) -> list[Tensor]:
         """Mean losses in evaluation mode, without gradients."""
         self.module.eval()
         with torch.no_grad(), self.autocast:
-            losses = [self.task.loss(self.module, batch).detach() for batch in batches]
+            losses = [self.gradients.loss(batch).detach() for batch in batches]
         self.module.train()
         return losses
 
@@ -186,18 +231,36 @@ class Learner:
         state.restore(self.module, self.optimizer, saved)
         self.restored_from = saved.manifest.name
 
-    def finished(self) -> nn.Module:
-        """The trained model on the CPU, whole; every rank must call it."""
-        if self.config.strategy != "fsdp":
+    def pieces(self, tensor: Tensor) -> Iterator[Tensor]:
+        """Its values on the CPU, one after the other, on rank 0; every rank must call it of a sharded model.
+
+        No collective waits for the one that writes what it was given before.
+        """
+        if self.sharded:
+            self.rank.exchange(None, within_s=self._patience_s)
+        yield from shards.pieces(tensor, self.rank)
+
+    def finished(self, directory: str) -> nn.Module | None:
+        """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
+        if not self.sharded:
             return self.module
-        weights = state.whole(self.module.state_dict())
+        tensors = self.module.state_dict().values()
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if needed > free_bytes(self.rank.device):
+            return None
         module = self.task.model(self.data)
-        module.load_state_dict(weights)
+        bundle.load_weights(directory, module)
         return module
 
-    def sample(self, module: nn.Module, say: Callable[[str], None]) -> str:
+    def sample(self, directory: str, say: Callable[[str], None]) -> str:
         """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+        if type(self.task).sample is Task.sample:
+            return ""
         try:
+            module = self.finished(directory)
+            if module is None:
+                say("no sample of the model: whole, it does not fit on one device")
+                return ""
             text = self.task.sample(module.to(self.rank.device).eval(), self.data)
         except Exception as error:
             say(f"no sample of the model: {type(error).__name__}: {error}")
@@ -208,9 +271,7 @@ class Learner:
 
     def take_weights(self, directory: str) -> None:
         """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
-        module = self.task.model(self.data)
-        bundle.load_weights(directory, module)
-        state.take(self.module, module.state_dict())
+        bundle.load_weights(directory, self.module)
 
 
 def seed_everything(seed: int) -> None:
@@ -223,6 +284,8 @@ def seed_everything(seed: int) -> None:
 def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> None:
     """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
     number = seed_of(seed, step, microbatch)
+    random.seed(number)
+    np.random.seed(number % 2**32)
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)

@@ -78,14 +78,17 @@ class Monitor:
         count = len(self.losses) // len(self._assigned(self.rank.rank))
         elapsed = time.monotonic() - self.met_at
         values = [float(self.rank.stopping), float(save), self._next_interval(elapsed / count)]
+        values += [float(self.norm.total), float(self.health.learner.gradients.calls)]
+        head = len(values)
         values += torch.stack(self.losses).tolist()
-        everyone = gather(values, 3 + count * len(self._assigned(0)))
+        everyone = gather(values, head + count * len(self._assigned(0)))
         self.losses.clear()
-        losses = self._global_losses(everyone[:, 3:], count)
+        losses = self._global_losses(everyone[:, head:], count)
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
             self.history.add(number, loss)
+        self.health.require_same_step(step - 1, everyone[:, 3], everyone[:, 4])
         self.interval = int(everyone[0, 2])
         self._show(step, losses[-1], count * self.plan.global_batch_size / elapsed)
         return Decision(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]))

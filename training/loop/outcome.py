@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from training import bundle, tasks
 from training.checkpoint.fence import Fence
@@ -21,18 +20,29 @@ from training.storage import storage
 
 
 def write_model(
-    request: TrainingRequest, data: Manifest, learner: Learner, module: nn.Module, history: History,
+    request: TrainingRequest, data: Manifest, learner: Learner, history: History, rank: Rank,
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Writes the model, then what it makes of itself: that may take long, or fail."""
+    """Writes the model, then what it makes of itself: that may take long, or fail.
+
+    Every rank calls it. Of a sharded model all write the weights together; else only rank 0 works, and the others
+    leave at once.
+    """
+    if learner.sharded:
+        bundle.save_weights(request.model, learner.module, learner.pieces, leads=rank.leads)
+    rank.exchange(None, within_s=request.config.hang_after_s)  # none leaves while another needs it
+    if not rank.leads:
+        return
+    if not learner.sharded:
+        bundle.save_weights(request.model, learner.module)
     card = bundle.ModelCard(
         task=tasks.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
         data=data.fingerprint, config=request.settings["config"], steps=request.plan.steps,
         samples=request.plan.samples, parameters=learner.parameter_count(),
         history=tuple(bundle.Point(**point) for point in history.points),
     )  # fmt: skip
-    bundle.save(request.model, module, card)
-    if sample := learner.sample(module, say):
+    bundle.save_card(request.model, card)
+    if sample := learner.sample(request.model, say):
         bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
 
 

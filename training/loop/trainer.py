@@ -95,6 +95,10 @@ class Trainer:
         _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+        if why := self.learner.made_whole:
+            _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
+        if unused := self.learner.unused:
+            _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
 
@@ -112,6 +116,8 @@ class Trainer:
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         if save or ends_epoch:
             self.health.require_state(self.step)
+        elif self.step == self.resumed_from + 1:
+            self.health.require_same_model(self.step)
         if ends_epoch and self.validation.sizes:
             self.rank.trace.mark(self.step, "validation")
             self.monitor.validated(self.step, self.validation.loss(self.learner))
@@ -128,11 +134,9 @@ class Trainer:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.saving.wait(self.step)
         self.rank.trace.mark(self.step, "the end")
-        module = self.learner.finished()
-        self.rank.exchange(None, within_s=self.config.hang_after_s)  # none leaves while another needs it
+        outcome.write_model(self.request, self.data, self.learner, self.history, self.rank, _say)
         if not self.rank.leads:
             return {}
-        outcome.write_model(self.request, self.data, self.learner, module, self.history, _say)
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
                                   resumed_from=self.resumed_from, seconds=seconds)  # fmt: skip
         outcome.write_figures(self.request, figures, _say)

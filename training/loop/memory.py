@@ -1,0 +1,27 @@
+"""How much memory is left, on the host and on a device."""
+
+from pathlib import Path
+
+import torch
+
+
+def free_bytes(device: torch.device) -> int:
+    """What a model may take that is made on the host and then moved to the device; where nobody says, all there is."""
+    free = [_host_bytes()]
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        free.append(torch.cuda.mem_get_info(device)[0] + unused)
+    return min(free)
+
+
+def _host_bytes() -> int:
+    """proc(5), and the limit of the container: https://docs.kernel.org/admin-guide/cgroup-v2.html"""
+    free = [1 << 62]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
+        group = Path("/sys/fs/cgroup")
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):  # another system, or no limit
+        pass
+    return min(free)
