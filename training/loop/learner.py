@@ -81,6 +81,8 @@ class Learner:
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
+        #: Whether there is something of a checkpoint in the state, of all of it or not.
+        self.spoilt = False
 
     def _new_model(self) -> nn.Module:
         """The task's model on the CPU, as the seed makes it."""
@@ -228,6 +230,7 @@ class Learner:
         return state.stable(self.module, self.optimizer)
 
     def restore(self, saved: Saved) -> None:
+        self.spoilt = True
         state.restore(self.module, self.optimizer, saved)
         self.restored_from = saved.manifest.name
 
