@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from training.config import OPEN, TrainConfig
+from training.errors import UserError
 from training.loop import precision
 
 #: Parameters from which a model on a GPU is compiled and may add in any order. Smaller ones spend their time between
@@ -46,6 +47,9 @@ def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: 
 
     Args:
         begun: What was chosen when the run began that is gone on with; empty for a new run.
+
+    Raises:
+        UserError: it is to be compiled, which cannot be done here.
     """
     parameters = sum(parameter.numel() for parameter in module.parameters())
     values: dict[str, Any] = {}
@@ -54,9 +58,14 @@ def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: 
         if getattr(config, name) == "auto":
             value, reason = of_new_run(config.model_copy(update=values), parameters, device)
             values[name], reasons[name] = (begun[name], "as the run began") if name in begun else (value, reason)
-    if values.get("compile") and (obstacle := _obstacle(config.model_copy(update=values), device)):
-        values["compile"], reasons["compile"] = False, f"the run began compiled, but here {obstacle}"
-    return Choice(config.model_copy(update=values), reasons)
+    settled = config.model_copy(update=values)
+    obstacle = _obstacle(settled, device) if settled.compile else ""
+    if obstacle and "compile" not in reasons:
+        raise UserError(f"compile=true, but {obstacle}. Leave compile at auto, or train in an image that has it.")
+    if obstacle:
+        settled = settled.model_copy(update={"compile": False})
+        reasons["compile"] = f"the run began compiled, but here {obstacle}"
+    return Choice(settled, reasons)
 
 
 def _precision(config: TrainConfig, parameters: int, device: torch.device) -> tuple[str, str]:
