@@ -77,7 +77,9 @@ def plain() -> dict[str, list[float]]:
     for number in range(2 * MICROBATCHES):
         rows = batch(number)
         logits = module(rows["tokens"][:, :-1])
-        losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows["tokens"][:, 1:].flatten(), reduction="none")
+        losses = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), rows["tokens"][:, 1:].flatten(), reduction="none"
+        )
         counted = torch.arange(16) < rows["count"][:, None]
         ((losses * counted.flatten()).sum() / rows["count"].sum() / (2 * MICROBATCHES)).backward()
     return {name: p.grad.flatten()[:2_000].tolist() for name, p in module.named_parameters()}

@@ -1,7 +1,6 @@
 """What is chosen where the configuration leaves it open. The GPU is only told of: what it is asked, it answers."""
 
 import sysconfig
-from pathlib import Path
 
 import pytest
 import torch
