@@ -74,12 +74,14 @@ class Trainer:
         task = tasks.load(self.config.task, self.data.options)
         some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         return Learner(
-            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device)
-        )
+            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device),
+            self.request.begun,
+        )  # fmt: skip
 
     def _make_ready(self) -> None:
         """Makes what learns, warms it up, and gives it the weights that it is to start from."""
         self.learner = self._learner()
+        self.request = self.request.settled(self.learner.config)
         self.saving = Saving(self.request, self.rank, self.learner)
         self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
@@ -91,6 +93,7 @@ class Trainer:
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
             _say(about)
+        _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
         if why := self.learner.made_whole:
