@@ -23,7 +23,6 @@ from training.evaluation.score import TrainedModel
 from training.evaluation.script_model import ScriptModel
 from training.script import collected
 from training.task import Task
-from training.tasks.files import REFUSAL
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -61,7 +60,7 @@ def evaluate(
     task = tasks.load(tasks.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
     script = script_model.load(model, task) if collected.is_script(str(model)) else None
     if task.as_they_are and script is None:
-        raise UserError(f"{model} is no folder that a script left, and {REFUSAL}")
+        raise UserError(f"{model} is no folder that a script left, and {tasks.NO_ROWS}")
     if script and script.predictions is None:
         return _unscored(destination, dataset, task, split, script)
     if task.as_they_are:

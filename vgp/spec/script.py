@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.placement import network
 from vgp.spec.dag import Component, table
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -57,7 +58,7 @@ class Script:
 
 def read(container: Mapping[str, Any], image: str = "") -> Script | None:
     """The command that a container or a worker pool's container starts by the launching text; None for any other."""
-    command, arguments = container.get("command") or [], container.get("args") or []
+    command, arguments = network.without(container.get("command") or []), container.get("args") or []
     if tuple(command[:3]) != START or len(command) != 4 or "--" not in arguments:
         return None
     launch = arguments[arguments.index("--launch") + 1]
