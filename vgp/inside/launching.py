@@ -139,12 +139,14 @@ class Node:
             self.role, self.index = ROLES[spec["task"]["type"]], int(spec["task"]["index"])
             self.trainers = self.pools["workerpool0"] + self.pools.get("workerpool1", [])
             self.chief, self.port = host_and_port(self.trainers[0])
+            self.number = {"chief": 0, "worker": len(self.pools["workerpool0"]) + self.index}.get(self.role)
+            if not 0 <= self.index < len(self.pools.get(spec["task"]["type"], [])):
+                raise ValueError(f"there is no task {self.index} of {spec['task']['type']}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             form = '{"cluster": {"workerpool0": ["HOST:PORT"], ...}, "task": {"type": "workerpool0", "index": 0}}'
             reason = f"{type(error).__name__}: {error}"
             raise Mistake(f"CLUSTER_SPEC cannot be read ({reason}); Vertex AI sets it to {form}.") from None
         self.text, self.nodes = text, len(self.trainers)
-        self.number = {"chief": 0, "worker": 1 + self.index}.get(self.role)
         self.has_servers = "workerpool2" in self.pools
 
     def tf_config(self) -> str:
@@ -325,6 +327,8 @@ def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[st
         share = len(devices) // len(nodes)
         devices = devices[nodes.index(node) * share :][:share]
         shown = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+        if not share and node is nodes[0]:
+            say(f"{len(nodes)} nodes on this machine cannot share its {len(gpus(environment))} GPUs: they do without.")
     count = whole(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
     if 0 < len(devices) < count:
         raise Mistake(f"TRAINING_NPROC={count}, but a node has {len(devices)} GPUs, and each takes one process.")
@@ -476,7 +480,7 @@ class Rank:
 
     def _remember(self, lines: list[bytes]) -> None:
         for line in lines:
-            if line.startswith(b"Traceback (most recent call last)"):
+            if b"Traceback (most recent call last)" in line[:60]:  # torch writes [rank1]: before it
                 self.raised_at = time.monotonic()
             self.last.append(line[-2000:].rstrip().decode("utf-8", "replace"))
 

@@ -252,7 +252,7 @@ def test_on_vertex_folders_are_gs_and_every_attempt_finds_the_same_checkpoints()
         (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number from 1 on"),
         (["true"], {"TRAINING_NPROC": "0"}, "TRAINING_NPROC='0'"),
         (["true"], {"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC cannot be read (KeyError: 'task')"),
-        (["true"], {"CLUSTER_SPEC": "[1"}, "CLUSTER_SPEC cannot be read"),
+        (["true"], {"CLUSTER_SPEC": spec(index=1, workerpool0=["a:1"])}, "there is no task 1 of workerpool0"),
         ([], {}, "no command is given"),
     ],
 )
@@ -278,7 +278,7 @@ import os, sys, time
 rank = int(os.environ["RANK"])
 if rank == 1:
     print("before")
-    sys.stderr.write("Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
+    sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
     time.sleep(0.3)  # torch closes its sockets before the process has ended
