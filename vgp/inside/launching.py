@@ -53,8 +53,8 @@ STOP_S = 25.0
 SETTLE_S, END_S = 1.0, 5.0
 #: For what an ended process leaves behind; for whom the chief leaves behind; for a reader who reads no more.
 LEFT_S, CHIEF_S, DEAF_S = 2.0, 10.0, 10.0
-#: In which another signal is part of the same stop: a terminal's SIGINT is followed by the SIGTERM of who runs us.
-ONE_S = 1.0
+#: In which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its group.
+ONE_S = 0.3
 #: Bytes that are read at once, and up to which a line stays whole.
 CHUNK = 1 << 16
 ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
@@ -567,7 +567,7 @@ class Job:
         if not self.asked:
             self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
             self._tell(number)
-        elif number == self.asked or now > self.asked_at + ONE_S:
+        elif now > self.asked_at + ONE_S:
             self.kill_at = 0.0
 
     def _tell(self, number: int) -> None:
