@@ -33,8 +33,8 @@ class Script:
 
     @property
     def names(self) -> set[str]:
-        """Every NAME that stands in a word as {NAME}."""
-        return {name for word in self.command for name in _NAME.findall(word)}
+        """Every NAME that stands in a word as {NAME}, but for those of the run itself, which come first."""
+        return {name for word in self.command for name in _NAME.findall(word)} - set(OF_THE_RUN)
 
     @property
     def key(self) -> str:

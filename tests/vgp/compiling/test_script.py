@@ -28,7 +28,7 @@ from vgp.placement.request import Request
 from vgp.settings import Settings, load
 from vgp.spec import script_arguments, strict
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.script import START, read, scripts
+from vgp.spec.script import OF_THE_RUN, START, read, scripts
 
 OURS, MINE = "us-docker.pkg.dev/p/r/ours:1", "us-docker.pkg.dev/p/r/mine@sha256:" + "0" * 64
 #: What a shell, JSON, YAML, kfp or an editor could make something else of.
@@ -239,6 +239,7 @@ def test_the_launching_text_without_comments_is_the_same_program() -> None:
     short = compact(text)
     assert parsed(short) == parsed(text) and len(short) < len(text)
     assert "{{$" not in text and "/kfp-workspace" not in text
+    assert all(f"{{{name}}}" in text for name in OF_THE_RUN)  # the docstring names what it replaces
     assert compact('a = """\n# no comment\n"""  # one\n') == 'a = """\n# no comment\n"""\n'
 
 
