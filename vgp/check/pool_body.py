@@ -31,6 +31,11 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     command = _command(reader, body)
     problems = images.problems(image or "", command, spec.accelerator if spec.combination else None, spec.machine)
     reader.judgement.report(reader.step, node, *problems)
+    script = spec.machine.nccl_script if spec.machine and not is_chief else None
+    if spec.machine and script and command.strip() and script not in command:
+        text = f"{spec.machine.name} has GPUDirect-RDMA, and NCCL needs to be told how to use it between machines."
+        fix = f"Begin the command with: source {script}"
+        reader.judgement.add(reader.step, body.get("command"), "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
         _several_gpus(reader, body, command, spec)
 

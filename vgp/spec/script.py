@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.placement import network
 from vgp.spec.dag import Component, table
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -58,7 +59,10 @@ class Script:
 def read(container: Mapping[str, Any]) -> Script | None:
     """The command that a container, or that of a worker pool, starts by the launching text; None for any other."""
     command, arguments = container.get("command"), container.get("args")
-    if not isinstance(command, list) or tuple(command[:3]) != START or not isinstance(arguments, list):
+    if not isinstance(command, list) or not isinstance(arguments, list):
+        return None
+    command = network.without(command)
+    if tuple(command[:3]) != START:
         return None
     words = [str(word) for word in arguments]
     options = words[: words.index("--")] if "--" in words else []
