@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -251,7 +252,7 @@ def test_on_vertex_folders_are_gs_and_every_attempt_finds_the_same_checkpoints()
         (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number from 1 on"),
         (["true"], {"TRAINING_NPROC": "0"}, "TRAINING_NPROC='0'"),
         (["true"], {"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC cannot be read (KeyError: 'task')"),
-        (["true"], {"CLUSTER_SPEC": "[1"}, "CLUSTER_SPEC cannot be read"),
+        (["true"], {"CLUSTER_SPEC": spec(index=1, workerpool0=["a:1"])}, "there is no task 1 of workerpool0"),
         ([], {}, "no command is given"),
     ],
 )
@@ -277,7 +278,7 @@ import os, sys, time
 rank = int(os.environ["RANK"])
 if rank == 1:
     print("before")
-    sys.stderr.write("Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
+    sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
     time.sleep(0.3)  # torch closes its sockets before the process has ended
@@ -320,9 +321,13 @@ def test_a_server_that_fails_fails_the_job(launcher: Launcher) -> None:
     assert code == 4 and "ps 0 failed with exit code 4" in err
 
 
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-)
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+"""
 
 
 def test_a_stop_is_passed_on_and_is_no_success(launcher: Launcher) -> None:
@@ -339,15 +344,24 @@ time.sleep(600)
     assert (child.returncode, out) == (143, b"saved\n") and b"stopped by SIGTERM." in err
 
 
-def test_a_second_signal_kills_at_once(launcher: Launcher) -> None:
+def test_a_second_signal_kills_at_once_but_not_one_that_came_with_the_first(launcher: Launcher) -> None:
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    time.sleep(0.05)
+    child.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=5)
     assert child.returncode == 143 and b"stopped by SIGTERM; killed, since it went on: node 0." in err
+
+
+def test_a_port_that_is_taken_is_named(launcher: Launcher) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        code, _, err = launcher.run(["true"], CLUSTER_SPEC=spec(workerpool0=[f"127.0.0.1:{port}"]))
+    assert code == 0 and f"port {port} of this machine, at which the processes would meet, is taken" in err
 
 
 def test_who_ignores_a_stop_is_killed_before_vertex_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
