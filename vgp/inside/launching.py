@@ -9,7 +9,7 @@ KIND        processes            variables, beside those of the folders
 torchrun    one per GPU, else 1  what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT ...
 tensorflow  one per node         TF_CONFIG with chief, worker, ps, as Vertex AI sets it; a single node is a worker
 jax         one per node         JAX_COORDINATOR_ADDRESS ..., and what jax.distributed.initialize() finds by itself
-plain       one per node         of several nodes MASTER_ADDR, MASTER_PORT, NODE_RANK: for a launcher of its own
+plain       one per node         MASTER_ADDR, MASTER_PORT, NODE_RANK, NNODES; DMLC_... (XGBoost), TRAINING_MACHINES
 
 Folders: AIP_MODEL_DIR, AIP_CHECKPOINT_DIR, AIP_TENSORBOARD_LOG_DIR (gs://.../ on Vertex AI, as it sets them; paths
 here), TRAINING_DATA (as the file system has it, /gcs/...) and TRAINING_DATA_URI. Every attempt at a request has the
@@ -53,6 +53,8 @@ STOP_S = 25.0
 SETTLE_S, END_S = 1.0, 5.0
 #: For what an ended process leaves behind; for whom the chief leaves behind; for a reader who reads no more.
 LEFT_S, CHIEF_S, DEAF_S = 2.0, 10.0, 10.0
+#: In which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its group.
+ONE_S = 0.3
 #: Bytes that are read at once, and up to which a line stays whole.
 CHUNK = 1 << 16
 ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
@@ -81,6 +83,7 @@ def main(arguments: list[str]) -> int:
         say(str(mistake))
         return 2
     folders.make()
+    warn_of_port(nodes[0])
     begin, code = time.time(), Job(ranks).run()
     if any(rank.node.number == 0 for rank in ranks):
         leave(folders, options.launch, command, ranks, time.time() - begin, code)
@@ -134,14 +137,16 @@ class Node:
             spec = json.loads(text)
             self.pools = {pool: list(map(str, hosts)) for pool, hosts in spec["cluster"].items() if hosts}
             self.role, self.index = ROLES[spec["task"]["type"]], int(spec["task"]["index"])
-            trainers = self.pools["workerpool0"] + self.pools.get("workerpool1", [])
-            self.chief, self.port = host_and_port(trainers[0])
+            self.trainers = self.pools["workerpool0"] + self.pools.get("workerpool1", [])
+            self.chief, self.port = host_and_port(self.trainers[0])
+            self.number = {"chief": 0, "worker": len(self.pools["workerpool0"]) + self.index}.get(self.role)
+            if not 0 <= self.index < len(self.pools.get(spec["task"]["type"], [])):
+                raise ValueError(f"there is no task {self.index} of {spec['task']['type']}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             form = '{"cluster": {"workerpool0": ["HOST:PORT"], ...}, "task": {"type": "workerpool0", "index": 0}}'
             reason = f"{type(error).__name__}: {error}"
             raise Mistake(f"CLUSTER_SPEC cannot be read ({reason}); Vertex AI sets it to {form}.") from None
-        self.text, self.nodes = text, len(trainers)
-        self.number = {"chief": 0, "worker": 1 + self.index}.get(self.role)
+        self.text, self.nodes = text, len(self.trainers)
         self.has_servers = "workerpool2" in self.pools
 
     def tf_config(self) -> str:
@@ -198,6 +203,19 @@ def free_ports(count: int) -> list[int]:
     for listener in held:
         listener.close()
     return ports
+
+
+def warn_of_port(node: Node) -> None:
+    """The others know no other port: the command may still do without."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", node.port if node.number == 0 else 0))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                say(
+                    f"port {node.port} of this machine, at which the processes would meet, is taken by another program."
+                )
 
 
 def gpus(environment: Mapping[str, str]) -> list[str]:
@@ -309,6 +327,8 @@ def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[st
         share = len(devices) // len(nodes)
         devices = devices[nodes.index(node) * share :][:share]
         shown = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+        if not share and node is nodes[0]:
+            say(f"{len(nodes)} nodes on this machine cannot share its {len(gpus(environment))} GPUs: they do without.")
     count = whole(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
     if 0 < len(devices) < count:
         raise Mistake(f"TRAINING_NPROC={count}, but a node has {len(devices)} GPUs, and each takes one process.")
@@ -372,9 +392,16 @@ def jax_variables(node: Node, devices: int, environment: Mapping[str, str]) -> d
 
 
 def plain_variables(node: Node) -> dict[str, str]:
-    if node.nodes == 1:
-        return {}
-    return {"MASTER_ADDR": node.chief, "MASTER_PORT": str(node.port), "NODE_RANK": str(node.number)}
+    """For a launcher that the command brings, such as torchrun or accelerate; XGBoost's names; and LightGBM's list of
+    machines, in the form of its parameter `machines`, with the port that is this node's."""
+    values = {
+        "MASTER_ADDR": node.chief, "MASTER_PORT": node.port, "NODE_RANK": node.number, "NNODES": node.nodes,
+        "DMLC_TRACKER_URI": node.chief, "DMLC_TRACKER_PORT": node.port, "DMLC_TASK_ID": node.number,
+        "DMLC_NUM_WORKER": node.nodes,
+        "TRAINING_MACHINES": ",".join(node.trainers),
+        "TRAINING_PORT": host_and_port(node.trainers[node.number or 0])[1],
+    }  # fmt: skip
+    return {name: str(value) for name, value in values.items()}
 
 
 # Processes
@@ -453,7 +480,7 @@ class Rank:
 
     def _remember(self, lines: list[bytes]) -> None:
         for line in lines:
-            if line.startswith(b"Traceback (most recent call last)"):
+            if b"Traceback (most recent call last)" in line[:60]:  # torch writes [rank1]: before it
                 self.raised_at = time.monotonic()
             self.last.append(line[-2000:].rstrip().decode("utf-8", "replace"))
 
@@ -499,7 +526,7 @@ class Job:
         self.pending, self.wrote_at = {1: b"", 2: b""}, time.monotonic()
         self.deaf: set[int] = set()
         self.is_at_line_start = True
-        self.asked = 0
+        self.asked, self.asked_at = 0, NEVER
         #: When all are told to end, because of one of them; are killed; and from when on their ends tell nothing.
         self.end_at = self.kill_at = self.over_at = NEVER
 
@@ -536,10 +563,12 @@ class Job:
 
     def _stop(self, number: int, frame: Any) -> None:
         """Told are the processes alone: what they have started, such as loaders of data, is theirs to end."""
-        self.kill_at = 0.0 if self.asked else min(self.kill_at, time.monotonic() + STOP_S)
+        now = time.monotonic()
         if not self.asked:
-            self.asked = number
+            self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
             self._tell(number)
+        elif now > self.asked_at + ONE_S:
+            self.kill_at = 0.0
 
     def _tell(self, number: int) -> None:
         for rank in self.ranks:

@@ -16,5 +16,6 @@ quantities.py     4, 500m, 16Gi: limits of plain steps as numbers
 request.py        what a step may ask for in pipelines.toml
 choice.py         which combination a request gets, and why
 place.py          request -> placement
+network.py        what Google's page wants for the network between GPUs
 placement.py      the placement: worker pools, scheduling, resources, the most that it can cost
 """

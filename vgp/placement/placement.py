@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgp.catalog.prices import Price
-from vgp.placement import job_fields, plain
+from vgp.placement import job_fields, network, plain
 from vgp.placement.combination import Combination, known
 from vgp.placement.request import ReductionServer
 from vgp.placement.rules import PlacementError, Problem
@@ -95,8 +95,10 @@ class Placement:
 
         Parameter servers run what the nodes run, and are told their role by CLUSTER_SPEC and TF_CONFIG.
         """
-        container: dict[str, Any] = {"image_uri": image, "command": list(command), "args": list(args)}
-        variables = {**self.env, **(env or {})}
+        machine = self.combination.machine
+        variables = {**network.variables(machine, self.combination.count), **self.env, **(env or {})}
+        words = network.command(command, machine, self.nodes, variables)
+        container: dict[str, Any] = {"image_uri": image, "command": words, "args": list(args)}
         if variables:
             container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
         disk = {"boot_disk_type": self.boot_disk_type, "boot_disk_size_gb": self.boot_disk_gb}
@@ -110,7 +112,7 @@ class Placement:
             if self.reduction_server:
                 servers["container_spec"] = {"image_uri": self.reduction_server.image}
             else:
-                servers["container_spec"] = container
+                servers["container_spec"] = {**container, "command": list(command)}  # they have no GPUs to connect
             pools = [pools[0], *(pools[1:] or [{}]), servers]
         return pools
 

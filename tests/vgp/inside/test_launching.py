@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,7 +45,7 @@ class Launcher:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, command: Script, launch: str = "plain", *, uri: str = "", **variables: object
+        self, command: Script, launch: str = "plain", *, options: Script | None = None, **variables: object
     ) -> subprocess.Popen[bytes]:
         folder = str(self.folder)
         words = [
@@ -53,18 +54,20 @@ class Launcher:
             "--model",
             f"{folder}/model",
             "--checkpoints",
-            uri or f"{folder}/train/out",
+            f"{folder}/train/out",
         ]
         child = subprocess.Popen(
-            [*SHELL, "--launch", launch, *words, "--pins", "p", "--key", "k", "--", *command],
+            [*SHELL, "--launch", launch, *words, "--pins", "p", "--key", "k", *(options or []), "--", *command],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
             env=self.environment | {name: str(value) for name, value in variables.items()},
         )  # fmt: skip
         self.started.append(child)
         return child
 
-    def run(self, command: Script, launch: str = "plain", **variables: object) -> tuple[int, str, str]:
-        child = self.start(command, launch, **variables)
+    def run(
+        self, command: Script, launch: str = "plain", *, options: Script | None = None, **variables: object
+    ) -> tuple[int, str, str]:
+        child = self.start(command, launch, options=options, **variables)
         out, err = child.communicate(timeout=60)
         return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
@@ -173,6 +176,14 @@ def test_a_role_that_a_launch_does_not_have_starts_nothing(capfd: pytest.Capture
     assert "ps 0 starts nothing: launch = 'torchrun' has no such role." in capfd.readouterr().err
 
 
+def test_plain_tells_of_the_machines_in_the_words_of_xgboost_and_lightgbm() -> None:
+    first, second = (rank.variables for rank in ranks("plain", TRAINING_NODES="2"))
+    machines = [launching.host_and_port(machine) for machine in second["TRAINING_MACHINES"].split(",")]
+    assert machines == [("127.0.0.1", int(first["TRAINING_PORT"])), ("127.0.0.1", int(second["TRAINING_PORT"]))]
+    assert second["DMLC_TRACKER_PORT"] == second["MASTER_PORT"] == first["TRAINING_PORT"]
+    assert (second["DMLC_TASK_ID"], second["DMLC_NUM_WORKER"], second["NODE_RANK"]) == ("1", "2", "1")
+
+
 @pytest.mark.parametrize(
     "address, parts",
     [("host:2222", ("host", 2222)), ("host", ("host", 2222)), ("[::1]:5", ("::1", 5)), ("[::1]", ("::1", 2222))],
@@ -183,14 +194,31 @@ def test_a_host_may_have_a_port_or_be_of_ipv6(address: str, parts: tuple[str, in
 
 def test_folders_and_words_are_those_of_this_machine(launcher: Launcher) -> None:
     text = "import os, json, sys; print(json.dumps(dict(os.environ, ARGV=sys.argv[1:])))"
-    words = ["{data}", "{model}/x", "{nodes}{node}{processes}", "{other} {}", "{checkpoints}", "{logs}"]
-    code, out, err = launcher.run(script(text, *words), TRAINING_CHECKPOINTS=launcher.folder / "kept")
+    words = [
+        "{data}",
+        "{model}/x",
+        "{nodes}{node}{processes}",
+        "{other} {}",
+        "{checkpoints}",
+        "{logs}",
+        "{epochs}{who}",
+    ]
+    options = ["--number", "epochs=3.0", "--text", "who={nodes}=a b"]
+    code, out, err = launcher.run(script(text, *words), options=options, TRAINING_CHECKPOINTS=launcher.folder / "kept")
     values, folder = json.loads(out), str(launcher.folder)
     kept = values["AIP_CHECKPOINT_DIR"].rstrip("/")
     assert (code, err) == (0, "")
     assert values["AIP_MODEL_DIR"] == f"{folder}/model/" and values["TRAINING_DATA"] == f"{folder}/data"
     assert Path(kept).parent == launcher.folder / "kept" and Path(kept).name.startswith("train-")
-    assert values["ARGV"] == [f"{folder}/data", f"{folder}/model/x", "101", "{other} {}", kept, f"{kept}-logs"]
+    assert values["ARGV"] == [
+        f"{folder}/data",
+        f"{folder}/model/x",
+        "101",
+        "{other} {}",
+        kept,
+        f"{kept}-logs",
+        "3{nodes}=a b",
+    ]
     assert all(Path(place).is_dir() for place in (values["AIP_MODEL_DIR"], kept, f"{kept}-logs"))
     assert launcher.left() | {"seconds": 0, "command": []} == {
         "command": [], "launch": "plain", "nodes": 1, "processes": 1, "checkpoint_folder": kept, "seconds": 0,
@@ -224,7 +252,7 @@ def test_on_vertex_folders_are_gs_and_every_attempt_finds_the_same_checkpoints()
         (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number from 1 on"),
         (["true"], {"TRAINING_NPROC": "0"}, "TRAINING_NPROC='0'"),
         (["true"], {"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC cannot be read (KeyError: 'task')"),
-        (["true"], {"CLUSTER_SPEC": "[1"}, "CLUSTER_SPEC cannot be read"),
+        (["true"], {"CLUSTER_SPEC": spec(index=1, workerpool0=["a:1"])}, "there is no task 1 of workerpool0"),
         ([], {}, "no command is given"),
     ],
 )
@@ -250,7 +278,7 @@ import os, sys, time
 rank = int(os.environ["RANK"])
 if rank == 1:
     print("before")
-    sys.stderr.write("Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
+    sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
     time.sleep(0.3)  # torch closes its sockets before the process has ended
@@ -293,9 +321,13 @@ def test_a_server_that_fails_fails_the_job(launcher: Launcher) -> None:
     assert code == 4 and "ps 0 failed with exit code 4" in err
 
 
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
-)
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+"""
 
 
 def test_a_stop_is_passed_on_and_is_no_success(launcher: Launcher) -> None:
@@ -312,15 +344,24 @@ time.sleep(600)
     assert (child.returncode, out) == (143, b"saved\n") and b"stopped by SIGTERM." in err
 
 
-def test_a_second_signal_kills_at_once(launcher: Launcher) -> None:
+def test_a_second_signal_kills_at_once_but_not_one_that_came_with_the_first(launcher: Launcher) -> None:
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    time.sleep(0.05)
+    child.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=5)
     assert child.returncode == 143 and b"stopped by SIGTERM; killed, since it went on: node 0." in err
+
+
+def test_a_port_that_is_taken_is_named(launcher: Launcher) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        code, _, err = launcher.run(["true"], CLUSTER_SPEC=spec(workerpool0=[f"127.0.0.1:{port}"]))
+    assert code == 0 and f"port {port} of this machine, at which the processes would meet, is taken" in err
 
 
 def test_who_ignores_a_stop_is_killed_before_vertex_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
