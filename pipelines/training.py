@@ -112,8 +112,8 @@ def build(target: Target) -> Any:
     return training
 
 
-def check(parameters: dict[str, Any], *, remote: bool = False) -> None:
-    """What can be known to be wrong before anything starts; raises ValueError.
+def check(parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = ()) -> None:
+    """What can be known to be wrong before anything starts; raises ValueError. `commands` run in place of these steps.
 
     Compiling and submitting need no training packages: without them all is checked but the task's own options.
     """
@@ -121,7 +121,8 @@ def check(parameters: dict[str, Any], *, remote: bool = False) -> None:
 
     if remote:
         _refuse_local_paths(parameters)
-    check_request(**parameters, with_task=not remote or importlib.util.find_spec("torch") is not None)
+    with_task = not remote or importlib.util.find_spec("torch") is not None
+    check_request(**parameters, with_task=with_task, with_training="train" not in commands)
 
 
 def members() -> dict[str, Collection[str]]:

@@ -1,6 +1,6 @@
 """The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor the tool.
 
-steps.py       what each step calls: resolve, prepare, train, evaluate, decide
+steps.py       what each step calls: resolve, prepare, train, collect, evaluate, decide
 run_folder.py  where a run keeps things, told from the path of an output
 __main__.py    the same from a shell
 task.py        the contract between the product and a user's model
@@ -19,6 +19,7 @@ processes/     one process per GPU
 loop/          the training loop
 checkpoint/    checkpoints that commit like a database
 evaluation/    predictions, measures, the paired test
+script/        what a script of the user's left, read and judged
 report/        one page of HTML
 storage/       files here and objects in Cloud Storage
 """

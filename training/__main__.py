@@ -3,6 +3,7 @@
 python -m training resolve --data 'gs://bucket/raw/*.csv' --to gs://bucket/runs/pins
 python -m training prepare runs/data --set train=1-6 --set test=7
 python -m training train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
+python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
 python -m training settings
@@ -57,6 +58,12 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--nproc", type=int, help="processes; default: one per GPU, or 1")
     train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
                        help="a field of training.config.TrainConfig; repeatable")  # fmt: skip
+
+    collect = verbs.add_parser("collect", help="what a script of your own left -> model, figures, predictions")
+    collect.add_argument("data", help="prepared dataset")
+    collect.add_argument("--model", required=True, help="the folder that the script knew as AIP_MODEL_DIR")
+    collect.add_argument("--checkpoints", default="", help="the folder with script.json")
+    collect.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
 
     evaluate = verbs.add_parser("evaluate", help="model -> predictions and metrics")
     evaluate.add_argument("data", help="prepared dataset")

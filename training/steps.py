@@ -46,18 +46,22 @@ def check_request(
     pins: str = "",
     training_options: Mapping[str, Any] | None = None,
     with_task: bool = True,
+    with_training: bool = True,
     **config: Any,
 ) -> None:
     """What can be told to be wrong about a run before anything starts.
 
     Args:
         with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
+        with_training: Whether our own training is to run, and no script of the user's.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
     """
     try:
         _check_settings(task, task_options, margin, confidence, training_options, config)
+        if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
+            raise UserError(tasks.NO_ROWS)
         if with_task:
             from training.pins import request
 
@@ -206,9 +210,11 @@ def train(
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
+    name = _trusted_task(data, prepared, task)
+    if tasks.find(name).as_they_are:
+        raise UserError(tasks.NO_ROWS)
     pinned_as = _computed_from(pins, prepared, data) if pins else ""
-    trusted = _trusted_task(data, prepared, task)
-    settings = parse({"task": trusted, "options": prepared.options, **_with_options(config, training_options)})
+    settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
@@ -267,7 +273,8 @@ def evaluate(
     """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
 
     Args:
-        champion: Folder of the champion, or the URI of its pins; "" = none.
+        model: Folder of a model of ours, or of what a script left.
+        champion: Likewise of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):

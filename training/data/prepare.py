@@ -79,7 +79,8 @@ def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifes
     started = time.monotonic()
     made = raw.copy(name, task, data, target)
     size, seconds = sum(source.bytes for source in made.sources), time.monotonic() - started
-    copied = f"copied {len(made.sources):,} files, {size:,} bytes, as they are" if made.sources else "no files"
+    plural = "s" * (len(made.sources) != 1)
+    copied = f"copied {len(made.sources):,} file{plural}, {size:,} bytes, as they are" if made.sources else "no files"
     print(f"{copied} in {seconds:.1f} s", file=sys.stderr, flush=True)
     return made
 

@@ -1,6 +1,6 @@
 """What a script left -> what was taken up of it: the model's files, the numbers, and predictions of the test rows.
 
-    python -m training collect MODEL --data DATA
+python -m training collect MODEL --data DATA
 """
 
 import sys
@@ -12,7 +12,7 @@ from training.data.manifest import Manifest
 from training.errors import UserError
 from training.printable import listed
 from training.script import collected, launched, metrics, predictions, test_rows
-from training.script.collected import PREDICTIONS, Collected
+from training.script.collected import PREDICTIONS, Collected, Launched
 from training.script.predictions import Predictions
 from training.storage import storage
 from training.storage.storage import File
@@ -43,7 +43,7 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
     taken = Collected(
         task=dataset.task,
         rows=test_rows.checksum(dataset),
-        launched=launched.read(checkpoints) if checkpoints else launched.Launched(),
+        launched=launched.read(checkpoints) if checkpoints else Launched(),
         files=len(model),
         bytes=sum(file.bytes for file in model),
         metrics=_metrics(folder),
@@ -126,7 +126,7 @@ def _words(folder: str, taken: Collected, left: Sequence[File]) -> list[str]:
 
 def _similar(name: str, names: Sequence[str]) -> str:
     """A file that may have been meant, as ` (there is predictions-0.parquet; the name is exact)`."""
-    by_last = {other.rpartition("/")[2]: other for other in names if not other == name}
+    by_last = {other.rpartition("/")[2]: other for other in names if other != name}
     stem, _, ending = name.partition(".")
     near = [other for last, other in by_last.items() if last.startswith(stem[:6]) and ending in other]
     return f" (there is {listed(near[:1])}: only this name, in the folder itself, is taken up)" if near else ""

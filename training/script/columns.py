@@ -1,10 +1,10 @@
 """The columns of `predictions.parquet` that hold the predictions: one of these forms, told by the names alone.
 
-    p_NAME ...       one column for each class, named like the task's classes: p_no, p_yes
-    probabilities    one list for each row, of as many numbers as there are classes, in their order
-    probability      of the second of two classes
-    challenger       as `training.evaluation.predictions` writes them: the second of two classes, or a list
-    nats             the loss of each row, for a task that is judged by a likelihood
+p_NAME ...       one column for each class, named like the task's classes: p_no, p_yes
+probabilities    one list for each row, of as many numbers as there are classes, in their order
+probability      of the second of two classes
+challenger       as `training.evaluation.predictions` writes them: the second of two classes, or a list
+nats             the loss of each row, for a task that is judged by a likelihood
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from training.errors import UserError
 from training.printable import listed
 
 ROW_ID, LABEL = "row_id", "label"
+MOST_CLASSES = 1_000
 PREFIX, LIST, SECOND, OURS, NATS = "p_", "probabilities", "probability", "challenger", "nats"
 
 
@@ -55,7 +55,9 @@ def form(schema: pa.Schema, classes: tuple[str, ...] | None, *, likelihood: bool
         return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
     if chosen == SECOND or (chosen == OURS and not _is_list(schema.field(OURS).type)):
         if classes is not None and len(classes) != 2:
-            raise ValueError(f"{chosen} is one number, and the task has {len(classes)} classes: {_expected(classes, False)}")
+            raise ValueError(
+                f"{chosen} is one number, and the task has {len(classes)} classes: {_expected(classes, False)}"
+            )
         return Form((chosen,), classes or ("0", "1"))
     return Form((chosen,), classes)
 
@@ -64,8 +66,10 @@ def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[st
     """The columns named like the classes; with at least one of them, all must be there."""
     there = [name for name in names if name.startswith(PREFIX)]
     if classes is None:
-        if len(there) == 1:
-            raise ValueError(f"there is {there[0]} alone: a column for each class is needed, at least two")
+        if len(there) == 1 or len(there) > MOST_CLASSES:
+            raise ValueError(
+                f"p_NAME is needed for each of 2 to {MOST_CLASSES:,} classes, and it is there for {len(there):,}"
+            )
         return tuple(there)
     wanted = tuple(PREFIX + name for name in classes)
     if not set(wanted) & set(there):
@@ -87,7 +91,9 @@ def _expected(classes: tuple[str, ...] | None, likelihood: bool) -> str:
     if likelihood:
         return f"{NATS}: the loss of each row, in nats"
     each = listed([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
-    second = f", or {SECOND}, that of {classes[1] if classes else 'class 1'}" if not classes or len(classes) == 2 else ""
+    second = (
+        f", or {SECOND}, that of {classes[1] if classes else 'class 1'}" if not classes or len(classes) == 2 else ""
+    )
     return f"{each}; or {LIST}, a list of them for each row{second}"
 
 
@@ -112,7 +118,3 @@ def require_integers(schema: pa.Schema, name: str) -> None:
     if not pa.types.is_integer(kind):
         hint = " (pandas makes it floating point where a value is missing)" if pa.types.is_floating(kind) else ""
         raise ValueError(f"the column {name} is of type {kind}, and must be of integers{hint}")
-
-
-def as_user_error(path: str, error: Exception) -> UserError:
-    return UserError(f"{path}: {error}.")

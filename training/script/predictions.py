@@ -1,4 +1,4 @@
-"""`predictions.parquet`, as a script leaves it, as arrays. What cannot be right is an error that counts it and shows some.
+"""`predictions.parquet`, as a script leaves it, as arrays; what cannot be right is an error that counts it.
 
 Nothing is taken from the file but numbers: no class, no pickle, no name of a module.
 """
@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 from training.errors import UserError
 from training.evaluation.probabilities import SUM_TOLERANCE
 from training.script import columns
-from training.script.columns import LABEL, ROW_ID, Form
+from training.script.columns import LABEL, MOST_CLASSES, ROW_ID, Form
 from training.storage import download, files, storage
 
 MOST_ROWS = 100_000_000
-MOST_CLASSES = 100_000
 MOST_SHOWN = 3
 
 Array = np.ndarray[Any, Any]
@@ -90,6 +89,8 @@ def _read(
     table = file.read(columns=[*kept, *form.columns], use_threads=True)
     row_id = _integers(table, ROW_ID) if ROW_ID in kept else np.arange(rows)
     shown = _Shown(row_id, ROW_ID if ROW_ID in kept else "row")
+    if labelled:
+        shown.refuse(_seen_before(row_id), "row_id is that of an earlier row")
     values, names = _values(table, form, shown)
     label = _label(table, names, shown) if LABEL in kept and names else None
     return Predictions(name, row_id, values, label, names)
@@ -132,6 +133,13 @@ class _Shown:
         ]
         more = ", ..." if len(places) > MOST_SHOWN else ""
         raise ValueError(f"{what} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
+
+
+def _seen_before(row_id: Array) -> Array:
+    """Which rows have the number of an earlier row, bool (N,)."""
+    repeated = np.ones(len(row_id), bool)
+    repeated[np.unique(row_id, return_index=True)[1]] = False
+    return repeated
 
 
 def _integers(table: pa.Table, column: str) -> Array:

@@ -46,13 +46,14 @@ class Aligned:
         return np.asarray(self.values[np.searchsorted(self.row_id, batch["row_id"])])
 
 
-def align(left: Predictions, row_id: Array, label: Array | None = None, *, split: str = "test") -> Aligned:
+def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: str = "of the test split") -> Aligned:
     """The predictions by row_id.
 
     Args:
         left: What the script left.
-        row_id: Of the prepared rows, int64 (N,).
-        label: Of the prepared rows; None if there are no classes.
+        row_id: Of the rows to predict, int64 (N,).
+        label: Of these rows; None if there are no classes.
+        of: What rows they are, in words.
 
     Raises:
         UserError: some rows are missing, others are too many or there twice, or the file's own labels differ.
@@ -67,9 +68,8 @@ def align(left: Predictions, row_id: Array, label: Array | None = None, *, split
     ]
     if any(faults):
         raise UserError(
-            f"{left.path} must predict exactly the {len(row_id):,} rows of the {split} split, each once, and has "
-            f"{len(left):,}: {', '.join(filter(None, faults))}. row_id is the column of that name in "
-            f"{split}-*.parquet of the prepared data."
+            f"{left.path} must predict exactly the {len(row_id):,} rows {of}, each once, and has {len(left):,}: "
+            f"{', '.join(filter(None, faults))}. row_id is the column of that name in test-*.parquet of the data."
         )
     if left.label is not None and label is not None:
         _check_labels(left, order, row_id, label)
@@ -91,7 +91,7 @@ def _check_labels(left: Predictions, order: Array, row_id: Array, label: Array) 
     if len(wrong):
         first = wrong[0]
         raise UserError(
-            f"{left.path}: its label differs from that of the prepared data in {len(wrong):,} of {len(ours):,} rows "
+            f"{left.path}: its label differs from that of the data in {len(wrong):,} of {len(ours):,} rows "
             f"(row_id {row_id[places][first]}: {theirs[first]} there, {ours[first]} in the data), so its row_id means "
             "other rows."
         )

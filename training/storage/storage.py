@@ -103,15 +103,13 @@ def read(path: str, *, most: int, links: bool = True) -> bytes:
             return files.read(path, most=most, links=links)
         except FileNotFoundError:
             raise UserError(f"{path} does not exist.") from None
-    place, name = split(path)
+    blob = described(path)
+    if blob is None:
+        raise UserError(f"{path} does not exist.")
+    if blob.size > most:
+        raise too_large
     with explained(path):
-        retry = patient(1, READ_DEADLINE_S, path)
-        blob = bucket(place).get_blob(name, retry=retry)
-        if blob is None:
-            raise UserError(f"{path} does not exist.")
-        if blob.size > most:
-            raise too_large
-        return bytes(blob.download_as_bytes(retry=retry))
+        return bytes(blob.download_as_bytes(retry=patient(1, READ_DEADLINE_S, path)))
 
 
 def overwrite(path: str, data: bytes) -> None:

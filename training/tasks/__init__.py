@@ -23,6 +23,11 @@ SHIPPED = {
     "flights": "training.tasks.flights:Flights",
     "language_model": "training.tasks.language_model:LanguageModel",
 }
+#: What is said where rows are needed, and the task hands files on as they are.
+NO_ROWS = (
+    "the task files hands files on as they are, to a script of your own: our training and its models need rows. Give "
+    "the script as command = [...] under [steps.train], or choose another task (flights, language_model, module:Class)."
+)
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Task:

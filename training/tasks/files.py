@@ -16,16 +16,12 @@ from training.data import raw
 from training.errors import UserError
 from training.storage.storage import File
 from training.task import Batch, Task
+from training.tasks import NO_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from training.data.manifest import Manifest
-
-REFUSAL = (
-    "the task files hands files on as they are, to a script of your own: our training and its models need rows. Give "
-    "the script as command = [...] under [steps.train], or choose another task (flights, language_model, module:Class)."
-)
 
 
 class Files(Task):
@@ -40,16 +36,16 @@ class Files(Task):
         return [replace(file, title=name) for name, file in raw.find(data).items()]
 
     def shards(self, data: str) -> NoReturn:
-        raise UserError(REFUSAL)
+        raise UserError(NO_ROWS)
 
     def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
-        raise UserError(REFUSAL)
+        raise UserError(NO_ROWS)
 
     def model(self, data: "Manifest") -> NoReturn:
-        raise UserError(REFUSAL)
+        raise UserError(NO_ROWS)
 
     def loss(self, model: Any, batch: Batch) -> NoReturn:
-        raise UserError(REFUSAL)
+        raise UserError(NO_ROWS)
 
     def predict(self, model: Any, batch: Batch) -> NoReturn:
-        raise UserError(REFUSAL)
+        raise UserError(NO_ROWS)

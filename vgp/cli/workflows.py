@@ -80,12 +80,13 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.compiling.compile import compile_all, placeholder_image, unknown_steps
+    from vgp.compiling.compile import compile_all, placeholder_image, tagged_images, unknown_steps
 
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
-    notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *placeholder_image(loaded)]
+    notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
+    notes += placeholder_image(loaded)
     say(*notes, stderr=as_json)
     if as_json:
         print_json(results)
@@ -134,6 +135,8 @@ def run_(
 
     if resume and set_:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
+    if resume and environment:
+        raise RequestError("--resume goes on with the run's own commands: leave out --env, or start a new run.")
     terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
         request = run.resumed(name, resume, repository_of(settings), **processes)

@@ -118,10 +118,11 @@ def followed_by(collect: "BaseComponent | None", job: "BaseComponent") -> "BaseC
     """
     from kfp.dsl.base_component import BaseComponent
 
+    step = str(job.component_spec.name)  # a custom job's component has GCPC's name beside
     if collect is None:
         raise RequestError(
-            f"[steps.{job.name}] command: the workflow has no step that takes up what a command leaves. "
-            f"Name one: target.job({job.name.replace('-', '_')}, collect=collect)."
+            f"[steps.{step}] command: the workflow has no step that takes up what a command leaves. "
+            f"Name one: target.job({step.replace('-', '_')}, collect=collect)."
         )
 
     last = collect
@@ -149,5 +150,5 @@ def _taken(collect: Any, job: Any, inputs: Mapping[str, Any], left: Mapping[str,
         elif own is not None and own.default is not None:
             taken[name] = own.default
         elif not wanted.optional:
-            raise RequestError(f"{collect.name} takes {name}, which {job.name} neither has nor leaves.")
+            raise RequestError(f"{collect.name} takes {name}, which {job.component_spec.name} neither has nor leaves.")
     return taken

@@ -39,6 +39,8 @@ class Vertex:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
+        #: Steps that take up what a command leaves, of jobs that have none: they are not in the pipeline.
+        self.without_command: set[str] = set()
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="step")
@@ -50,10 +52,12 @@ class Vertex:
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
     ) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        has_command = self.settings.request(component.name).command is not None
         ready = _custom_job(self._ready(component), placement, self.settings.region)
         job = marked(_retried(ready, placement), pinned)
-        return script.followed_by(self.step(collect, pinned) if collect else None, job) if has_command else job
+        if self.settings.request(component.name).command is not None:
+            return script.followed_by(self.step(collect, pinned) if collect else None, job)
+        self.without_command |= {collect.name} if collect else set()
+        return job
 
     @property
     def webhook(self) -> str:

@@ -1,12 +1,13 @@
 """The workflows of a repository: found by their files, imported one at a time, compiled by kfp."""
 
 import importlib.util
+import inspect
 import os
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,7 @@ from vgp.settings.repository import Repository, find, known
 from vgp.spec import kfp_package, script_arguments
 from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.spec.script import scripts
 
 __all__ = ["check", "compiled", "find", "known", "load", "members"]
 
@@ -99,9 +101,14 @@ def check(
         return
     with explained(path, repository):
         try:
-            judge({**spec.defaults, **arguments}, remote=remote)
+            judge({**spec.defaults, **arguments}, **_told(judge, remote=remote, commands=tuple(scripts(spec))))
         except ValueError as error:
             raise RequestError(str(error)) from None
+
+
+def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:
+    """Of what is known the part that a workflow's `check` takes."""
+    return {name: known[name] for name in inspect.signature(judge).parameters if name in known}
 
 
 def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:

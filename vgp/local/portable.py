@@ -1,5 +1,6 @@
 """What a compiled pipeline means on this machine, where every step is a process in this environment."""
 
+import itertools
 import os
 import shutil
 import sysconfig
@@ -56,8 +57,10 @@ def _refuse_command(step: str, script: Script, root: Path) -> None:
 
 def _files(words: Sequence[str]) -> list[str]:
     """The script that a program is given to run: the first word that is no option, if it looks like one."""
-    first = next((word for word in words if not word.startswith("-")), "")
-    return [first] if first.endswith(_SCRIPTS) and "{" not in first else []
+    options = list(itertools.takewhile(lambda word: word.startswith("-"), words))
+    first = next(iter(words[len(options) :]), "")
+    is_file = first.endswith(_SCRIPTS) and "{" not in first and not {"-c", "-m"} & set(options)
+    return [first] if is_file else []
 
 
 def notes(spec: PipelineSpec) -> list[str]:

@@ -1,6 +1,7 @@
 """A need -> one Combination of machine and GPUs, and the rules that say why another cannot be.
 
 combination.py    a machine with its GPUs: sizes, price, quota
+script.py         a command of the user's own: its words, how it is started, parameter servers
 search.py         the one search: what meets a need, cheapest first
 refusal.py        why nothing meets a need
 nearest.py        the nearest that works, for a wrong name or combination
