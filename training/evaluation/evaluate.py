@@ -84,33 +84,36 @@ def evaluate(
     header = Header(
         task=dataset.task,
         split=split,
-        classes=() if task.likelihood else tuple(task.classes),
+        classes=_classes(task),
         weight=task.weight,
         models=tuple(scorers),
         same=_same(models),
         group=task.group,
         slices=tuple(task.slices),
         notes=(*(note for _, told in entries.values() for note in told), *notes),
-        script=script.collected if script else None,
+        script=script.told(dataset) if script else None,
     )
     batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
     predictions.write(destination, header, batches)
     return measure.measure(destination)
 
 
-def _unscored(
-    destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel
-) -> Evaluation:
+def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
     """What is known of a script that left no predictions: its own figures. An evaluation from before goes."""
     result = Evaluation(
-        task=dataset.task, split="" if task.as_they_are else split, classes=tuple(task.classes), rows=0, label_counts=(), group="", groups=0, models={},
-        confusion_matrix=[], slices=(), notes=(reason.undecided(predictions.FILE_NAME),), script=script.collected,
+        task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
+        group="", groups=0, models={}, confusion_matrix=[], slices=(),
+        notes=(reason.undecided(predictions.FILE_NAME),), script=script.told(dataset),
     )  # fmt: skip
     Path(destination).mkdir(parents=True, exist_ok=True)
     for name in (predictions.FILE_NAME, decision.FILE_NAME):
         (Path(destination) / name).unlink(missing_ok=True)
     record.save(result, destination)
     return result
+
+
+def _classes(task: Task) -> tuple[str, ...]:
+    return () if task.likelihood else tuple(task.classes)
 
 
 def _champion(

@@ -46,7 +46,7 @@ def evaluate(
         models=tuple(scored),
         notes=(NOTE,) if baseline else (),
         baseline=BASELINE if baseline else "",
-        script=script.collected,
+        script=script.told(dataset),
     )
     columns = {"row_id": ours.row_id, "label": ours.label, **scored}
     predictions.write(destination, header, _batches(columns))

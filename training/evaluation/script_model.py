@@ -23,6 +23,11 @@ class ScriptModel:
     collected: Collected | None
     predictions: Predictions | None
 
+    def told(self, dataset: Manifest) -> Collected:
+        """What was taken up, for the record; of a folder that no step has looked at next to nothing."""
+        rows = len(self.predictions) if self.predictions else 0
+        return self.collected or Collected(task=dataset.task, rows="", files=0, bytes=0, predictions=rows)
+
     def of_rows(self, data: str | Path, dataset: Manifest, task: Task, split: str) -> tuple[Aligned, tuple[str, ...]]:
         """A function of the rows of a split, and what a reader must know of it.
 

@@ -182,7 +182,7 @@ def _script(measured: Evaluation) -> dict[str, Any] | None:
         "nodes": str(launched.nodes or ""),
         "processes a node": str(launched.processes or ""),
         "time": f"{launched.seconds:,.0f} s" if launched.seconds is not None else "",
-        "model": f"{script.files:,} file{'s' * (script.files != 1)}, {script.bytes:,} bytes",
+        "model": f"{script.files:,} file{'s' * (script.files != 1)}, {script.bytes:,} bytes" if script.files else "",
         "predictions": f"{script.predictions:,} rows" if script.predictions else "none",
         "checkpoints": launched.checkpoints,
     }
@@ -215,7 +215,10 @@ def _made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]
             "fingerprint": _short(dataset.fingerprint),
             **_sources(dataset),
         },
-        "Versions" if card else "Versions of the evaluation": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "Versions" if card else "Versions of the evaluation": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES},
+        },
     }
 
 
@@ -224,7 +227,10 @@ def _sources(dataset: Manifest) -> dict[str, str]:
     sources = dataset.sources
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
-    return {_file_name(s.path) if dataset.splits else s.path: f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
+    return {
+        _file_name(s.path) if dataset.splits else s.path: f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..."
+        for s in sources
+    }
 
 
 def _short(fingerprint: str) -> str:

@@ -126,7 +126,7 @@ def _words(folder: str, taken: Collected, left: Sequence[File]) -> list[str]:
 
 def _similar(name: str, names: Sequence[str]) -> str:
     """A file that may have been meant, as ` (there is predictions-0.parquet; the name is exact)`."""
-    by_last = {other.rpartition("/")[2]: other for other in names if not other == name}
+    by_last = {other.rpartition("/")[2]: other for other in names if other != name}
     stem, _, ending = name.partition(".")
     near = [other for last, other in by_last.items() if last.startswith(stem[:6]) and ending in other]
     return f" (there is {listed(near[:1])}: only this name, in the folder itself, is taken up)" if near else ""

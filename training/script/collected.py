@@ -37,7 +37,7 @@ class Collected(Frozen):
     format: Literal[1] = 1
     #: `module:Class` of the prepared data.
     task: str
-    #: Checksum of the prepared test rows that the predictions are of (`test_rows.checksum`); "" if they bring their own.
+    #: Checksum of the prepared test rows (`test_rows.checksum`), which the predictions are of; "" if there are none.
     rows: str
     launched: Launched = Launched()
     #: Files of the model, and their bytes.
@@ -91,7 +91,7 @@ def save(folder: str, collected: Collected) -> None:
         load(folder)
     except UserError:
         raise UserError(
-            f"the script left a file {FILE_NAME} in {folder}: under this name stands what was taken up. Name it otherwise."
+            f"the script left a file {FILE_NAME} in {folder}, where what was taken up is written: give it another name."
         ) from None
     text = json.dumps(collected.model_dump(), indent=1, allow_nan=False) + "\n"
     storage.overwrite(f"{storage.uri(folder)}/{FILE_NAME}", text.encode())

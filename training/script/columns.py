@@ -67,7 +67,9 @@ def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[st
     there = [name for name in names if name.startswith(PREFIX)]
     if classes is None:
         if len(there) == 1 or len(there) > MOST_CLASSES:
-            raise ValueError(f"p_NAME is needed for each of 2 to {MOST_CLASSES:,} classes, and it is there for {len(there):,}")
+            raise ValueError(
+                f"p_NAME is needed for each of 2 to {MOST_CLASSES:,} classes, and it is there for {len(there):,}"
+            )
         return tuple(there)
     wanted = tuple(PREFIX + name for name in classes)
     if not set(wanted) & set(there):

@@ -1,4 +1,4 @@
-"""`script.json`: what ran in place of our training, as the launching text wrote it down. For people; nothing rests on it."""
+"""`script.json`: what ran in place of our training, as the launching text wrote it down; for people only."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -109,7 +109,7 @@ def _require_lengths(file: pq.ParquetFile, form: Form) -> None:
         metadata.row_group(group).column(i).num_values
         for group in range(metadata.num_row_groups)
         for i in range(metadata.num_columns)
-        if metadata.row_group(group).column(i).path_in_schema.partition(".")[0] in form.columns
+        if metadata.row_group(group).column(i).path_in_schema.startswith(f"{form.columns[0]}.list.")
     )
     if counted > metadata.num_rows * longest:
         raise ValueError(f"{form.columns[0]} holds {counted:,} numbers in {metadata.num_rows:,} rows: too many")

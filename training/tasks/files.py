@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from training.data.manifest import Manifest
 
+
 class Files(Task):
     """Files as they are. Its options: none."""
 

@@ -135,6 +135,8 @@ def run_(
 
     if resume and set_:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
+    if resume and environment:
+        raise RequestError("--resume goes on with the run's own commands: leave out --env, or start a new run.")
     terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
         request = run.resumed(name, resume, repository_of(settings), **processes)

@@ -53,8 +53,8 @@ STOP_S = 25.0
 SETTLE_S, END_S = 1.0, 5.0
 #: For what an ended process leaves behind; for whom the chief leaves behind; for a reader who reads no more.
 LEFT_S, CHIEF_S, DEAF_S = 2.0, 10.0, 10.0
-#: In which another signal is part of the same stop: a terminal's SIGINT is followed by the SIGTERM of who runs us.
-ONE_S = 1.0
+#: In which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its group.
+ONE_S = 0.3
 #: Bytes that are read at once, and up to which a line stays whole.
 CHUNK = 1 << 16
 ROLES = {"workerpool0": "chief", "workerpool1": "worker", "workerpool2": "ps", "workerpool3": "evaluator"}
@@ -139,12 +139,14 @@ class Node:
             self.role, self.index = ROLES[spec["task"]["type"]], int(spec["task"]["index"])
             self.trainers = self.pools["workerpool0"] + self.pools.get("workerpool1", [])
             self.chief, self.port = host_and_port(self.trainers[0])
+            self.number = {"chief": 0, "worker": len(self.pools["workerpool0"]) + self.index}.get(self.role)
+            if not 0 <= self.index < len(self.pools.get(spec["task"]["type"], [])):
+                raise ValueError(f"there is no task {self.index} of {spec['task']['type']}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             form = '{"cluster": {"workerpool0": ["HOST:PORT"], ...}, "task": {"type": "workerpool0", "index": 0}}'
             reason = f"{type(error).__name__}: {error}"
             raise Mistake(f"CLUSTER_SPEC cannot be read ({reason}); Vertex AI sets it to {form}.") from None
         self.text, self.nodes = text, len(self.trainers)
-        self.number = {"chief": 0, "worker": 1 + self.index}.get(self.role)
         self.has_servers = "workerpool2" in self.pools
 
     def tf_config(self) -> str:
@@ -325,6 +327,8 @@ def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[st
         share = len(devices) // len(nodes)
         devices = devices[nodes.index(node) * share :][:share]
         shown = {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+        if not share and node is nodes[0]:
+            say(f"{len(nodes)} nodes on this machine cannot share its {len(gpus(environment))} GPUs: they do without.")
     count = whole(environment, "TRAINING_NPROC", len(devices) or 1, least=1)
     if 0 < len(devices) < count:
         raise Mistake(f"TRAINING_NPROC={count}, but a node has {len(devices)} GPUs, and each takes one process.")
@@ -476,7 +480,7 @@ class Rank:
 
     def _remember(self, lines: list[bytes]) -> None:
         for line in lines:
-            if line.startswith(b"Traceback (most recent call last)"):
+            if b"Traceback (most recent call last)" in line[:60]:  # torch writes [rank1]: before it
                 self.raised_at = time.monotonic()
             self.last.append(line[-2000:].rstrip().decode("utf-8", "replace"))
 
@@ -563,7 +567,7 @@ class Job:
         if not self.asked:
             self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
             self._tell(number)
-        elif number == self.asked or now > self.asked_at + ONE_S:
+        elif now > self.asked_at + ONE_S:
             self.kill_at = 0.0
 
     def _tell(self, number: int) -> None:

@@ -112,7 +112,7 @@ class Placement:
             if self.reduction_server:
                 servers["container_spec"] = {"image_uri": self.reduction_server.image}
             else:
-                servers["container_spec"] = container
+                servers["container_spec"] = {**container, "command": list(command)}  # they have no GPUs to connect
             pools = [pools[0], *(pools[1:] or [{}]), servers]
         return pools
 

@@ -34,8 +34,8 @@ class Script:
 
     @property
     def names(self) -> set[str]:
-        """Every NAME that stands in a word as {NAME}."""
-        return {name for word in self.command for name in _NAME.findall(word)}
+        """Every NAME that stands in a word as {NAME}, but for those of the run itself, which come first."""
+        return {name for word in self.command for name in _NAME.findall(word)} - set(OF_THE_RUN)
 
     @property
     def key(self) -> str:
@@ -56,14 +56,21 @@ class Script:
         return ["--launch", self.launch, *options, "--key", self.key, "--", *self.command]
 
 
-def read(container: Mapping[str, Any], image: str = "") -> Script | None:
-    """The command that a container or a worker pool's container starts by the launching text; None for any other."""
-    command, arguments = network.without(container.get("command") or []), container.get("args") or []
-    if tuple(command[:3]) != START or len(command) != 4 or "--" not in arguments:
+def read(container: Mapping[str, Any]) -> Script | None:
+    """The command that a container, or that of a worker pool, starts by the launching text; None for any other."""
+    command, arguments = container.get("command"), container.get("args")
+    if not isinstance(command, list) or not isinstance(arguments, list):
         return None
-    launch = arguments[arguments.index("--launch") + 1]
-    words = tuple(map(str, arguments[arguments.index("--") + 1 :]))
-    return Script(words, launch, str(container.get("image") or container.get("image_uri") or image))
+    command = network.without(command)
+    if tuple(command[:3]) != START:
+        return None
+    words = [str(word) for word in arguments]
+    options = words[: words.index("--")] if "--" in words else []
+    if len(command) != 4 or "--launch" not in options[:-1]:
+        return None
+    launch = options[options.index("--launch") + 1]
+    image = container.get("image") or container.get("image_uri") or container.get("imageUri") or ""
+    return Script(tuple(words[len(options) + 1 :]), launch, str(image))
 
 
 def artifacts(words: Sequence[str]) -> dict[str, str]:

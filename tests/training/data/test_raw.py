@@ -127,8 +127,8 @@ def request(data):
     return Request(data=str(data), task="training.tasks.files:Files", task_options={}, champion="")
 
 
-def pinned(data, tmp_path):
-    return resolve(request(data), f"{tmp_path}/pins", pipeline="training", run="r").data
+def pinned(data, tmp_path, run="r"):
+    return resolve(request(data), f"{tmp_path}/pins", pipeline="training", run=run).data
 
 
 def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
@@ -141,8 +141,14 @@ def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
     (folder / "empty").write_text("written to")
     with pytest.raises(UserError, match="empty was written to after it was pinned"):
         prepare("files", given, tmp_path / "data", options=options)
-    none = pinned("", tmp_path)
-    assert prepare("files", none, tmp_path / "none").sources == () and not store.load(none, DataPins).unpinned
+
+
+def test_a_script_that_brings_its_own_data_runs_every_night(tmp_path):
+    """Nothing tells whether it has changed: the pins are those of one run, so no later one takes its results."""
+    first, second = (pinned("", tmp_path, run) for run in ("r", "s"))
+    assert first != second and store.load(first, DataPins).unpinned
+    given, options = reading.data(first, "files")
+    assert prepare("files", given, tmp_path / "none", options=options).sources == ()
 
 
 def test_of_a_bucket_the_pinned_generations_are_copied(versions, tmp_path, monkeypatch):

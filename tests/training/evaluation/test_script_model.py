@@ -208,13 +208,18 @@ def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tm
     pins = champions.pin(str(old), 0)
     assert [file.title for file in pins.files] == ["predictions.parquet", "collected.json"]
     uri = store.save(str(tmp_path / "pins"), pins)
-    assert evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False).models.keys() >= {"challenger", "champion"}
+    assert evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False).models.keys() >= {
+        "challenger",
+        "champion",
+    }
     (old / "predictions.parquet").write_bytes(b"")
     with pytest.raises(UserError, match="was written to after it was pinned"):
         evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False)
 
 
-def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(left, coins, prepared, rows, bucket, tmp_path):
+def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
+    left, coins, prepared, rows, bucket, tmp_path
+):
     from training.pins import store
     from training.storage import storage
 

@@ -120,6 +120,11 @@ def test_columns_of_one_name_are_refused(read):
         read(table)
 
 
+def test_names_of_classes_may_have_dots(read):
+    columns = {"p_1": 1 - YES, "p_1.5": YES, "p_1.5.list.x": YES}
+    assert read({"row_id": IDS, **columns}, ("1", "1.5")).values == pytest.approx(BOTH)
+
+
 def test_rows_that_bring_their_own_labels_need_neither_row_id_nor_a_task(read):
     left = read({"label": [1, 0, 1], "p_dog": YES, "p_cat": 1 - YES}, None, labelled=True)
     assert (left.classes, left.row_id.tolist(), left.label.tolist()) == (("dog", "cat"), [0, 1, 2], [1, 0, 1])

@@ -22,14 +22,13 @@ from vgp.compiling.compact import compact
 from vgp.compiling.target import Local
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
-from vgp.documents.node import Node
 from vgp.errors import RequestError
 from vgp.inside.image import IMAGE
 from vgp.placement.request import Request
 from vgp.settings import Settings, load
 from vgp.spec import script_arguments, strict
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.script import START, read, scripts
+from vgp.spec.script import OF_THE_RUN, START, read, scripts
 
 OURS, MINE = "us-docker.pkg.dev/p/r/ours:1", "us-docker.pkg.dev/p/r/mine@sha256:" + "0" * 64
 #: What a shell, JSON, YAML, kfp or an editor could make something else of.
@@ -220,13 +219,9 @@ def test_parameter_servers_run_the_command_in_pool_two_and_are_paid(compiled: Ca
     assert row.replicas == 2 and row.usd_per_hour and more == pytest.approx(2 * row.usd_per_hour)
     here = Local(asked).job(train, collect=collect).component_spec.implementation.container
     assert here.env == {"TRAINING_PARAMETER_SERVERS": "2"}
-
-
-def test_the_pools_of_a_job_fit_into_one_argument(compiled: Callable[[Any], dict[str, Any]]) -> None:
-    """Linux takes 128 KiB; three pools carry the launching text three times."""
-    asked = settings(nodes=2, launch="tensorflow", parameter_server={"count": 1})
-    pools = compiled(pipeline(Vertex(asked)))["components"]["comp-train"]["inputDefinitions"]["parameters"]
-    assert len(json.dumps(pools["worker_pool_specs"]["defaultValue"])) < 110_000
+    # What starts the job gets its pools in one argument, of which Linux takes 128 KiB.
+    pools = spec["components"]["comp-train"]["inputDefinitions"]["parameters"]["worker_pool_specs"]["defaultValue"]
+    assert len(pools) == 3 and len(json.dumps(pools)) < 110_000
 
 
 def test_the_launching_text_without_comments_is_the_same_program() -> None:
@@ -244,12 +239,19 @@ def test_the_launching_text_without_comments_is_the_same_program() -> None:
     short = compact(text)
     assert parsed(short) == parsed(text) and len(short) < len(text)
     assert "{{$" not in text and "/kfp-workspace" not in text
+    assert all(f"{{{name}}}" in text for name in OF_THE_RUN)  # the docstring names what it replaces
     assert compact('a = """\n# no comment\n"""  # one\n') == 'a = """\n# no comment\n"""\n'
 
 
 def test_any_other_container_is_no_command() -> None:
     assert read({"image": "i", "command": ["sh", "-c", "x"], "args": ["--"]}) is None
     assert read({"image": "i"}) is None
+    for hostile in (
+        {"command": "sh"},
+        {"command": {"a": 1}, "args": ["--"]},
+        {"command": [*START, "x"], "args": ["--"]},
+    ):
+        assert read(hostile) is None
 
 
 @pytest.mark.parametrize("target", [Vertex, Local])
@@ -282,9 +284,12 @@ def test_settings_of_collect_are_placed_or_said_to_have_no_effect(tmp_path: Path
     assert placed.placements["collect"].combination.vcpu == 8 and not placed.without_command
 
 
-def test_the_checker_reads_a_launcher_with_a_command(compiled: Callable[[Any], dict[str, Any]]) -> None:
-    spec = compiled(pipeline(Vertex(settings("python", "t.py", launch="torchrun"))))
-    executor = spec["deploymentSpec"]["executors"]["exec-train"]["container"]
-    assert launcher_job.job(Node(executor)) is not None
-    report = check([Document("p.json", spec, json.dumps(spec))], regions=["us-central1"])
-    assert not [finding for finding in report.findings if finding.severity == "error" or finding.rule == "GPU022"]
+def test_the_checker_judges_the_command_and_not_the_text_that_starts_it(
+    compiled: Callable[[Any], dict[str, Any]],
+) -> None:
+    text = json.dumps(compiled(pipeline(Vertex(settings("python", "t.py", launch="plain")))))
+    for launch, notes in (("plain", 1), ("torchrun", 0), ("jax", 0)):
+        spec = json.loads(text.replace('"--launch", "plain"', f'"--launch", "{launch}"'))
+        report = check([Document("p.json", spec, json.dumps(spec))], regions=["us-central1"])
+        assert not [finding for finding in report.findings if finding.severity == "error"]
+        assert len([finding for finding in report.findings if "one process for 2 GPUs" in finding.message]) == notes

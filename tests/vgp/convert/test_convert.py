@@ -18,6 +18,7 @@ from vgp.convert import convert as conversions
 from vgp.convert import gcloud_line, job_body, steps
 from vgp.convert.conversion import as_yaml
 from vgp.documents.document import parse
+from vgp.errors import RequestError
 from vgp.placement.place import place
 from vgp.placement.request import Request
 
@@ -318,3 +319,12 @@ def test_a_line_says_to_us_what_it_says_to_gcloud(vertex, tmp_path):
     ours = job_body.conversion(data).body()
     pb = CustomJob.pb()
     assert json_format.ParseDict(ours, pb()) == json_format.ParseDict(bodies[0], pb())
+
+
+def test_a_step_with_a_command_of_its_own_is_not_converted_and_one_with_an_image_has_it(tmp_path):
+    file = tmp_path / "pipelines.toml"
+    file.write_text('[steps.train]\ncommand = ["python", "train.py"]\n[steps.prepare]\nimage = "r/own:1"\n')
+    with pytest.raises(RequestError, match="a command of its own"):
+        steps.job(file, "train")
+    pools = steps.job(file, "prepare").config["workerPoolSpecs"]
+    assert pools[0]["containerSpec"]["imageUri"] == "r/own:1"

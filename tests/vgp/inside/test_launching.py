@@ -252,7 +252,7 @@ def test_on_vertex_folders_are_gs_and_every_attempt_finds_the_same_checkpoints()
         (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number from 1 on"),
         (["true"], {"TRAINING_NPROC": "0"}, "TRAINING_NPROC='0'"),
         (["true"], {"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC cannot be read (KeyError: 'task')"),
-        (["true"], {"CLUSTER_SPEC": "[1"}, "CLUSTER_SPEC cannot be read"),
+        (["true"], {"CLUSTER_SPEC": spec(index=1, workerpool0=["a:1"])}, "there is no task 1 of workerpool0"),
         ([], {}, "no command is given"),
     ],
 )
@@ -278,7 +278,7 @@ import os, sys, time
 rank = int(os.environ["RANK"])
 if rank == 1:
     print("before")
-    sys.stderr.write("Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
+    sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
     time.sleep(0.3)  # torch closes its sockets before the process has ended
@@ -344,17 +344,16 @@ time.sleep(600)
     assert (child.returncode, out) == (143, b"saved\n") and b"stopped by SIGTERM." in err
 
 
-def test_a_second_signal_kills_at_once_but_not_one_that_belongs_to_the_first(launcher: Launcher) -> None:
+def test_a_second_signal_kills_at_once_but_not_one_that_came_with_the_first(launcher: Launcher) -> None:
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    time.sleep(0.2)
+    time.sleep(0.5)
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=5)
-    assert child.returncode == 143 and b"stopped by SIGTERM; killed, since it went on: node 0." in err
+    assert child.returncode in (130, 143) and b"; killed, since it went on: node 0." in err
 
 
 def test_a_port_that_is_taken_is_named(launcher: Launcher) -> None:
