@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch._dynamo  # noqa: F401  the first optimizer imports it (torch/_compile.py): here before the ranks are forked
+import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
 import torch.distributed as dist
 from torch import Tensor, nn
 
