@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
 import torch.distributed as dist
 from torch import Tensor, nn
 
