@@ -23,7 +23,7 @@ from training.errors import UserError
 from training.loop import blocks, deferred, finite, gradients, precision, shards
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
-from training.loop.memory import free_bytes
+from training.loop.memory import free_bytes, return_what_is_freed
 from training.loop.order import Plan, learning_rate_factor, seed_of
 from training.processes.rank import Rank
 from training.task import Task
@@ -87,6 +87,7 @@ class Learner:
 
     def _sharded_model(self) -> nn.Module:
         """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be."""
+        return_what_is_freed()
         recorded: deferred.Deferred | None = None
         why = ""
         try:
