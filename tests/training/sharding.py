@@ -175,14 +175,26 @@ def read_once(folder, rank):
         if rank.leads:
             commit(place, expected, scalars, 2, writers)
         rank.exchange(None, within_s=60)
-        for strategy in ("ddp", "fsdp"):
-            one = learner(rank, strategy=strategy)
+        for switches in ({}, {"strategy": "fsdp"}):
+            one = learner(rank, **switches)
             store = Counted(place)
             resume.store_at = lambda *_, store=store, **__: store
             assert resume.newest(request(place), rank, one).step == 2
-            assert same(values(one), expected), (strategy, writers)
+            assert same(values(one), expected), (switches, writers)
             size = sum(path.stat().st_size for path in place.glob("*.safetensors"))
-            assert sum(rank.exchange(store.bytes, within_s=60)) == size, (strategy, writers)
+            assert sum(rank.exchange(store.bytes, within_s=60)) == size, (switches, writers)
+    goes_on_offloaded_and_recomputed(place, first, rank)
+
+
+def goes_on_offloaded_and_recomputed(place, first, rank):
+    one = learner(rank, strategy="fsdp", cpu_offload=True, activation_checkpointing=True)
+    one.warm_up(batch(1))
+    assert resume.newest(request(place), rank, one).step == 2
+    for each in (first, one):
+        each.step(2, (batch(200 + number) for number in each.assigned))
+    expected, found = values(first), values(one)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-3, msg=name)
 
 
 def damage_that_one_rank_reads(folder, rank):

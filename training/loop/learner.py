@@ -24,7 +24,7 @@ from training.loop import arithmetic, blocks, deferred, finite, gradients, kerne
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
-from training.loop.memory import free_bytes
+from training.loop.memory import free_bytes, return_what_is_freed
 from training.loop.order import Plan, learning_rate_factor, seed_of
 from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
@@ -92,6 +92,7 @@ class Learner:
 
     def _sharded_model(self) -> nn.Module:
         """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be."""
+        return_what_is_freed()
         recorded: deferred.Deferred | None = None
         why = ""
         try:

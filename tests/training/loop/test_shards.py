@@ -1,12 +1,9 @@
 """A model that is on no rank whole: how it comes to be, goes on, and is written. What is checked: `sharding`."""
 
-import pytest
-
 from training.processes.launch import launch
 
 
-@pytest.mark.parametrize("nproc", [3])
-def test_a_sharded_model_is_made_resumed_and_written_with_the_bits_of_a_whole_one(nproc, tmp_path, capfd):
-    assert launch("sharding:everything", str(tmp_path), nproc=nproc) == "all held"
+def test_a_sharded_model_is_made_resumed_and_written_with_the_bits_of_a_whole_one(tmp_path, capfd):
+    assert launch("sharding:everything", str(tmp_path), nproc=2) == "all held"
     said = capfd.readouterr().err
-    assert "checkpoint passed over: run000-step000000002-ab-2.safetensors fails its checksum" in said
+    assert "checkpoint passed over: run000-step000000002-ab-1.safetensors fails its checksum" in said
