@@ -12,13 +12,14 @@ import torch.distributed as dist
 from training.processes import flight
 
 
-def test_the_record_that_pytorch_keeps_is_left_and_read_once(monkeypatch):
-    for name in (*flight._FILE_VARIABLES, "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_DUMP_ON_TIMEOUT"):
-        monkeypatch.setenv(name, "")
+def test_the_record_that_pytorch_keeps_is_left_and_read_once(tmp_path, monkeypatch):
+    for name in (*flight._FILE_VARIABLES, "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
+        monkeypatch.setenv(name, "100")
+    monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
     recorder = flight.Recorder()
     recorder.switch_on()
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     try:
         dist.all_reduce(torch.ones(3, 5))
         flight.dump(4)
