@@ -187,6 +187,8 @@ def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) ->
     torch.set_num_threads(max(1, cores() // local_world_size))
     device = torch.device("cpu")
     if torch.cuda.is_available():
+        if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # read when CUDA starts; less memory is lost between tensors
+            os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     return Rank(rank, world_size, local_rank, local_world_size, device)
