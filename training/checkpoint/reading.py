@@ -20,7 +20,7 @@ from training.checkpoint.store import Store
 
 #: Blocks that are read before they are asked for.
 AHEAD = 4
-#: Blocks that are kept since a header was in them, until they are asked for.
+#: Blocks that are kept since a header is in them, until they are asked for.
 _MOST_KEPT = 16
 
 
@@ -68,20 +68,17 @@ class Blocks:
         data = recovery.read_block(self.store, self.manifest.parts[block.part], block.number)
         return as_tensor(data)
 
-    def begin(self, part: int) -> Tensor:
-        """The first block of a part, which is kept for later."""
-        recovery.require_size(self.store, self.manifest.parts[part])
-        data = self.read(Block(part, 0))
-        if len(self.kept) < _MOST_KEPT:
-            self.kept[Block(part, 0)] = data
-        return data
-
-    def bytes_of(self, part: int, start: int, stop: int) -> bytes:
-        """Of a part that has begun."""
+    def begin(self, part: int, start: int, stop: int) -> bytes:
+        """Bytes of a header; their blocks are kept for later."""
         first = start // BLOCK
-        numbers = range(first, -(-stop // BLOCK))
-        blocks = [self.kept[b] if (b := Block(part, n)) in self.kept else self.read(b) for n in numbers]
+        blocks = [self._kept(Block(part, number)) for number in range(first, -(-stop // BLOCK))]
         return bytes(torch.cat(blocks)[start - first * BLOCK : stop - first * BLOCK].numpy().data)
+
+    def _kept(self, block: Block) -> Tensor:
+        data = self.kept[block] if block in self.kept else self.read(block)
+        if len(self.kept) < _MOST_KEPT:
+            self.kept[block] = data
+        return data
 
     def agree(self, damage: str) -> None:
         """Raises Damaged on every rank if one of them has found damage."""

@@ -12,11 +12,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from training.checkpoint import part
+from training.checkpoint import part, recovery
 from training.checkpoint.manifest import BLOCK, Manifest, Piece, cut
 from training.checkpoint.part import Entry
 from training.checkpoint.reading import AHEAD, Alone, Block, Blocks, Ranks, as_tensor, raise_first
-from training.checkpoint.recovery import Damaged
 from training.checkpoint.store import Store
 from training.errors import UserError
 
@@ -82,13 +81,16 @@ class Saved:
         """The blocks of the targets: first those that several ranks need, then those that only this one needs."""
         needs = self._needs(targets)
         world_size = self.ranks.world_size
-        several = sorted(block for block, ranks in needs.items() if len(ranks) > 1 or self._began(block) not in ranks)
-        readers = {block: n % world_size if block.number else self._began(block) for n, block in enumerate(several)}
+        begun = {block: block.part % world_size for block in needs if self._has_header(block)}  # there already
+        several = sorted(
+            b for b, ranks in needs.items() if len(ranks) > 1 or begun.get(b, next(iter(ranks))) not in ranks
+        )
+        readers = {block: begun.get(block, n % world_size) for n, block in enumerate(several)}
         yield from self.blocks.shared(readers)
         damage = ""
         try:
             yield from self.blocks.own(sorted(b for b in needs if b not in readers and self.ranks.rank in needs[b]))
-        except Damaged as error:
+        except recovery.Damaged as error:
             damage = str(error)
         self.blocks.agree(damage)
 
@@ -132,9 +134,9 @@ class Saved:
             raise self.refusal(f"{self.manifest.parts[piece.part].name} has no {name} of shape {list(expected)}")
         return entry
 
-    def _began(self, block: Block) -> int:
-        """The rank that has read the header of the block's part."""
-        return block.part % self.ranks.world_size
+    def _has_header(self, block: Block) -> bool:
+        entries = self.headers[block.part].values()
+        return block.number * BLOCK < min((entry.start for entry in entries), default=BLOCK)
 
     @cached_property
     def headers(self) -> list[Mapping[str, Entry]]:
@@ -144,7 +146,7 @@ class Saved:
         try:
             with ThreadPoolExecutor(AHEAD, "checkpoint-read") as pool:
                 own = list(pool.map(self._header, self._parts_begun(self.ranks.rank)))
-        except Damaged as error:
+        except recovery.Damaged as error:
             damage = str(error)
         except ValueError as error:
             wrong = str(error)
@@ -165,9 +167,11 @@ class Saved:
 
     def _header(self, number: int) -> bytes:
         """The text of a part's header. Raises ValueError if it cannot be one."""
-        size = self.manifest.parts[number].bytes
-        begin = bytes(self.blocks.begin(number)[: part.LENGTH_BYTES].numpy().data)
-        return self.blocks.bytes_of(number, part.LENGTH_BYTES, part.LENGTH_BYTES + part.header_bytes(begin, size))
+        stored = self.manifest.parts[number]
+        recovery.require_size(self.blocks.store, stored)
+        length = self.blocks.begin(number, 0, min(stored.bytes, part.LENGTH_BYTES))
+        end = part.LENGTH_BYTES + part.header_bytes(length, stored.bytes)
+        return self.blocks.begin(number, part.LENGTH_BYTES, end)
 
     def _entries(self, header: bytes, number: int) -> dict[str, Entry]:
         try:

@@ -96,7 +96,8 @@ class Rank:
             self.rendezvous.wait(keys, timedelta(seconds=within_s))
         except dist.DistStoreError:
             missing = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
-            raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
+            if missing:  # none, if the last one came meanwhile
+                raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
         if self._exchanges > 1:  # all have read the one before
             self.rendezvous.delete_key(f"exchange/{self._exchanges - 1}/{self.rank}")
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
