@@ -41,7 +41,9 @@ class TrainConfig(BaseModel):
     global_batch_size: int = Field(1024, ge=1)
     """Samples per optimizer step over all processes; never changes with their number."""
     microbatches: int = Field(0, ge=0)
-    """Parts of a global batch that are assigned to the processes; 0 = smallest multiple of their number >= 4."""
+    """Parts of a global batch that are assigned to the processes, each computed by itself and in turn: more need less
+    memory. 0 = one for each process; a resume keeps the number that there was, unless it has more processes; exact=true
+    takes at least 4."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate, reached after the warm-up."""
     weight_decay: float = Field(0.01, ge=0)

@@ -75,9 +75,9 @@ class Health:
 
     def require_same_model(self, step: int) -> None:
         """Raises UserError if what every rank holds whole has become another model on some."""
-        if self.rank.world_size == 1:
-            return
         tensors = finite.whole(self.learner.module.state_dict())
+        if self.rank.world_size == 1 or not tensors:
+            return
         norms = gather(finite.norms(list(tensors.values())), len(tensors))
         apart = ~((norms - norms[0]).abs() <= _SAME_MODEL * norms[0]) & norms.isfinite().all(dim=0)
         if names := [name for name, bad in zip(tensors, apart.any(dim=0).tolist(), strict=True) if bad]:

@@ -184,13 +184,25 @@ class Learner:
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
-        with self.autocast:
-            loss: Tensor = self.gradients.loss(batch)
-        self._require_gradient(step, loss)
-        loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
-        self.rank.trace.mark(step, "the backward pass")
-        torch.autograd.backward(loss, weight.to(loss.dtype))
+        try:
+            with self.autocast:
+                loss: Tensor = self.gradients.loss(batch)
+            self._require_gradient(step, loss)
+            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+            self.rank.trace.mark(step, "the backward pass")
+            torch.autograd.backward(loss, weight.to(loss.dtype))
+        except torch.OutOfMemoryError as error:
+            raise UserError(self._memory_advice(step, error)) from None
         return loss.detach()
+
+    def _memory_advice(self, step: int, error: Exception) -> str:
+        (start, stop), now = self.plan.span(self.assigned.start), self.plan.microbatches
+        settings = ["activation_checkpointing=true", "precision=bf16", "strategy=fsdp with several GPUs"]
+        if stop - start > 1:
+            settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
+        reason = str(error).partition(". ")[0].rstrip(".")
+        advice = f"What needs less: {', '.join(settings)}."
+        return f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
 
     def _require_gradient(self, step: int, loss: Tensor) -> None:
         if not loss.requires_grad:

@@ -90,13 +90,17 @@ def planned(
     """
     newest = _newest_manifest(source, run)
     then = newest.settings if newest else {}
-    microbatches = config.microbatches or _microbatches_then(then, config)
-    microbatches = microbatches or count_microbatches(0, world_size, config.global_batch_size)
+    before = _microbatches_then(then, config)
+    microbatches = config.microbatches or before
+    if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
+        microbatches = count_microbatches(world_size, config.global_batch_size, exact=config.exact)
     _check_assignment(microbatches, world_size, config.exact)
     begun = _chosen_then(then, config)
     fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
     samples = data.rows("train")
     settings = {"config": fields, "microbatches": microbatches, "data": data.fingerprint, "samples": samples}
+    if before and before < microbatches and not config.microbatches:
+        then = _with_microbatches(then, microbatches)
     if then:
         require_same(then, settings, str(source))
     return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings, begun
@@ -125,6 +129,13 @@ def _microbatches_then(settings: dict[str, Any], config: TrainConfig) -> int:
     """The number of microbatches of the run to go on from; 0 if there is none."""
     microbatches = settings.get("microbatches")
     return microbatches if type(microbatches) is int and 0 < microbatches <= config.global_batch_size else 0
+
+
+def _with_microbatches(settings: dict[str, Any], microbatches: int) -> dict[str, Any]:
+    """The settings of the run to go on from, had it had so many microbatches: more processes than it had go on."""
+    config = settings.get("config")
+    changed = {"config": config | {"microbatches": microbatches}} if isinstance(config, dict) else {}
+    return settings | changed | {"microbatches": microbatches}
 
 
 def _chosen_then(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any]:

@@ -100,6 +100,12 @@ class Trainer:
             _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
         if unused := self.learner.unused:
             _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
+        before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
+        if before and before < self.plan.microbatches:
+            _say(
+                f"{before} microbatches become {self.plan.microbatches}, one for each process: from here on dropout, "
+                "augmentation and batch norm draw and count by the new ones"
+            )
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
 
