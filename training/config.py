@@ -23,6 +23,9 @@ OPERATIONAL = (
     "hang_after_s",
 )
 
+#: Fields that may be left open (`auto`): chosen when a run begins, by its model and its device.
+OPEN = ("precision", "compile", "deterministic")
+
 
 class TrainConfig(BaseModel):
     """How to train. The defaults suit a small table; every field can be set with `--set name=value`."""
@@ -55,10 +58,12 @@ class TrainConfig(BaseModel):
     """Fixes the initial weights, the sample order, augmentation and dropout."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the model: `auto` = bfloat16 autocast where the GPU has it, else float32."""
-    compile: bool = False
-    """Whether the model goes through `torch.compile`: a slower start, then faster steps."""
-    deterministic: bool = True
-    """Whether two runs give the same bits; false lets GPU kernels add in any order."""
+    compile: Literal["auto", True, False] = "auto"
+    """Whether the model goes through `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, from 50
+    million parameters on."""
+    deterministic: Literal["auto", True, False] = "auto"
+    """Whether two runs give the same bits; `false` lets GPU kernels add in any order and takes the fastest. `auto` =
+    `true`, but for a model of 50 million parameters or more on a GPU."""
     exact: bool = False
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
@@ -114,6 +119,8 @@ class TrainConfig(BaseModel):
             )
         if self.exact and self.strategy == "fsdp":
             raise ValueError("exact=true works with strategy=ddp only")
+        if self.exact and self.deterministic is False:
+            raise ValueError("exact=true needs deterministic kernels: leave deterministic at auto or true")
         if self.cpu_offload and self.strategy != "fsdp":
             raise ValueError("cpu_offload=true works with strategy=fsdp only")
         return self

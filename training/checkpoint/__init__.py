@@ -8,6 +8,7 @@ snapshot.py   a copy in host memory, made while training goes on
 writer.py     saves in the background
 recovery.py   the newest checkpoint whose parts all verify
 saved.py      a committed checkpoint, read and verified
+reading.py    its blocks, each read once, by one rank for all
 lease.py      a folder is written by one run at a time
 holder.py     who holds it, and what others are told
 bucket_lease.py  an object that is renewed

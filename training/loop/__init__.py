@@ -15,7 +15,9 @@ validation.py    the validation loss
 deferred.py      a model that is built without the memory of its weights
 shards.py        weights of a sharded model come in and leave one at a time
 memory.py        how much is left
+arithmetic.py    what is chosen where the configuration leaves it open
 precision.py     float32 or bfloat16
+kernels.py       deterministic kernels or the fastest
 finite.py        gradients and states that are not finite
 health.py        whether training can go on
 history.py       the learning curve

@@ -156,6 +156,8 @@ class Sharded:
     casts inputs, rotary tables, means and norms by module: values of 101,325 +- 100 all become 101,376.
     """
 
+    keeps_gathered = False
+
     def __init__(
         self, loss: Loss, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool, unused: bool, within_s: float
     ):
@@ -174,6 +176,9 @@ class Sharded:
         self.loss: Any = fully_shard(loss, **how)
         self.loss.set_reduce_scatter_unused_params(True)  # else ranks whose branches differ send different lengths
         self.world_size = rank.world_size
+        self.blocks: Sequence[Any] = blocks
+        #: Whether what is gathered may stay for all microbatches of a step; the same on every rank, as gathering is.
+        self.stays = all(rank.exchange(_fits_whole(loss, rank.device), within_s=within_s))
         self.use = Use(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
 
     @property
@@ -192,8 +197,26 @@ class Sharded:
 
     @contextlib.contextmanager
     def microbatch(self, last: bool) -> Iterator[None]:
+        """Gradients cross processes once a step, with the last microbatch.
+
+        What was gathered for the first stays for all where it fits: gradients that have not crossed are as large, and
+        gathering twice for each microbatch, for its forward and its backward pass, would be in vain.
+        """
         self.loss.set_requires_gradient_sync(last)
+        if self.stays and not last:
+            self._keep_gathered(True)
+        elif self.stays and self.keeps_gathered:
+            self.loss.set_reshard_after_backward(True)
         yield
+        if last and self.keeps_gathered:
+            self._keep_gathered(False)
+
+    def _keep_gathered(self, wanted: bool) -> None:
+        if wanted != self.keeps_gathered:
+            self.loss.set_reshard_after_backward(not wanted)
+            for block in self.blocks:
+                block.set_reshard_after_forward(not wanted)
+            self.keeps_gathered = wanted
 
     def end_step(self) -> None:
         self.use.end_step()
@@ -203,6 +226,14 @@ class Sharded:
         for member in self.loss.modules():
             if hasattr(member, "reshard"):
                 member.reshard()
+
+
+def _fits_whole(loss: Loss, device: torch.device) -> bool:
+    """Whether all weights take at most a quarter of the device's memory: their gradients then take another."""
+    if device.type != "cuda":
+        return True
+    whole = sum(parameter.numel() * parameter.element_size() for parameter in loss.parameters())
+    return 4 * whole <= torch.cuda.get_device_properties(device).total_memory
 
 
 def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:

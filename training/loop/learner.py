@@ -4,9 +4,8 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 """
 
 import math
-import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop import blocks, deferred, finite, gradients, precision, shards
+from training.loop import arithmetic, blocks, deferred, finite, gradients, kernels, precision, shards
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
@@ -38,26 +37,30 @@ class Learner:
     """A task's model in training on one rank."""
 
     def __init__(
-        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch
-    ):
-        """`rows` are some of the data, the same on every rank."""
-        self.task, self.data, self.config, self.plan, self.rank, self.assigned = (
-            task,
-            data,
-            config,
-            plan,
-            rank,
-            assigned,
-        )
-        make_deterministic(config.deterministic)
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
+        begun: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
+        """
+        Args:
+            rows: Some of the data, the same on every rank.
+            begun: What was chosen of `config.OPEN` when the run began.
+        """
+        self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
+        self.assigned = assigned
         #: Why a sharded model was first made whole on every rank; "" = it was not.
         self.made_whole = ""
         self.sharded = config.strategy == "fsdp"
         self.module: nn.Module = self._sharded_model() if self.sharded else self._new_model().to(rank.device)
+        self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
+        self.config = config = self.arithmetic.config
+        self.kernels = kernels.chosen(config.deterministic is True, rank.device)
         self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
-            blocks.compile_in_place(self.module, repeated)
+            blocks.compile_in_place(
+                self.module, task.compiled(self.module), deterministic=config.deterministic is True,
+                asked="compile" not in self.arithmetic.reasons,
+            )  # fmt: skip
         if config.activation_checkpointing:
             blocks.recompute(repeated)
         if not self.sharded:
@@ -80,6 +83,8 @@ class Learner:
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
+        #: Whether there is something of a checkpoint in the state, of all of it or not.
+        self.spoilt = False
 
     def _new_model(self) -> nn.Module:
         """The task's model on the CPU, as the seed makes it."""
@@ -243,6 +248,7 @@ class Learner:
         return state.stable(self.module, self.optimizer)
 
     def restore(self, saved: Saved) -> None:
+        self.spoilt = True
         state.restore(self.module, self.optimizer, saved)
         self.restored_from = saved.manifest.name
 
@@ -287,15 +293,6 @@ class Learner:
     def take_weights(self, directory: str) -> None:
         """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
         bundle.load_weights(directory, self.module)
-
-
-def make_deterministic(wanted: bool) -> None:
-    """Same inputs, same bits: https://docs.pytorch.org/docs/stable/notes/randomness.html"""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(wanted)
-    # A debugging aid that costs a pass over all memory.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.backends.cudnn.benchmark = not wanted
 
 
 def seed_everything(seed: int) -> None:

@@ -54,10 +54,12 @@ class Trainer:
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank)
         _wait_for_rows(self.data, self.config, rank)
-        self.learner = self._learner()
-        self.saving = Saving(request, rank, self.learner)
-        self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, rank)
-        checkpoint = self._begin()
+        self._make_ready()
+        checkpoint = resume.newest(request, rank, self.learner)
+        if self.learner.spoilt and not checkpoint:
+            del self.learner, self.saving, self.health
+            self._make_ready()
+        self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
         if checkpoint:
@@ -73,24 +75,26 @@ class Trainer:
         task = tasks.load(self.config.task, self.data.options)
         some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         return Learner(
-            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device)
-        )
+            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device),
+            self.request.begun,
+        )  # fmt: skip
 
-    def _begin(self) -> Checkpoint | None:
-        """Warms up, then takes the state of the checkpoint to go on from, if there is one."""
+    def _make_ready(self) -> None:
+        """Makes what learns, warms it up, and gives it the weights that it is to start from."""
+        self.learner = self._learner()
+        self.request = self.request.settled(self.learner.config)
+        self.saving = Saving(self.request, self.rank, self.learner)
+        self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
             self.learner.take_weights(self.config.warm_start)
             self.health.require_weights(self.config.warm_start)
-        checkpoint = resume.newest(self.request, self.rank, self.learner)
-        if checkpoint:
-            self.saving.resumed_from = checkpoint.step
-        return checkpoint
 
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
             _say(about)
+        _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
         if why := self.learner.made_whole:

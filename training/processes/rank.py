@@ -97,7 +97,8 @@ class Rank:
             self.rendezvous.wait(keys, timedelta(seconds=within_s))
         except dist.DistStoreError:
             missing = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
-            raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
+            if missing:  # none, if the last one came meanwhile
+                raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
         if self._exchanges > 1:  # all have read the one before
             self.rendezvous.delete_key(f"exchange/{self._exchanges - 1}/{self.rank}")
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
@@ -191,6 +192,8 @@ def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) ->
     torch.set_num_threads(max(1, cores() // local_world_size))
     device = torch.device("cpu")
     if torch.cuda.is_available():
+        if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # read when CUDA starts; less memory is lost between tensors
+            os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     return Rank(rank, world_size, local_rank, local_world_size, device)
