@@ -51,11 +51,12 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     found = blocks.repeated(module)
     if config.activation_checkpointing:
         blocks.recompute(found)
-    chosen = gradients.choose(module, found, config, rank)
+    loss = gradients.Loss(module, lambda model, values: model(values).square().mean())
+    chosen = gradients.choose(loss, found, config, rank)
     optimizer = torch.optim.AdamW(module.parameters(), fused=True)
     for step in range(3):
         with chosen.microbatch(last=True):
-            chosen.model(torch.randn(argument["rows"], argument["width"])).square().mean().backward()
+            chosen.loss(torch.randn(argument["rows"], argument["width"])).backward()
         if step < 2:
             optimizer.step()
             optimizer.zero_grad()
