@@ -104,8 +104,8 @@ class Trainer:
         before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
         if before and before < self.plan.microbatches:
             _say(
-                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on dropout, "
-                "augmentation and batch norm go by the new ones"
+                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
+                "dropout, augmentation and batch norm go by the new ones"
             )
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
