@@ -8,6 +8,8 @@ resume.py        the checkpoint that it goes on from
 outcome.py       the model and the figures that it leaves
 learner.py       model, optimizer, one step
 gradients.py     how gradients cross processes
+use.py           which blocks and parameters of a sharded model a rank uses
+sums.py          sums over microbatches and ranks, in any order or along a tree
 buffers.py       buffers that a forward pass changes
 order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
@@ -23,6 +25,7 @@ health.py        whether training can go on
 history.py       the learning curve
 curves.py        TensorBoard
 progress.py      what a person sees
+pace.py          which rank holds the others up
 accelerator.py   how fast a GPU can be, and the share used
 blocks.py        blocks recomputed or compiled
 """

@@ -20,6 +20,7 @@ from training.loop.batches import microbatches, tensors
 from training.loop.health import Health, listed
 from training.loop.history import History
 from training.loop.learner import Learner
+from training.loop.memory import peak_bytes
 from training.loop.monitor import Decision, Monitor
 from training.loop.order import assignment
 from training.loop.request import TrainingRequest
@@ -103,8 +104,8 @@ class Trainer:
         before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
         if before and before < self.plan.microbatches:
             _say(
-                f"{before} microbatches become {self.plan.microbatches}, one for each process: from here on dropout, "
-                "augmentation and batch norm draw and count by the new ones"
+                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
+                "dropout, augmentation and batch norm go by the new ones"
             )
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
@@ -145,7 +146,8 @@ class Trainer:
         if not self.rank.leads:
             return {}
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
-                                  resumed_from=self.resumed_from, seconds=seconds)  # fmt: skip
+                                  resumed_from=self.resumed_from, seconds=seconds,
+                                  peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)
         return figures
 

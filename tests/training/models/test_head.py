@@ -47,10 +47,9 @@ def chunk_bytes(request, monkeypatch):
 
 
 @pytest.fixture
-def plain_kernels():
+def plain_kernels(monkeypatch):
     """bfloat16 without oneDNN: virtual machines may offer it AMX and then fault."""
-    with torch.backends.mkldnn.flags(enabled=False):
-        yield
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -267,6 +267,11 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     assert "depth 1: width 64, 1 heads, SwiGLU 192, 257 tokens" in shown and "tokens/s  MFU n/a" in shown
     assert figures["tokens_per_s"] == pytest.approx(LENGTH * figures["samples_per_s"], rel=0.01)
     assert figures["loss"] < 2.5 and "mfu" not in figures
+    assert "chosen: precision=fp32 (on a CPU), compile=false (on a CPU), deterministic=true (on a CPU)" in shown
+    assert figures["chosen"] in shown and (figures["compile"], figures["deterministic"]) == (False, True)
+    assert {"precision": "fp32", "compile": False, "deterministic": True}.items() <= bundle.load_card(
+        model
+    ).config.items()
     sample = bundle.load_card(model).sample
     assert len(sample.encode()) >= 20 and sample in shown
     result = steps.evaluate(folder, model, evaluation)
@@ -278,6 +283,7 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     assert decision.metric == "bits" and decision.calibration is None
     assert decision.promote == (decision.lower_bound > 0 and not decision.worse_slices)
     page = (tmp_path / "report.html").read_text()
+    assert "deterministic" in page and "fp32" in page and "auto" not in page.partition("Training")[2]
     assert "Bits per byte" in page and "own work" in page and "Learning curve" in page
     assert not any(word in page for word in ("Confusion", "ROC", "<h3>Calibration", "undefined", "AUC"))
     assert "Bits per byte" in (tmp_path / "summary.md").read_text()
