@@ -1,6 +1,6 @@
 """Memory of each rank under FSDP2 against DDP, with and without activation checkpointing, from start to end.
 
-    python -m benchmarks.memory --nproc 2 --width 1024 --rows 512
+    python -m benchmarks.memory --nproc 2 --width 1024 --rows 64
 
 A stack of residual blocks with AdamW is made, takes two steps and is written, by the parts of `training.loop`.
 Reported: the live bytes of parameters, gradients and optimizer state, as counted, and by how much the process has grown
