@@ -1,5 +1,6 @@
 """The steps: typed signatures over `training`, one per file, no logic.
 
+collect.py    what a user's own script left -> a model
 decide.py     evaluation -> promote or keep, with the reason and the report
 evaluate.py   model, champion and baseline -> predictions and metrics
 image.py      the one image, and what a step is

@@ -27,7 +27,7 @@ def decide(
     Returns:
         report: One self-contained page with plots.
         summary: The decision and the main figures.
-        Output: promote or keep.
+        Output: promote or keep; not decided where a script left no predictions.
     """
     from training import steps
 
@@ -40,4 +40,4 @@ def decide(
         margin=margin,
         confidence=confidence,
     )
-    return "promote" if decision.promote else "keep"
+    return decision.outcome

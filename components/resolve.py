@@ -19,8 +19,21 @@ def resolve(
     champion: str = "",
     as_of: str = "",
     pins: str = "",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    epochs: float = 3.0,
+    global_batch_size: int = 1024,
+    learning_rate: float = 1e-3,
+    weight_decay: float = 1e-2,
+    warmup_fraction: float = 0.05,
+    clip_norm: float = 1.0,
+    precision: str = "auto",
+    seed: int = 0,
+    training_options: dict = {},
 ) -> NamedTuple("Pins", [("digest", str), ("uri", str), ("data", str), ("champion", str)]):  # type: ignore[valid-type]
     """Writes down what the run reads: objects with their generations, windows as dates. Never taken from the cache.
+
+    The settings of later steps are here to be checked before any of them costs money; pins do not hold them.
 
     Args:
         pipeline: Name of the pipeline; pins of another one are refused.
@@ -32,6 +45,17 @@ def resolve(
         champion: Model directory of the champion, local or gs://. Empty: none.
         as_of: The day or time as of which the run sees its data. Empty: the schedule's, else now.
         pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
+        margin: Checked only; see decide.
+        confidence: Checked only; see decide.
+        epochs: Checked only, as all that follow; see train.
+        global_batch_size: See train.
+        learning_rate: See train.
+        weight_decay: See train.
+        warmup_fraction: See train.
+        clip_norm: See train.
+        precision: See train.
+        seed: See train.
+        training_options: See train.
 
     Returns:
         record: The pins of this run, as JSON.
@@ -53,6 +77,17 @@ def resolve(
         champion=champion,
         as_of=as_of,
         pins=pins,
+        margin=margin,
+        confidence=confidence,
+        epochs=epochs,
+        global_batch_size=global_batch_size,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        warmup_fraction=warmup_fraction,
+        clip_norm=clip_norm,
+        precision=precision,
+        seed=seed,
+        training_options=training_options,
     )
     record.uri = resolved.uri
     record.metadata.update(resolved.metadata)

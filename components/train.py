@@ -20,6 +20,7 @@ def train(
     clip_norm: float,
     precision: str,
     seed: int,
+    training_options: dict = {},
 ) -> None:
     """Trains with DistributedDataParallel, one process per GPU, and resumes from the newest good checkpoint.
 
@@ -35,6 +36,7 @@ def train(
         clip_norm: Largest norm of the gradient; 0 does not clip.
         precision: auto, fp32 or bf16.
         seed: Same seed and same data: same model, bit for bit.
+        training_options: Any other setting of the training, as a JSON object: {"strategy": "fsdp"}.
 
     Returns:
         model: Directory with model.safetensors and model.json.
@@ -56,6 +58,7 @@ def train(
         clip_norm=clip_norm,
         precision=precision,
         seed=seed,
+        training_options=training_options,
     )
     checkpoints.path = figures.pop("checkpoints")
     model.metadata.update(figures)

@@ -11,8 +11,10 @@ Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is n
 """
 
 import importlib.util
+from collections.abc import Collection
 from typing import Any
 
+from components.collect import collect
 from components.decide import decide
 from components.evaluate import evaluate
 from components.notify import notify
@@ -26,7 +28,7 @@ from vgp.compiling.target import Target
 def build(target: Target) -> Any:
     """The pipeline with every step placed on its machine for `target`."""
     resolve_step = target.step(resolve)
-    prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True)
+    prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True, collect=collect)
     evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
     notify_step = target.step(notify)
 
@@ -48,6 +50,7 @@ def build(target: Target) -> Any:
         clip_norm: float = 1.0,
         precision: str = "auto",
         seed: int = 0,
+        training_options: dict = {},
         margin: float = 0.0,
         confidence: float = 0.95,
         as_of: str = "",
@@ -70,6 +73,8 @@ def build(target: Target) -> Any:
             clip_norm: Largest norm of the gradient; 0 does not clip.
             precision: auto (bf16 where the GPU has it), fp32 or bf16.
             seed: Same seed and same data: same model, bit for bit.
+            training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
+                "compile": true}: docs/training-settings.md lists them.
             margin: Promote only if the lower confidence bound of the gain in log loss exceeds this.
             confidence: Confidence of the bounds, in (0.5, 1).
             as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
@@ -80,13 +85,17 @@ def build(target: Target) -> Any:
             resolved = resolve_step(
                 pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
                 data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
+                margin=margin, confidence=confidence,
+                epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
+                weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
+                precision=precision, seed=seed, training_options=training_options,
             )  # fmt: skip
             prepared = prepare_step(pins=resolved.outputs["data"], task=task)
             trained = train_step(
                 dataset=prepared.outputs["dataset"], pins=resolved.outputs["data"], task=task,
                 epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
                 weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
-                precision=precision, seed=seed,
+                precision=precision, seed=seed, training_options=training_options,
             )  # fmt: skip
             evaluated = evaluate_step(
                 dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task,
@@ -103,21 +112,33 @@ def build(target: Target) -> Any:
     return training
 
 
-def check(parameters: dict[str, Any], *, remote: bool = False) -> None:
-    """What can be known to be wrong before anything starts; raises ValueError."""
-    if remote:
-        _refuse_local_paths(parameters)
-        if importlib.util.find_spec("torch") is None:  # compiling and submitting need no training packages
-            return
+def check(parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = ()) -> None:
+    """What can be known to be wrong before anything starts; raises ValueError. `commands` run in place of these steps.
+
+    Compiling and submitting need no training packages: without them all is checked but the task's own options.
+    """
     from training.steps import check_request
 
-    check_request(**parameters)
+    if remote:
+        _refuse_local_paths(parameters)
+    with_task = not remote or importlib.util.find_spec("torch") is not None
+    check_request(**parameters, with_task=with_task, with_training="train" not in commands)
+
+
+def members() -> dict[str, Collection[str]]:
+    """The names that JSON parameters take, for who gives one of them as a parameter."""
+    from training.config import TrainConfig
+
+    return {"training_options": TrainConfig.model_fields.keys() - {"task", "options"}}
 
 
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
-    for name in ("data", "champion", "pins"):
-        for path in filter(None, parameters[name].split(",")):
-            if not path.strip().startswith("gs://"):
+    options = parameters.get("training_options", {})  # templates that are older than it do not have it
+    given = {name: parameters[name] for name in ("data", "champion", "pins")}
+    given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
+    for name, text in given.items():
+        for path in filter(None, text.split(",")):
+            if not (path.strip().startswith("gs://") or (name.endswith("resume") and path in ("auto", "never"))):
                 raise ValueError(
                     f"{name} = {path.strip()}: a step on Vertex AI cannot read this machine's files. "
                     "Copy it to a bucket and give its gs:// URI: gcloud storage cp -r PATH gs://BUCKET/FOLDER."

@@ -1,11 +1,12 @@
 """The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor the tool.
 
-steps.py       what each step calls: resolve, prepare, train, evaluate, decide
+steps.py       what each step calls: resolve, prepare, train, collect, evaluate, decide
 run_folder.py  where a run keeps things, told from the path of an output
 __main__.py    the same from a shell
 task.py        the contract between the product and a user's model
 fit.py         one call that trains: checks, then starts the processes
 config.py      everything that a training run can be told
+reference.py   the same as a table
 options.py     the options of a task: what it knows, and what is near
 bundle.py      a trained model as a folder: weights and card
 errors.py      how work ends: exit codes, and the error that is the user's to fix
@@ -18,6 +19,7 @@ processes/     one process per GPU
 loop/          the training loop
 checkpoint/    checkpoints that commit like a database
 evaluation/    predictions, measures, the paired test
+script/        what a script of the user's left, read and judged
 report/        one page of HTML
 storage/       files here and objects in Cloud Storage
 """

@@ -3,8 +3,10 @@
 python -m training resolve --data 'gs://bucket/raw/*.csv' --to gs://bucket/runs/pins
 python -m training prepare runs/data --set train=1-6 --set test=7
 python -m training train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
+python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
+python -m training settings
 """
 
 import argparse
@@ -12,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from training import steps
+from training import reference, steps
 
 
 def parser() -> argparse.ArgumentParser:
@@ -57,6 +59,12 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
                        help="a field of training.config.TrainConfig; repeatable")  # fmt: skip
 
+    collect = verbs.add_parser("collect", help="what a script of your own left -> model, figures, predictions")
+    collect.add_argument("data", help="prepared dataset")
+    collect.add_argument("--model", required=True, help="the folder that the script knew as AIP_MODEL_DIR")
+    collect.add_argument("--checkpoints", default="", help="the folder with script.json")
+    collect.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
+
     evaluate = verbs.add_parser("evaluate", help="model -> predictions and metrics")
     evaluate.add_argument("data", help="prepared dataset")
     evaluate.add_argument("destination", help="folder of the evaluation")
@@ -73,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
     decide.add_argument("--confidence", type=float, default=0.95)
+    verbs.add_parser("settings", help="every setting of train, as a table")
     return top
 
 
@@ -92,6 +101,8 @@ def main(arguments: list[str] | None = None) -> None:
     verb = values.pop("verb")
     if verb == "resolve":
         return _resolve(values)
+    if verb == "settings":
+        return print(reference.table(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)

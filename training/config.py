@@ -28,9 +28,9 @@ OPEN = ("precision", "compile", "deterministic")
 
 
 class TrainConfig(BaseModel):
-    """How to train. The defaults suit a small table; every field can be set with `--set name=value`."""
+    """How to train. The defaults suit a small table; docs/training-settings.md says how each field is set."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     task: str = "flights"
     """A shipped task by its short name, or any `module:Class` derived from `training.task.Task`."""

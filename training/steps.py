@@ -44,22 +44,65 @@ def check_request(
     data: str,
     as_of: str = "",
     pins: str = "",
+    training_options: Mapping[str, Any] | None = None,
+    with_task: bool = True,
+    with_training: bool = True,
     **config: Any,
 ) -> None:
     """What can be told to be wrong about a run before anything starts.
+
+    Args:
+        with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
+        with_training: Whether our own training is to run, and no script of the user's.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        from training.pins import request
+        _check_settings(task, task_options, margin, confidence, training_options, config)
+        if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
+            raise UserError(tasks.NO_ROWS)
+        if with_task:
+            from training.pins import request
 
-        work = tasks.load(task, task_options)
-        parse({"task": task, "options": dict(task_options), **config})
-        check(margin, confidence)
-        request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
+            work = tasks.load(task, task_options)
+            request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
+
+
+def _check_settings(
+    task: str,
+    task_options: Mapping[str, Any] | None,
+    margin: float,
+    confidence: float,
+    training_options: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+) -> None:
+    tasks.parts(task)
+    parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
+    check(margin, confidence)
+
+
+def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of the form, and those that it has no field for.
+
+    Raises:
+        UserError: one of the options has a field of its own, whose value would be another.
+    """
+    fields = {
+        "task": "task",
+        "options": "task_options",
+        "task_options": "task_options",
+        **{name: name for name in config},
+    }
+    for name in options or {}:
+        if name in fields:
+            raise UserError(
+                f"training_options holds {name}, which has a parameter of its own: give it as {fields[name]}, "
+                "and leave it out of training_options."
+            )
+    return {**config, **whole(options or {})}
 
 
 @exits
@@ -77,9 +120,15 @@ def resolve(
     champion: str = "",
     as_of: str = "",
     pins: str = "",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    training_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    **config: Any,
 ) -> "Resolved":
     """Pins what a run works on: writes what was pinned to the file `record`, and the pins beside the runs.
+
+    What later steps are told is checked first: a run that the console started was checked nowhere else.
 
     Args:
         record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
@@ -89,8 +138,11 @@ def resolve(
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
+        margin: As of `decide`, and `confidence` too; checked only.
+        training_options: As of `train`, and `config` too; checked only.
         dry_run: Whether nothing is written.
     """
+    _check_settings(task, task_options, margin, confidence, training_options, config)
     from training.pins import resolve
 
     request = _request(data, task, task_options, champion)
@@ -141,6 +193,7 @@ def train(
     task: str = "",
     pins: str = "",
     nproc: int | None = None,
+    training_options: Mapping[str, Any] | None = None,
     **config: Any,
 ) -> dict[str, Any]:
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
@@ -153,11 +206,15 @@ def train(
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
+        training_options: Fields of `training.config.TrainConfig` that `config` does not have, as KFP gives them.
         config: Fields of `training.config.TrainConfig`.
     """
     prepared = manifest.load(data)
+    name = _trusted_task(data, prepared, task)
+    if tasks.find(name).as_they_are:
+        raise UserError(tasks.NO_ROWS)
     pinned_as = _computed_from(pins, prepared, data) if pins else ""
-    settings = parse({"task": _trusted_task(data, prepared, task), "options": prepared.options, **config})
+    settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
@@ -167,13 +224,57 @@ def train(
 
 
 @exits
+def collect(
+    model: str | Path,
+    checkpoints: str | Path = "",
+    data: str | Path = "",
+    *,
+    task: str = "",
+    pins: str = "",
+) -> "Taken":
+    """Takes up what a script of the user's left, in place of our training: its model, its figures, its predictions.
+
+    Args:
+        model: The folder that the script knew as AIP_MODEL_DIR.
+        checkpoints: The folder with `script.json`; "" = none.
+        data: The prepared dataset.
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
+        pins: URI of the pins that the data was prepared from; "" = none.
+    """
+    prepared = manifest.load(data)
+    if pins:
+        _computed_from(pins, prepared, data)
+    work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
+    import training.script.collect
+
+    collected = training.script.collect.collect(str(model), str(checkpoints), data, work)
+    return Taken(
+        collected.launched.checkpoints,
+        {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
+        collected.metrics,
+    )
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the step `collect` gives."""
+
+    #: The folder that the script knew as AIP_CHECKPOINT_DIR; "" where nothing tells.
+    checkpoints: str
+    figures: Mapping[str, Any]
+    #: The numbers of its metrics.json.
+    metrics: Mapping[str, float]
+
+
+@exits
 def evaluate(
     data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "", task: str = ""
 ) -> "Evaluation":
     """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
 
     Args:
-        champion: Folder of the champion, or the URI of its pins; "" = none.
+        model: Folder of a model of ours, or of what a script left.
+        champion: Likewise of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):

@@ -52,6 +52,8 @@ class Task(ABC):
     #: Whether `shards` finds its files by `storage.find`. A task that reads `data` in another way is given what the
     #: user gave, and no run of it is taken from the cache.
     finds_files: ClassVar[bool] = True
+    #: Whether the files are handed on as they are, to a script of the user's: no rows are made of them.
+    as_they_are: ClassVar[bool] = False
     #: Options that name the folder of a model, of which the task reads the card; they are pinned too.
     model_options: ClassVar[tuple[str, ...]] = ()
     #: Options and their defaults; any other is refused. None: the task takes what it is told.

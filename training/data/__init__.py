@@ -1,6 +1,7 @@
 """From raw input to fixed-width Parquet shards with a manifest, and back to rows.
 
 prepare.py        a dataset of a task: scan, combine, make rows, check, write
+raw.py            files as they are, in a dataset's folder
 destination.py    the folder that a preparation may write to
 pool.py           work on many shards in a pool of processes
 shard.py          one shard: rows and their figures, then Parquet

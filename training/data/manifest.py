@@ -8,6 +8,7 @@ Layout of a prepared dataset:
 
 Every table has `row_id` (int64, unique over the dataset) and whatever columns the task wrote.
 The manifest is written last: a directory without it is an unfinished preparation.
+A dataset of files as they are (`training.data.raw`) holds these, and its manifest as .manifest.json.
 """
 
 import json
@@ -20,6 +21,7 @@ from training.errors import UserError
 from training.storage import files, strict
 
 FILE_NAME = "manifest.json"
+HIDDEN_NAME = ".manifest.json"
 #: Of a shard's file, and of its rows when decoded: it is held in memory.
 MOST_SHARD_BYTES = 4 << 30
 
@@ -103,7 +105,7 @@ class Manifest(Frozen):
 
 def load(directory: str | Path) -> Manifest:
     """Reads the manifest of a prepared dataset."""
-    path = Path(directory) / FILE_NAME
+    path = path_in(directory)
     try:
         return strict.parse(Manifest, files.read(path, links=False))
     except FileNotFoundError:
@@ -112,11 +114,19 @@ def load(directory: str | Path) -> Manifest:
         raise UserError(f"{path} cannot be read as a dataset manifest: {error}") from None
 
 
-def save(manifest: Manifest, directory: str | Path) -> None:
+def path_in(directory: str | Path) -> Path:
+    """Where the manifest of a dataset is: the hidden one counts, for among files as they are the other may lie too."""
+    hidden = Path(directory) / HIDDEN_NAME
+    return hidden if hidden.is_file() else Path(directory) / FILE_NAME
+
+
+def save(manifest: Manifest, directory: str | Path, name: str = FILE_NAME) -> None:
     """Writes the manifest atomically; call it last."""
-    path = Path(directory) / FILE_NAME
+    path = Path(directory) / name
     text = json.dumps(manifest.model_dump(), indent=1, sort_keys=True) + "\n"
     if len(text) > files.MOST_JSON_BYTES:
+        if not manifest.columns:
+            raise UserError(f"{len(manifest.sources):,} files are too many to list: pack them into fewer archives.")
         largest = max(manifest.columns, key=lambda column: sum(map(len, column.values)))
         raise UserError(
             f"the manifest would have {len(text) >> 20} MiB, and may have {files.MOST_JSON_BYTES >> 20}: categories of "

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from training import tasks
-from training.data import leaks, manifest
+from training.data import leaks, manifest, raw
 from training.data.columns import Sketch, category_values
 from training.data.destination import Destination
 from training.data.manifest import Manifest, ShardFile
@@ -63,6 +63,8 @@ def prepare(
     with _disk_errors_named():
         work = tasks.load(task, options)
         target = Destination.checked(destination)
+        if work.as_they_are:
+            return _handed_on(task, work, data, target)
         with tempfile.TemporaryDirectory(prefix="prepare-") as scratch, WorkerPool(workers) as pool:
             work.scratch = Path(scratch)
             made = _prepare(task, work, data, target, pool)
@@ -70,6 +72,16 @@ def prepare(
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
     seconds = time.monotonic() - started
     print(f"prepared {sum(rows.values()):,} rows ({spoken}) in {seconds:.1f} s", file=sys.stderr, flush=True)
+    return made
+
+
+def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifest:
+    started = time.monotonic()
+    made = raw.copy(name, task, data, target)
+    size, seconds = sum(source.bytes for source in made.sources), time.monotonic() - started
+    plural = "s" * (len(made.sources) != 1)
+    copied = f"copied {len(made.sources):,} file{plural}, {size:,} bytes, as they are" if made.sources else "no files"
+    print(f"{copied} in {seconds:.1f} s", file=sys.stderr, flush=True)
     return made
 
 

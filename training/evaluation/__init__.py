@@ -2,6 +2,8 @@
 
 evaluate.py        scores model, champion and baseline on the same rows
 score.py           a trained model as a function of rows
+script_model.py    what a script left as a model to be scored
+own_rows.py        predictions of rows that the script labelled itself
 baseline.py        logistic regression
 ngrams.py          the baseline of a language model
 names.py           values as names, for slices and groups

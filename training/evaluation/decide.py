@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from training.errors import exits
-from training.evaluation import comparison, decision, predictions, reason
+from training.evaluation import comparison, decision, predictions, reason, record
 from training.evaluation.comparison import Blocks
 from training.evaluation.decision import CalibrationCheck, Decision, Reference, SliceCheck
 from training.evaluation.predictions import Predictions
@@ -57,9 +57,25 @@ def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float
         UserError: an argument out of range, or no readable predictions.
     """
     decision.check(margin, confidence)
-    result = _decide(predictions.read(evaluation_dir), margin, confidence)
+    if _nothing_scored(evaluation_dir):
+        why = reason.undecided(predictions.FILE_NAME)
+        result = Decision(
+            promote=False, decided=False, reason=why, margin=margin, confidence=confidence, rows=0, groups=0
+        )
+    else:
+        result = _decide(predictions.read(evaluation_dir), margin, confidence)
     decision.save(result, evaluation_dir)
     return result
+
+
+def _nothing_scored(evaluation_dir: str | Path) -> bool:
+    """Whether this is the evaluation of a script that left no predictions."""
+    folder = Path(evaluation_dir)
+    return (
+        not (folder / predictions.FILE_NAME).exists()
+        and (folder / record.FILE_NAME).exists()
+        and not record.load(folder).scored
+    )
 
 
 def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
@@ -73,6 +89,7 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
         rows=len(data),
         group=data.header.group,
         groups=len(np.unique(data.group.codes)) if data.group else len(data),
+        baseline=data.header.baseline,
     )
     if not reference:
         return draft
@@ -97,6 +114,8 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
     rows = comparison.blocks(data.group, len(data))
     weights_RG = comparison.resample(rows.count)
     classified = bool(data.header.classes)
+    # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
+    comparable = classified and not (reference == "baseline" and data.header.baseline)
     ours, our_R = _loss_with_replicates(data, "challenger", weights_RG, rows)
     theirs, their_R = _loss_with_replicates(data, reference, weights_RG, rows)
     gain = comparison.interval(theirs - ours, their_R - our_R, rows.count, confidence)
@@ -108,7 +127,7 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
         "difference": gain.estimate,
         "lower_bound": gain.low,
         "upper_bound": gain.high,
-        "calibration": _calibration(data, reference, weights_RG, rows, confidence) if classified else None,
+        "calibration": _calibration(data, reference, weights_RG, rows, confidence) if comparable else None,
         "slices": _slices(data, reference, confidence),
     }
 

@@ -42,10 +42,14 @@ class Decision(Frozen):
     """What `decision.json` holds."""
 
     promote: bool
+    #: Whether there was anything to decide by: a script may leave no predictions.
+    decided: bool = True
     #: One sentence for people.
     reason: str
     #: None if there was neither champion nor baseline.
     reference: Reference | None = None
+    #: What the baseline is, if it is no logistic regression.
+    baseline: str = ""
     #: Whether the challenger is the champion, weight for weight: then there is nothing to decide.
     same: bool = False
     #: What was compared; None if nothing could be.
@@ -67,6 +71,11 @@ class Decision(Frozen):
     groups: int
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
+
+    @property
+    def outcome(self) -> Literal["promote", "keep", "not decided"]:
+        """The decision for a workflow that branches on it."""
+        return ("promote" if self.promote else "keep") if self.decided else "not decided"
 
     @property
     def worse_slices(self) -> tuple[SliceCheck, ...]:

@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from training import tasks
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.data.rows import Rows, open_rows
 from training.errors import UserError
-from training.evaluation import measure, predictions, score
+from training.evaluation import decision, measure, own_rows, predictions, reason, record, score, script_model
 from training.evaluation.baseline import fit
 from training.evaluation.names import Namer, namer
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
+from training.evaluation.score import TrainedModel
+from training.evaluation.script_model import ScriptModel
+from training.script import collected
 from training.task import Task
 
 __all__ = ["Evaluation", "evaluate"]
@@ -38,11 +42,13 @@ def evaluate(
 ) -> Evaluation:
     """Writes `predictions.parquet` and `metrics.json` into `destination`; memory holds one batch of predictions.
 
+    Where a script left no predictions there are none to write, and the record says so.
+
     Args:
         data: Directory of a prepared dataset.
-        model: Directory of the new model, the challenger.
+        model: Directory of the new model, the challenger; or of what a script left.
         destination: Directory, made if missing.
-        champion: Directory of the model to beat, or the URI of its pins; "" if there is none.
+        champion: Directory of the model to beat, likewise, or the URI of its pins; "" if there is none.
         baseline: Whether to fit and score a simple rival as well: a logistic regression, or the task's own.
         split: Split of the dataset to score.
         batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
@@ -51,16 +57,24 @@ def evaluate(
         UserError: a directory does not hold what it should, the split is empty, or the champion cannot be compared.
     """
     dataset = manifest.load(data)
+    task = tasks.load(tasks.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
+    script = script_model.load(model, task) if collected.is_script(str(model)) else None
+    if task.as_they_are and script is None:
+        raise UserError(f"{model} is no folder that a script left, and {tasks.NO_ROWS}")
+    if script and script.predictions is None:
+        return _unscored(destination, dataset, task, split, script)
+    if task.as_they_are:
+        assert script
+        return own_rows.evaluate(script, champion, destination, dataset, task, baseline=baseline)
     if not dataset.rows(split):
         raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
-    challenger = score.load(model, dataset)
-    scorers: dict[str, Scorer] = {"challenger": challenger}
-    same = False
+    challenger = script or score.load(model, dataset)
+    models = {"challenger": challenger}
     if champion:
-        scorers["champion"] = reigning = score.load(champion, dataset)
-        score.check_comparable(reigning, challenger)
-        same = score.same(reigning, challenger)
-    task = challenger.task
+        models["champion"] = _champion(champion, challenger, dataset, task)
+    task = challenger.task if isinstance(challenger, TrainedModel) else task
+    entries = {name: _entry(entrant, data, dataset, task, split) for name, entrant in models.items()}
+    scorers = {name: scorer for name, (scorer, _) in entries.items()}
     rows = open_rows(data, split)
     namers = {name: _namer(dataset, rows, name) for name in task.slices}
     group = {"group": _namer(dataset, rows, task.group, whole=True)} if task.group else {}
@@ -70,17 +84,60 @@ def evaluate(
     header = Header(
         task=dataset.task,
         split=split,
-        classes=() if task.likelihood else tuple(task.classes),
+        classes=_classes(task),
         weight=task.weight,
         models=tuple(scorers),
-        same=same,
+        same=_same(models),
         group=task.group,
         slices=tuple(task.slices),
-        notes=notes,
+        notes=(*(note for _, told in entries.values() for note in told), *notes),
+        script=script.told(dataset) if script else None,
     )
     batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
     predictions.write(destination, header, batches)
     return measure.measure(destination)
+
+
+def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
+    """What is known of a script that left no predictions: its own figures. An evaluation from before goes."""
+    result = Evaluation(
+        task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
+        group="", groups=0, models={}, confusion_matrix=[], slices=(),
+        notes=(reason.undecided(predictions.FILE_NAME),), script=script.told(dataset),
+    )  # fmt: skip
+    Path(destination).mkdir(parents=True, exist_ok=True)
+    for name in (predictions.FILE_NAME, decision.FILE_NAME):
+        (Path(destination) / name).unlink(missing_ok=True)
+    record.save(result, destination)
+    return result
+
+
+def _classes(task: Task) -> tuple[str, ...]:
+    return () if task.likelihood else tuple(task.classes)
+
+
+def _champion(
+    folder: str, challenger: ScriptModel | TrainedModel, dataset: Manifest, task: Task
+) -> ScriptModel | TrainedModel:
+    if collected.is_script(folder):
+        return script_model.champion(folder, task)
+    champion = score.load(folder, dataset)
+    theirs = challenger.meaning if isinstance(challenger, TrainedModel) else score.meaning(dataset, task)
+    score.check_comparable(champion, theirs)
+    return champion
+
+
+def _entry(
+    model: ScriptModel | TrainedModel, data: str | Path, dataset: Manifest, task: Task, split: str
+) -> tuple[Scorer, tuple[str, ...]]:
+    """What scores rows, and what a reader must know of it."""
+    return model.of_rows(data, dataset, task, split) if isinstance(model, ScriptModel) else (model, ())
+
+
+def _same(models: dict[str, ScriptModel | TrainedModel]) -> bool:
+    """Whether challenger and champion are one model; of two scripts nothing but their predictions is known."""
+    old, new = models.get("champion"), models["challenger"]
+    return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.same(old, new)
 
 
 def _row_counts(dataset: Manifest) -> str:

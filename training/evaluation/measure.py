@@ -16,6 +16,8 @@ from training.evaluation.record import Evaluation, ModelMetrics, SliceMetrics
 
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
 MOST_SLICE_VALUES = 50
+#: Classes up to which their confusions are counted: the square of it goes into the artifact and the page.
+MOST_CONFUSED_CLASSES = 50
 #: Each side of a 95% interval.
 INTERVAL_CONFIDENCE = 0.975
 SLICE_REPLICATES = 1_000
@@ -38,12 +40,20 @@ def measure(directory: str | Path) -> Evaluation:
         group=data.header.group,
         groups=len(np.unique(data.group.codes)) if data.group else 0,
         models={model: _model(data, model) for model in data.header.models},
-        confusion_matrix=metrics.confusion(data.label, data.probabilities["challenger"]) if data.header.classes else [],
+        confusion_matrix=_confusion(data),
         slices=tuple(s for column, names in data.slices.items() for s in _slices(data, column, names)),
         notes=(*data.header.notes, *_notes(data)),
+        baseline=data.header.baseline,
+        script=data.header.script,
     )
     record.save(result, directory)
     return result
+
+
+def _confusion(data: Predictions) -> list[list[int]]:
+    if not 0 < len(data.header.classes) <= MOST_CONFUSED_CLASSES:
+        return []
+    return metrics.confusion(data.label, data.probabilities["challenger"])
 
 
 def _model(data: Predictions, model: str) -> ModelMetrics:
@@ -132,7 +142,8 @@ def _notes(data: Predictions) -> list[str]:
     names, present = data.header.classes, set(np.unique(data.label).tolist())
     notes = []
     if absent := [name for code, name in enumerate(names) if code not in present]:
-        notes.append(f"The AUC is undefined: no row of the {data.header.split} split is of class {', '.join(absent)}.")
+        rows = f"the {data.header.split} split" if data.header.split else "the script's predictions"
+        notes.append(f"The AUC is undefined: no row of {rows} is of class {', '.join(absent)}.")
     for column, values in data.slices.items():
         if (seen := len(np.unique(values.codes))) > MOST_SLICE_VALUES:
             notes.append(f"Slice {column}: the {MOST_SLICE_VALUES} most frequent of {seen:,} values are shown.")

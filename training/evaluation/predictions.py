@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from training.data.manifest import Frozen
 from training.errors import UserError
 from training.evaluation.probabilities import row_losses
+from training.script.collected import Collected
 from training.storage import files
 
 FILE_NAME = "predictions.parquet"
@@ -39,7 +40,7 @@ class Header(Frozen):
     """What the columns of a predictions file mean."""
 
     task: str
-    #: Name of the split that was scored.
+    #: Name of the split that was scored; "" for rows that a script labelled itself.
     split: str
     #: Empty for a task that is judged by a loss for each row.
     classes: tuple[str, ...]
@@ -54,6 +55,10 @@ class Header(Frozen):
     slices: tuple[str, ...] = ()
     #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
     notes: tuple[str, ...] = ()
+    #: What the baseline is, if it is no logistic regression.
+    baseline: str = ""
+    #: Where the challenger is what a script left.
+    script: Collected | None = None
 
 
 @dataclass(frozen=True)

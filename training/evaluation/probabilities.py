@@ -10,6 +10,8 @@ CALIBRATION_BINS = 15
 LN_2 = float(np.log(2))
 #: Probabilities are stored as float32: below its resolution a logarithm measures rounding, not the model.
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).eps)
+#: Probabilities computed in bfloat16 sum to 1 only about so far.
+SUM_TOLERANCE = 0.02
 
 
 def row_losses(label: np.ndarray, probabilities: np.ndarray) -> np.ndarray:

@@ -7,6 +7,8 @@ def rival(decision: Decision) -> str:
     """The model to beat, in words."""
     if decision.reference == "champion":
         return "the champion"
+    if decision.baseline:
+        return decision.baseline
     return "the baseline" if decision.metric == "bits" else "the logistic-regression baseline"
 
 
@@ -15,9 +17,16 @@ def metric(decision: Decision) -> str:
     return f"bits per {decision.unit}" if decision.metric == "bits" else "log loss"
 
 
-def verdict(promote: bool, reference: Reference | None) -> str:
+def verdict(promote: bool, reference: Reference | None, *, decided: bool = True) -> str:
     """The decision in a few words."""
+    if not decided:
+        return "Not decided"
     return "Promote" if promote else "Keep the champion" if reference == "champion" else "Do not promote"
+
+
+def undecided(without: str) -> str:
+    """The reason where the model's predictions are not known."""
+    return f"Not decided: the script left no {without}, so nothing of it can be compared."
 
 
 def nothing_to_beat() -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.script.collected import Collected
 from training.storage import files
 
 FILE_NAME = "metrics.json"
@@ -82,6 +83,7 @@ class Evaluation(Frozen):
     """What `metrics.json` holds."""
 
     task: str
+    #: Of the prepared data; "" for rows that a script labelled itself.
     split: str
     #: Empty for a task that is judged by a loss for each row, which counts by `weight`, such as `bytes`.
     classes: tuple[str, ...]
@@ -98,6 +100,20 @@ class Evaluation(Frozen):
     confusion_matrix: list[list[int]]
     slices: tuple[SliceMetrics, ...]
     notes: tuple[str, ...]
+    #: The model to beat where there is no champion, if it is no logistic regression.
+    baseline: str = ""
+    #: Where the model is what a script left.
+    script: Collected | None = None
+
+    @property
+    def scored(self) -> bool:
+        """Whether there was anything to score: a script may leave no predictions."""
+        return bool(self.models)
+
+    @property
+    def of_which(self) -> str:
+        """Whose rows they are, in words."""
+        return f"of the {self.split} split" if self.split else "that the script labelled itself"
 
     @property
     def slice_metric(self) -> str:
@@ -114,7 +130,7 @@ class Evaluation(Frozen):
     @property
     def scalars(self) -> dict[str, float]:
         """Flat figures for a metrics table: the challenger's by name, the others' as `champion_auc`..."""
-        result = {"rows": float(self.rows)}
+        result = {"rows": float(self.rows)} if self.scored else {}
         for model, measured in self.models.items():
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()
@@ -127,7 +143,7 @@ class Evaluation(Frozen):
     @property
     def roc_curve(self) -> tuple[list[float], list[float], list[float]] | None:
         """The challenger's false positive rates, true positive rates and thresholds; None if undefined."""
-        curve = self.models["challenger"].roc
+        curve = self.models["challenger"].roc if self.scored else None
         if curve is None:
             return None
         return list(curve.false_positive_rate), list(curve.true_positive_rate), list(curve.threshold)

@@ -4,8 +4,10 @@ The model may have been trained on other data than is scored, as a champion was:
 value, and columns that it does not know are left out.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,11 +18,9 @@ from training.bundle import ModelCard
 from training.data.manifest import Column, Manifest
 from training.data.rows import recode
 from training.errors import UserError
+from training.evaluation.probabilities import SUM_TOLERANCE
 from training.loop.batches import tensors
 from training.task import Batch, Task
-
-#: Probabilities computed in bfloat16 sum to 1 only about so far.
-SUM_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class TrainedModel:
             )
         return np.asarray(table)
 
+    @property
+    def meaning(self) -> "Meaning":
+        return meaning(self.card.manifest(), self.task)
+
     def _losses(self, batch: Batch, rows: int) -> np.ndarray:
         losses = self.task.score(self.module, batch).double().cpu().numpy()
         if losses.shape != (rows,) or not np.isfinite(losses).all():
@@ -80,21 +84,36 @@ def load(model: str | Path, data: Manifest) -> TrainedModel:
     return TrainedModel(str(model), task, module.to(device), device, columns, card)
 
 
-def check_comparable(champion: TrainedModel, challenger: TrainedModel) -> None:
+@dataclass(frozen=True)
+class Meaning:
+    """What a model's predictions are of; models are compared only if they agree."""
+
+    task: str
+    classes: tuple[str, ...]
+    #: Statistics that give the columns their meaning, by name.
+    encoding: Mapping[str, Any]
+
+
+def meaning(data: Manifest, task: Task) -> Meaning:
+    """What predictions of the rows of `data` mean, whoever makes them."""
+    return Meaning(data.task, tuple(task.classes), {name: data.statistics.get(name) for name in task.encoding})
+
+
+def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
     """Raises UserError unless both predict the same classes of the same task, and read the columns alike."""
-    if champion.card.task != challenger.card.task:
+    if champion.card.task != challenger.task:
         raise UserError(
             f"the champion in {champion.path} was trained for {champion.card.task}, the new model for "
-            f"{challenger.card.task}: they cannot be compared."
+            f"{challenger.task}: they cannot be compared."
         )
-    old, new = champion.task.classes, challenger.task.classes
-    if tuple(old) != tuple(new):
+    old = tuple(champion.task.classes)
+    if old != challenger.classes:
         raise UserError(
             f"the champion in {champion.path} predicts the classes {', '.join(old)}, the new model "
-            f"{', '.join(new)}: they cannot be compared. Run without a champion to start anew."
+            f"{', '.join(challenger.classes)}: they cannot be compared. Run without a champion to start anew."
         )
-    for name in challenger.task.encoding:
-        if champion.card.statistics.get(name) != challenger.card.statistics.get(name):
+    for name, statistic in challenger.encoding.items():
+        if champion.card.statistics.get(name) != statistic:
             raise UserError(
                 f"the champion in {champion.path} was trained with another {name}: the data means something else to "
                 f"it. Prepare the data with the champion's, or run without a champion to start anew."

@@ -6,6 +6,8 @@ from pathlib import Path
 from training.bundle import CARD, WEIGHTS
 from training.errors import UserError
 from training.pins.documents import ChampionPins
+from training.script import collected
+from training.script.collected import PREDICTIONS
 from training.storage import finding, storage
 from training.storage.pinned import PinnedFile, PinnedObject
 
@@ -13,16 +15,25 @@ from training.storage.pinned import PinnedFile, PinnedObject
 def pin(folder: str, epoch: int, *, name: str = "champion") -> ChampionPins:
     """The pins of the model in a folder, gs:// or on this machine; `name` is the option that gave it.
 
+    Of a script's folder its predictions are pinned: they are what it is compared by.
+
     Raises:
-        UserError: the folder holds no finished model.
+        UserError: the folder holds no finished model, nor the predictions of a script.
     """
     folder = storage.uri(folder)
+    names = _names(folder)
     if storage.is_remote(folder):
-        return ChampionPins(
-            folder=folder, objects=tuple(_object(name, folder, file) for file in (CARD, WEIGHTS)), epoch=epoch
-        )
+        return ChampionPins(folder=folder, objects=tuple(_object(name, folder, file) for file in names), epoch=epoch)
     folder = os.path.abspath(os.path.expanduser(folder))
-    return ChampionPins(folder=folder, files=tuple(_file(name, folder, file) for file in (CARD, WEIGHTS)), epoch=epoch)
+    return ChampionPins(folder=folder, files=tuple(_file(name, folder, file) for file in names), epoch=epoch)
+
+
+def _names(folder: str) -> tuple[str, ...]:
+    """The files that evaluation reads."""
+    folder = folder if storage.is_remote(folder) else os.path.expanduser(folder)
+    if not collected.is_script(folder):
+        return CARD, WEIGHTS
+    return (PREDICTIONS, collected.FILE_NAME) if collected.file(folder, collected.FILE_NAME) else (PREDICTIONS,)
 
 
 def check(folder: str) -> None:
@@ -48,4 +59,8 @@ def _file(option: str, folder: str, name: str) -> PinnedFile:
 
 
 def _no_model(option: str, folder: str, name: str) -> UserError:
+    if name == PREDICTIONS:
+        return UserError(
+            f"{option} = {folder}: a script left this folder without {name}, so nothing tells how good that model is."
+        )
     return UserError(f"{option} = {folder}: there is no {name} in that folder, so it is no model.")

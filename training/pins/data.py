@@ -100,8 +100,8 @@ def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str
 
 
 def _own_data_is_unknown(work: Task) -> bool:
-    """Whether nothing tells what a task reads when no data is given."""
-    return work.package() is None and type(work).files is Task.files
+    """Whether nothing tells what a task reads when no data is given; of a script that brings its own nothing does."""
+    return work.as_they_are or (work.package() is None and type(work).files is Task.files)
 
 
 def _objects(files: Sequence[File]) -> tuple[PinnedObject, ...]:

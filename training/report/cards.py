@@ -62,6 +62,8 @@ class Card:
 
 
 def cards(evaluation: Evaluation) -> list[Card]:
+    if not evaluation.scored:
+        return []
     return [_card(evaluation, figure) for figure in figures(evaluation)]
 
 

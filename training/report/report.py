@@ -5,6 +5,7 @@ python -m training decide DATA --model MODEL EVALUATION --report report.html
 
 import platform
 import re
+import shlex
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.report import cards, plots, svg
 from training.report import data as summaries
+from training.script import collected
 from training.storage import files, storage
 
 FOLDER = Path(__file__).parent
@@ -51,15 +53,17 @@ def write(
     Raises:
         UserError: a directory does not hold what it should.
     """
-    dataset, card, measured = manifest.load(data), bundle.load_card(model), record.load(evaluation)
+    dataset, measured = manifest.load(data), record.load(evaluation)
+    card = None if measured.script or collected.is_script(str(model)) else bundle.load_card(model)
     context = {
         **_headline(dataset, measured, decision),
         **_plots(card, measured, decision),
-        "sample": card.sample,
+        "sample": card.sample if card else "",
+        "script": _script(measured),
         "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
         **_data(data, dataset, measured),
-        "made": _made(dataset, card),
+        "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset, card)},
     }
     html = _environment().get_template("template.html").render(context)
     path = Path(path)
@@ -73,14 +77,31 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     models = list(measured.models)
     lines = [f"# {task_name(measured.task)}", ""]
     lines += [decision.reason, ""] if decision else []
+    if not measured.scored:
+        return "\n".join(lines + _own_figures(measured)) + "\n"
     lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]
     for figure in cards.figures(measured):
         values = [cards.written(figure, getattr(measured.models[m].scores, figure.field)) for m in models]
         lines.append(f"| {figure.name} | {' | '.join(values)} |")
-    lines += ["", f"{measured.rows:,} rows of the {measured.split} split."]
+    lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
     lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
-    return "\n".join(lines + [f"- {note}" for note in measured.notes]) + "\n"
+    lines += [f"- {note}" for note in measured.notes]
+    own = _own_figures(measured)
+    return "\n".join([*lines, *([""] if own else []), *own]) + "\n"
+
+
+def _own_figures(measured: Evaluation) -> list[str]:
+    """The figures that a script left itself, as a table."""
+    if not (measured.script and measured.script.metrics):
+        return []
+    rows = [f"| {_cell(name)} | {value:.6g} |" for name, value in measured.script.metrics.items()]
+    return ["| the script's own figure | |", "|---|---:|", *rows]
+
+
+def _cell(text: str) -> str:
+    """Text of somebody else's as text, in a Markdown table."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
 
 
 def task_name(task: str) -> str:
@@ -109,21 +130,21 @@ def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None
         "manifest": dataset,
         "evaluation": measured,
         "decision": decision,
-        "verdict": verdict(decision.promote, decision.reference) if decision else "",
+        "verdict": verdict(decision.promote, decision.reference, decided=decision.decided) if decision else "",
         "reason": reason[:1].upper() + reason[1:],
         "checks": cards.checks(decision) if decision else [],
         "cards": cards.cards(measured),
     }
 
 
-def _plots(card: ModelCard, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
     worse = {(s.column, s.value) for s in decision.worse_slices} if decision else set()
     plotted = _most_frequent(measured.slices)
     with svg.style():
         return {
-            "learning_curve": plots.learning_curve(card.history) if card.history else None,
+            "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
-            "calibration": plots.calibration(measured) if measured.classes else None,
+            "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
             "unplotted": len(measured.slices) - len(plotted),
         }
@@ -151,25 +172,53 @@ def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str
     }
 
 
-def _made(dataset: Manifest, card: ModelCard) -> dict[str, dict[str, str]]:
-    """Everything that it takes to make the same model again, by heading."""
+def _script(measured: Evaluation) -> dict[str, Any] | None:
+    """What is known of a script in place of our training: what ran, how, and what it left."""
+    if measured.script is None:
+        return None
+    script, launched = measured.script, measured.script.launched
+    how = {
+        "launch": launched.launch,
+        "nodes": str(launched.nodes or ""),
+        "processes a node": str(launched.processes or ""),
+        "time": f"{launched.seconds:,.0f} s" if launched.seconds is not None else "",
+        "model": f"{script.files:,} file{'s' * (script.files != 1)}, {script.bytes:,} bytes" if script.files else "",
+        "predictions": f"{script.predictions:,} rows" if script.predictions else "none",
+        "checkpoints": launched.checkpoints,
+    }
     return {
-        "Model": {
-            "task": card.task,
-            **{f"option {name}": str(value) for name, value in sorted(card.options.items())},
-            "parameters": f"{card.parameters:,}",
-            "steps": f"{card.steps:,}",
-            "trained on data": _short(card.data),
-        },
-        "Training": {
-            name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")
-        },
+        "command": shlex.join(launched.command),
+        "how": {name: text for name, text in how.items() if text},
+        "metrics": {name: f"{value:.6g}" for name, value in script.metrics.items()},
+    }
+
+
+def _trained(card: ModelCard) -> dict[str, str]:
+    return {
+        "task": card.task,
+        **{f"option {name}": str(value) for name, value in sorted(card.options.items())},
+        "parameters": f"{card.parameters:,}",
+        "steps": f"{card.steps:,}",
+        "trained on data": _short(card.data),
+    }
+
+
+def _settings(card: ModelCard) -> dict[str, str]:
+    return {name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")}
+
+
+def _made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]:
+    """What it takes to make the same model again, beside the model's own, by heading."""
+    return {
         "Data": {
             **{f"split {name}": text for name, text in dataset.split.items()},
             "fingerprint": _short(dataset.fingerprint),
             **_sources(dataset),
         },
-        "Versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "Versions" if card else "Versions of the evaluation": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES},
+        },
     }
 
 
@@ -178,7 +227,10 @@ def _sources(dataset: Manifest) -> dict[str, str]:
     sources = dataset.sources
     if len(sources) > MOST_SHOWN_SOURCES:
         return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
-    return {_file_name(s.path): f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..." for s in sources}
+    return {
+        _file_name(s.path) if dataset.splits else s.path: f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..."
+        for s in sources
+    }
 
 
 def _short(fingerprint: str) -> str:

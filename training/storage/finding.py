@@ -41,21 +41,37 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
 
 
 def _walked(pattern: str) -> Iterator[str]:
-    """The paths that a glob with `**` matches. Links to folders are followed, but no folder is entered twice:
-    `glob` would go around a link to a folder above it for forty rounds."""
+    """The paths that a glob with `**` matches; hidden files and folders only where the pattern begins in one."""
     root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]
     start = root or ("/" if pattern.startswith("/") else ".")
-    matches, entered = re.compile(glob_regex(pattern)).fullmatch, set[tuple[int, int]]()
-    for folder, folders, names in os.walk(start, followlinks=True):
+    matches = re.compile(glob_regex(pattern)).fullmatch
+    for folder, folders, names in _walk(start, links=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = folder if root or start == "/" else folder.removeprefix(".").removeprefix("/")
+        paths = (os.path.join(below, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if matches(path))
+
+
+def below(folder: str, *, links: bool) -> list[File]:
+    """Every file in a folder and the folders below it, hidden ones too, sorted by path.
+
+    Args:
+        links: Whether symbolic links are followed, or passed over.
+    """
+    paths = (os.path.join(place, name) for place, _, names in _walk(folder, links=links) for name in names)
+    return [described(path) for path in sorted(paths) if os.path.isfile(path) and (links or not os.path.islink(path))]
+
+
+def _walk(start: str, *, links: bool) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, but no folder is entered twice: a link to a folder above it would be followed for forty rounds."""
+    entered = set[tuple[int, int]]()
+    for folder, folders, names in os.walk(start, followlinks=links):
         place = os.stat(folder)
         if (place.st_dev, place.st_ino) in entered:
             folders.clear()
             continue
         entered.add((place.st_dev, place.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = folder if root or start == "/" else folder.removeprefix(".").removeprefix("/")
-        paths = (os.path.join(below, name) for name in names if not name.startswith("."))
-        yield from (path for path in paths if matches(path))
+        yield folder, folders, names
 
 
 def described(path: str) -> File:

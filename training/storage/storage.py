@@ -65,6 +65,19 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     return sorted(matches, key=lambda file: file.path)
 
 
+def below(folder: str, *, links: bool = False) -> list[File]:
+    """Every file in a folder and the folders below it, sorted by path; none where there is no such folder.
+
+    Args:
+        links: Whether symbolic links on this machine are followed, or passed over.
+    """
+    folder = uri(folder)
+    if not is_remote(folder):
+        return finding.below(folder, links=links)
+    bucket, name = split(folder)
+    return sorted(_listed(folder, bucket, prefix=f"{name}/" if name else ""), key=lambda file: file.path)
+
+
 def parts(data: str) -> list[str]:
     """What `data` names, separated by commas; a document of pins or a file whose name has a comma is one."""
     if pinned.digest(data) or ("," in data and os.path.exists(data)):
@@ -82,23 +95,21 @@ def as_of(past: Past | None) -> Iterator[None]:
         _past.reset(token)
 
 
-def read(path: str, *, most: int) -> bytes:
-    """The bytes of a small file or object, whose checksum the caller knows. Raises UserError if it is larger."""
+def read(path: str, *, most: int, links: bool = True) -> bytes:
+    """The bytes of a small file or object. Raises UserError if it is larger, or a link where links are refused."""
     too_large = UserError(f"{path} is larger than {most >> 20} MiB, the most that such a file may have.")
     if not is_remote(path):
         try:
-            return files.read(path, most=most)
+            return files.read(path, most=most, links=links)
         except FileNotFoundError:
             raise UserError(f"{path} does not exist.") from None
-    place, name = split(path)
+    blob = described(path)
+    if blob is None:
+        raise UserError(f"{path} does not exist.")
+    if blob.size > most:
+        raise too_large
     with explained(path):
-        retry = patient(1, READ_DEADLINE_S, path)
-        blob = bucket(place).get_blob(name, retry=retry)
-        if blob is None:
-            raise UserError(f"{path} does not exist.")
-        if blob.size > most:
-            raise too_large
-        return bytes(blob.download_as_bytes(retry=retry))
+        return bytes(blob.download_as_bytes(retry=patient(1, READ_DEADLINE_S, path)))
 
 
 def overwrite(path: str, data: bytes) -> None:

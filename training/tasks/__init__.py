@@ -1,5 +1,6 @@
 """The tasks that ship, and the way any task is found: `module:Class`.
 
+files.py            any files as they are, for a script of the user's
 flights.py          late arrivals of flights, from a table
 language_model.py   next tokens of any text files
 """
@@ -18,9 +19,15 @@ from training.task import Task
 
 #: Short names for the tasks that ship.
 SHIPPED = {
+    "files": "training.tasks.files:Files",
     "flights": "training.tasks.flights:Flights",
     "language_model": "training.tasks.language_model:LanguageModel",
 }
+#: What is said where rows are needed, and the task hands files on as they are.
+NO_ROWS = (
+    "the task files hands files on as they are, to a script of your own: our training and its models need rows. Give "
+    "the script as command = [...] under [steps.train], or choose another task (flights, language_model, module:Class)."
+)
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
@@ -59,13 +66,23 @@ def trusted(named: str, file: str, chosen: str = "") -> str:
 
 
 def find(name: str) -> type[Task]:
+    module_name, class_name = parts(name)
+    return _checked(name, _member(_module(name, module_name), class_name))
+
+
+def parts(name: str) -> tuple[str, str]:
+    """Module and class of a task's name; nothing is imported.
+
+    Raises:
+        UserError: it is neither a shipped task's name nor `module:Class`.
+    """
     module_name, colon, class_name = spec(name).partition(":")
     if not colon or not module_name or not class_name:
         raise UserError(
             f"task {name!r} is neither a shipped task ({', '.join(SHIPPED)}) nor of the form module:Class, "
             "such as my_package.my_task:MyTask."
         )
-    return _checked(name, _member(_module(name, module_name), class_name))
+    return module_name, class_name
 
 
 def _module(name: str, module_name: str) -> Any:

@@ -20,7 +20,10 @@ class Machine:
     nics: int = 1
     network_gbps: int | None = None
     gpudirect: str | None = None
+    #: NAME=VALUE for NCCL, with several GPUs.
     nccl: str | None = None
+    #: In the container: the training command of several machines begins with it, to set NCCL's variables.
+    nccl_script: str | None = None
     local_ssd: str = ""
     local_ssd_gib: int = 0
     #: standard, spot, flex_start, reservation.

@@ -12,7 +12,7 @@ _LAUNCHER = "google-cloud-pipeline-components"
 _CPU_ONLY = re.compile(r"[-_.:/]cpu\b|[-_]cpu[-_.:]|(?:^|/)tensorflow/tensorflow(?!\S*gpu)|/jax-cpu")
 _BARE = re.compile(r"(?:docker\.io/)?(?:library/)?(python|alpine|debian|ubuntu|busybox|golang|node)(?::|@|$)")
 _INSTALLS = re.compile(r"pip3? +install[^\n]*(torch|tensorflow|jax|cuda|cupy|xgboost|rapids|vllm|transformers)", re.I)
-_CUDA = re.compile(r"(?:cuda|cu)[-_.]?(\d{2})[-_.]?(\d)", re.I)
+_CUDA = re.compile(r"(?<![a-z])(?:cuda|cu)[-_.:]?(\d{2})[-_.]?(\d)", re.I)
 
 #: Oldest CUDA with kernels for the GPU. https://docs.nvidia.com/cuda/archive (release notes; read 2026-11-20)
 _MIN_CUDA = {
@@ -20,6 +20,10 @@ _MIN_CUDA = {
     "NVIDIA_H100_80GB": (11, 8), "NVIDIA_H100_MEGA_80GB": (11, 8), "NVIDIA_H200_141GB": (11, 8),
     "NVIDIA_B200": (12, 8), "NVIDIA_GB200": (12, 8), "NVIDIA_RTX_PRO_6000": (12, 8),
 }  # fmt: skip
+#: First CUDA whose compiler and libraries have none for the GPU any more: 13.0 ends with compute capability 7.5.
+#: https://developer.nvidia.com/blog/navigating-gpu-architecture-support-a-guide-for-nvidia-cuda-developers and
+#: https://github.com/pytorch/pytorch/issues/172352 (PyTorch's builds; both read 2026-11-22)
+_TOO_NEW_CUDA = dict.fromkeys(("NVIDIA_TESLA_V100", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_P4"), (13, 0))
 
 
 def is_launcher(image: str) -> bool:
@@ -64,13 +68,24 @@ def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
     if bare and not _INSTALLS.search(command):
         text = f"{image} has no CUDA libraries, and the command installs none: the {accelerator} would stay idle."
         return [Problem("GPU016", "imageUri", text, "Take an image with CUDA and PyTorch.")]
-    cuda = _CUDA.search(image)
-    needed = _MIN_CUDA.get(accelerator)
-    if cuda and needed and (int(cuda.group(1)), int(cuda.group(2))) < needed:
-        version, least = f"{cuda.group(1)}.{cuda.group(2)}", ".".join(map(str, needed))
-        text = f"{image} has CUDA {version}; {accelerator} needs {least} or newer."
-        return [Problem("GPU016", "imageUri", text, f"Take an image with CUDA {least} or newer.")]
+    match = _CUDA.search(image)
+    return _kernels(image, (int(match.group(1)), int(match.group(2))), accelerator) if match else []
+
+
+def _kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Problem]:
+    """Whether the image's CUDA has kernels for the GPU."""
+    least, too_new = _MIN_CUDA.get(accelerator, cuda), _TOO_NEW_CUDA.get(accelerator)
+    if cuda < least:
+        text = f"{image} has CUDA {_dotted(cuda)}; {accelerator} needs {_dotted(least)} or newer."
+        return [Problem("GPU016", "imageUri", text, f"Take an image with CUDA {_dotted(least)} or newer.")]
+    if too_new and cuda >= too_new:
+        text = f"{image} has CUDA {_dotted(cuda)}, without kernels for {accelerator}: {_dotted(too_new)} dropped them."
+        return [Problem("GPU016", "imageUri", text, "Take an image with CUDA 12.6, or a newer GPU.")]
     return []
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def _arm(image: str, machine: Machine) -> list[Problem]:

@@ -4,6 +4,7 @@ from vgp.check import images
 from vgp.check.fields import Reader
 from vgp.check.machine_spec import MachineSpec
 from vgp.documents.node import Node
+from vgp.spec.script import read
 
 #: Words of commands that start a process for each GPU.
 _LAUNCHES = (
@@ -27,11 +28,25 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         return
     node = body.get("imageUri" if container is not None else "executorImageUri")
     image = reader.text(node, "imageUri")
-    command = reader.words(body, "command", "args")
+    command = _command(reader, body)
     problems = images.problems(image or "", command, spec.accelerator if spec.combination else None, spec.machine)
     reader.judgement.report(reader.step, node, *problems)
+    script = spec.machine.nccl_script if spec.machine and not is_chief else None
+    if spec.machine and script and command.strip() and script not in command:
+        text = f"{spec.machine.name} has GPUDirect-RDMA, and NCCL needs to be told how to use it between machines."
+        fix = f"Begin the command with: source {script}"
+        reader.judgement.add(reader.step, body.get("command"), "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
         _several_gpus(reader, body, command, spec)
+
+
+def _command(reader: Reader, body: Node) -> str:
+    """Command and arguments in one text; of a command that our launching text starts, what it says itself."""
+    text = reader.words(body, "command", "args")
+    script = read(body.value) if isinstance(body.value, dict) else None
+    if script is None:
+        return text
+    return " ".join([*script.command, "" if script.launch == "plain" else f"launch={script.launch}"])
 
 
 def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -> None:

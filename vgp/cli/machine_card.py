@@ -56,6 +56,7 @@ def as_json(machine: Machine, as_of: date) -> dict[str, Any]:
         "local_ssd": {"gib": machine.local_ssd_gib, "how": machine.local_ssd},
         "network": {"gbps": machine.network_gbps, "nics": machine.nics, "gpudirect": machine.gpudirect},
         "nccl": machine.nccl,
+        "nccl_script": machine.nccl_script,
         "provisioning": list(machine.provisioning),
         "boot_disks": {"allowed": list(machine.boot_disks), "not_confirmed": list(machine.unconfirmed_boot_disks)},
         "prices": [_price_json(combination, price) for combination, price in _prices(machine, as_of)],
@@ -100,6 +101,8 @@ def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
         yield "network", f"{machine.network_gbps} Gbps, {machine.nics} NIC, {machine.gpudirect or 'no GPUDirect'}"
     if machine.nccl:
         yield "NCCL", f"set {machine.nccl}"
+    if machine.nccl_script:
+        yield "NCCL", f"several machines: source {machine.nccl_script}; training steps do"
     if machine.local_ssd_gib:
         yield "local SSD", f"{machine.local_ssd_gib} GiB, {machine.local_ssd}"
     yield "provisioning", ", ".join(_WORDS[way] for way in machine.provisioning)

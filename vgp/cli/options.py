@@ -23,7 +23,9 @@ SettingsFile = Annotated[
 Workflow = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline: see pipelines list.")]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the pipeline; repeatable."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A parameter of the pipeline, or NAME.MEMBER of a JSON one; repeatable."
+    ),
 ]
 Run = Annotated[
     str,

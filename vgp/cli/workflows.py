@@ -80,12 +80,13 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.compiling.compile import compile_all, placeholder_image, unknown_steps
+    from vgp.compiling.compile import compile_all, placeholder_image, tagged_images, unknown_steps
 
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
-    notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *placeholder_image(loaded)]
+    notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
+    notes += placeholder_image(loaded)
     say(*notes, stderr=as_json)
     if as_json:
         print_json(results)
@@ -112,11 +113,16 @@ def run_(
     nproc: Annotated[
         int | None, typer.Option(help="Training processes; default: one per GPU, or 1.", show_default=False)
     ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="Nodes of a step's own command, all on this machine; default: 1.", show_default=False),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run's own folder.")] = Path("runs"),
     resume: Annotated[
         Path | None,
         typer.Option(help="Folder of a run that was stopped or failed: go on with it.", show_default=False),
     ] = None,
+    environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
@@ -129,11 +135,13 @@ def run_(
 
     if resume and set_:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
-    repository, terminal = repository_of(settings), console(as_json)
+    if resume and environment:
+        raise RequestError("--resume goes on with the run's own commands: leave out --env, or start a new run.")
+    terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
-        request = run.resumed(name, resume, repository, nproc)
+        request = run.resumed(name, resume, repository_of(settings), **processes)
     else:
-        request = run.started(name, set_ or (), repository, out, nproc)
+        request = run.started(name, set_ or (), load_settings(settings, environment), out, **processes)
     say(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
     with display.Progress(terminal, [step.name for step in request.spec.steps]) as progress:
         result = run.finished(request, progress)

@@ -1,11 +1,13 @@
 """A workflow -> the spec that Vertex AI runs.
 
 commit.py       the commit of the repository's code, if the code is what was committed
+compact.py      a program without its docstrings and comments
 compile.py      workflows compiled for Vertex AI, checked and written
 described.py    the process that compiles for spec_cache.py
 difference.py   two specs compared, with their machines
 email.py        Google's e-mail component as an exit task
 entrypoint.py   the command of a step, which passes SIGTERM on
+script.py       a command of the user's own in place of a step's Python
 spec_cache.py   specs of the sources as they are, without kfp
 target.py       where a workflow is compiled for: the interface, and this machine
 vertex.py       Vertex AI as the target: every step gets its machine

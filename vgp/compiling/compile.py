@@ -17,6 +17,7 @@ from vgp.settings import Settings
 from vgp.spec import strict
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text import files
+from vgp.text.image_name import has_digest
 from vgp.text.nearest import did_you_mean
 
 
@@ -27,6 +28,8 @@ class Compiled:
     name: str
     spec: PipelineSpec
     report: Report
+    #: Steps that would take up what a command leaves, of jobs that have none.
+    without_command: Collection[str] = ()
 
 
 def compile_all(
@@ -61,9 +64,26 @@ def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[st
     if {made.name for made in compiled} != set(workflows.find(settings.repository)):
         return []
     known = {row.step for made in compiled for row in made.report.steps}
-    return [
+    waiting = {step for made in compiled for step in made.without_command}
+    lines = [
         f"warning: [steps.{step}] of the settings: no pipeline has this step. {did_you_mean(step, known)}"
-        for step in sorted(set(settings.steps) - known)
+        for step in sorted(set(settings.steps) - known - waiting)
+    ]
+    return lines + [
+        f"note: [steps.{step}] of the settings has no effect: the step takes up what a command leaves, and no step has "
+        "a command."
+        for step in sorted(set(settings.steps) & waiting - known)
+    ]
+
+
+def tagged_images(settings: Settings) -> list[str]:
+    """A line for each image of a step that is not named by its digest."""
+    images = {step: request.image for step, request in sorted(settings.steps.items()) if request.image}
+    return [
+        f"warning: [steps.{step}] image = {image}: a tag can be moved, which changes what runs, and cached steps "
+        "do not notice. Name it by its digest: IMAGE@sha256:..."
+        for step, image in images.items()
+        if not has_digest(image)
     ]
 
 
@@ -73,11 +93,13 @@ def compiled(name: str, settings: Settings, *, max_usd: float | None = None, pat
     Raises:
         RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
     """
+    target = Vertex(settings)
     try:
-        spec = workflows.compiled(name, Vertex(settings), settings.repository)
+        spec = workflows.compiled(name, target, settings.repository)
     except PlacementError as error:
         raise PlacementError(error.problem, f"{name}: {error.asked}") from None
-    return Compiled(name, spec, checked(name, spec, settings, max_usd=max_usd, path=path))
+    report = checked(name, spec, settings, max_usd=max_usd, path=path)
+    return Compiled(name, spec, report, without_command=target.without_command)
 
 
 def checked(

@@ -3,11 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vgp.compiling import script
+from vgp.inside.image import IMAGE
+from vgp.placement.request import Request
 from vgp.spec.caching import PINNED
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
     from kfp.dsl.pipeline_task import PipelineTask
+
+    from vgp.settings import Settings
 
 
 class Target(Protocol):
@@ -33,8 +38,15 @@ class Target(Protocol):
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         """A plain step."""
 
-    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
-        """A training step: may have several GPUs and several machines."""
+    def job(
+        self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
+    ) -> "BaseComponent":
+        """A training step: may have several GPUs and several machines.
+
+        `collect`: the plain step that takes up what a command of the settings leaves, which then runs in place of the
+        component's Python. Its inputs left_X are the outputs X of the job, all others the job's own; the workflow sees
+        its task. Without a command it is not in the pipeline.
+        """
 
     def prices(self) -> dict[str, float]:
         """What an hour of each step on all its machines costs in USD, as far as steps were placed and have a price."""
@@ -69,11 +81,25 @@ class Local:
     webhook = ""
     email: Sequence[str] = ()
 
-    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
-        return marked(component, pinned)
+    def __init__(self, settings: "Settings | None" = None) -> None:
+        """Without settings no step has a command or an image of its own."""
+        self.settings = settings
 
-    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
-        return self.step(component, pinned)
+    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
+        request = self._request(component.name)
+        return marked(script.in_image(component, request, IMAGE) if request.image else component, pinned)
+
+    def job(
+        self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
+    ) -> "BaseComponent":
+        request = self._request(component.name)
+        if request.command is None:
+            return self.step(component, pinned)
+        ready = script.with_command(script.in_image(component, request, IMAGE), request)
+        return script.followed_by(self.step(collect, pinned) if collect else None, marked(ready, pinned))
 
     def prices(self) -> dict[str, float]:
         return {}
+
+    def _request(self, step: str) -> Request:
+        return self.settings.request(step) if self.settings else Request()

@@ -1,12 +1,11 @@
 """Vertex AI as the target of a pipeline: every step gets the machine that pipelines.toml asks for."""
 
-import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from vgp.compiling import script
 from vgp.compiling.entrypoint import entrypoint, is_python
 from vgp.compiling.target import marked, with_tasks
-from vgp.inside.image import IMAGE
 from vgp.placement import plain
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
@@ -40,6 +39,8 @@ class Vertex:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
+        #: Steps that take up what a command leaves, of jobs that have none: they are not in the pipeline.
+        self.without_command: set[str] = set()
 
     def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
         placement = self._place(component.name, kind="step")
@@ -47,9 +48,16 @@ class Vertex:
             placement = self.placements[component.name] = _without_timeout(self.settings, component.name, placement)
         return marked(_retried(_limited(self._ready(component), placement), placement), pinned)
 
-    def job(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
+    def job(
+        self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
+    ) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
-        return marked(_retried(_custom_job(self._ready(component), placement, self.settings.region), placement), pinned)
+        ready = _custom_job(self._ready(component), placement, self.settings.region)
+        job = marked(_retried(ready, placement), pinned)
+        if self.settings.request(component.name).command is not None:
+            return script.followed_by(self.step(collect, pinned) if collect else None, job)
+        self.without_command |= {collect.name} if collect else set()
+        return job
 
     @property
     def webhook(self) -> str:
@@ -69,14 +77,15 @@ class Vertex:
         return placement
 
     def _ready(self, component: Any) -> Any:
-        """The component in the configured image unless it has one of its own, with a command that SIGTERM reaches."""
-        copied = copy.deepcopy(component)
-        container = copied.component_spec.implementation.container
-        if container.image == IMAGE:
-            container.image = self.settings.image
+        """The component in its image, with the command of the settings, or its own, which SIGTERM reaches."""
+        request = self.settings.request(component.name)
+        ready = script.in_image(component, request, self.settings.image)
+        container = ready.component_spec.implementation.container
+        if request.command is not None:
+            return script.with_command(ready, request)
         if container.command:
             container.command = entrypoint(container.command, component.name)
-        return copied
+        return ready
 
 
 def _ends_in_time(component: Any) -> bool:

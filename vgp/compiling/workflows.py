@@ -1,12 +1,13 @@
 """The workflows of a repository: found by their files, imported one at a time, compiled by kfp."""
 
 import importlib.util
+import inspect
 import os
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -18,11 +19,12 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import kfp_package
+from vgp.spec import kfp_package, script_arguments
 from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.spec.script import scripts
 
-__all__ = ["check", "compiled", "find", "known", "load"]
+__all__ = ["check", "compiled", "find", "known", "load", "members"]
 
 _OURS = Path(vgp.__file__).parent
 
@@ -87,20 +89,34 @@ def check(
     *,
     remote: bool = False,
 ) -> None:
-    """What the workflow itself can tell to be wrong with the arguments of a run, if it has a `check`.
+    """What commands in the spec do not take, and what the workflow itself can tell to be wrong, if it has a `check`.
 
     Raises:
         RequestError: says what was given, the rule, and the choices.
     """
+    script_arguments.refuse(spec, arguments, remote=remote)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
         return
     with explained(path, repository):
         try:
-            judge({**spec.defaults, **arguments}, remote=remote)
+            judge({**spec.defaults, **arguments}, **_told(judge, remote=remote, commands=tuple(scripts(spec))))
         except ValueError as error:
             raise RequestError(str(error)) from None
+
+
+def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:
+    """Of what is known the part that a workflow's `check` takes."""
+    return {name: known[name] for name in inspect.signature(judge).parameters if name in known}
+
+
+def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:
+    """The names that the JSON parameters of a workflow take, as its `members()` says, if it has one."""
+    path = known(name, repository)
+    told = getattr(load(path, repository), "members", dict)
+    with explained(path, repository):
+        return dict(told())
 
 
 @contextmanager

@@ -20,9 +20,18 @@ _NO_RETRIES = "only the task of a pipeline is tried again"
 
 
 def placement(settings: Settings, step: str) -> Placement:
-    """Where the step runs; raises RequestError: the settings have no such step, or its machine cannot be."""
+    """Where the step runs.
+
+    Raises:
+        RequestError: the settings have no such step, its machine cannot be, or it has a command of its own.
+    """
     if step not in settings.steps:
         raise RequestError(f"pipelines.toml has no [steps.{step}]. {did_you_mean(step, settings.steps)}")
+    if settings.steps[step].command is not None:
+        raise RequestError(
+            f"[steps.{step}] has a command of its own, which a pipeline starts and gives its folders to; what is "
+            f"converted is `python -m training {step}`. Run it in a pipeline, or write a job with the command itself."
+        )
     return place(settings.steps[step], region=settings.region, name=step)
 
 
@@ -30,7 +39,7 @@ def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversi
     """The step of a settings file as a custom job."""
     settings = load(file)
     where = placement(settings, step)
-    config = job_config(where, settings.image, command(step, arguments))
+    config = job_config(where, _image(settings, step), command(step, arguments))
     config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
     config |= {"network": settings.network} if settings.network else {}
     conversion = Conversion(
@@ -52,7 +61,11 @@ def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str
         "boot-disk-kms-key": settings.encryption_key, "labels": labels,
     }  # fmt: skip
     words = [f"--{flag}={value}" for flag, value in flags.items() if value]
-    return vm_line(where, step, settings.image, command(step, arguments), words), _lost_on_a_vm(where, settings)
+    return vm_line(where, step, _image(settings, step), command(step, arguments), words), _lost_on_a_vm(where, settings)
+
+
+def _image(settings: Settings, step: str) -> str:
+    return settings.request(step).image or settings.image
 
 
 def command(step: str, arguments: Sequence[str]) -> list[str]:

@@ -25,6 +25,8 @@ _STATES = {
 _OUTPUT = re.compile(r"gs://.+/\d+/(?P<run>[a-z][-a-z0-9]{0,127})/[^/]+_-?\d+/[^/]+/?")
 #: A step that is told the name of its run is never the same step again.
 _OF_THIS_RUN = re.compile(r"\{\{\$\.pipeline_job_(?:name|uuid|resource_name)")
+#: Inputs of the step that takes up what a command of the user's own left are called so: left_model.
+_LEFT = "left_"
 _RUN_TITLES = ("system.Run", "system.PipelineRun")
 
 
@@ -112,8 +114,17 @@ class _Spec:
         return table(self.components, str(table(self.tasks.get(name, {}), "componentRef").get("name", "")))
 
     def trains(self, name: str) -> bool:
+        """Whether the step makes a model, and does not only take up what the step before it left."""
         artifacts = table(table(self.component(name), "outputDefinitions"), "artifacts")
-        return any(table(made, "artifactType").get("schemaTitle") == "system.Model" for made in artifacts.values())
+        taken_up = {key.removeprefix(_LEFT) for key in self._artifact_inputs(name) if key.startswith(_LEFT)}
+        return any(
+            table(made, "artifactType").get("schemaTitle") == "system.Model"
+            for key, made in artifacts.items()
+            if key not in taken_up
+        )
+
+    def _artifact_inputs(self, name: str) -> dict[str, Any]:
+        return table(table(self.component(name), "inputDefinitions"), "artifacts")
 
     def is_pinned(self, name: str) -> bool:
         task = self.tasks.get(name, {})

@@ -21,6 +21,8 @@ ENDED = ("succeeded", "failed", "cancelled")
 _WORDS, _MESSAGE = 300, 4000
 #: What a run's last step decides by.
 _DECISION = ("decide", "Output")
+#: What it returns where a script of the user's left nothing to decide by.
+_UNDECIDED = "not decided"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Summary:
 
     @property
     def decision(self) -> str:
-        """What the step `decide` returned, promote or keep; empty where none did."""
+        """What the step `decide` returned, promote, keep or not decided; empty where none did."""
         task, key = _DECISION
         values = [step.returned.get(key) for step in self.steps if step.task == task]
         return one_line(next((value for value in values if isinstance(value, str)), ""), 40)
@@ -100,6 +102,8 @@ class Summary:
 
     @property
     def _decided(self) -> str:
+        if self.decision == _UNDECIDED:
+            return f"{_UNDECIDED}: the script left no predictions.parquet"
         return f"decision: {self.decision}" if self.decision else ""
 
     @property

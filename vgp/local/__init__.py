@@ -8,6 +8,7 @@ portable.py    which specs cannot run here, and what differs from Vertex AI
 process.py     a process group that leaves nothing behind
 proof.py       which tasks ran, and which should have
 run.py         from request to result
+script.py      commands of the user's own, which kfp.local does not know
 step.py        the `python3` of the steps: imports from the repository
 worker.py      the child process: kfp.local over a spec
 """

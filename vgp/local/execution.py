@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vgp.inside.imports import variables_of_ours
-from vgp.local import folder, process, proof
+from vgp.local import folder, portable, process, proof
 from vgp.local.folder import Run
 from vgp.local.output import Event, events
 from vgp.spec import arguments
@@ -26,7 +26,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
         process.Interrupted: a signal of `process.STOPS` arrived; every process was ended.
     """
     arguments.checked(run.spec.parameters, run.arguments)
-    command = [sys.executable, "-m", "vgp.local.worker", str(run.folder)]
+    command = [sys.executable, "-m", "vgp.local.worker", str(run.folder), str(run.repository.root)]
     earlier = run.starts()
     with (
         _python3(run) as path,
@@ -52,6 +52,7 @@ def _environment(run: Run) -> dict[str, str]:
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
         "TRAINING_PINS": str(run.folder / "pins"),
         **({"TRAINING_NPROC": str(run.nproc)} if run.nproc else {}),
+        **({"TRAINING_NODES": str(run.nodes)} if run.nodes else {}),
         "PYTHONUNBUFFERED": "1",
         # What is read and printed does not depend on the terminal's language.
         "PYTHONUTF8": "1",
@@ -63,17 +64,19 @@ def _environment(run: Run) -> dict[str, str]:
 def _python3(run: Run) -> Iterator[str]:
     """PATH with a `python3` that is this Python, which may be called otherwise and lie in a folder of any name.
 
-    A step that it starts imports from the repository: step.py.
+    A step that it starts imports from the repository: step.py. A command of the user's finds `python`, and the programs
+    of this environment.
     """
     step, repository = Path(__file__).parent / "step.py", run.repository
     words = [sys.executable, str(step), str(repository.root), str(repository.folder)]
     # Where nothing may be executed in /tmp, things may be where people work; a colon would part the path.
     place = None if os.pathsep in str(run.folder) else run.folder
     with tempfile.TemporaryDirectory(prefix=".", dir=place) as scratch:
-        program = Path(scratch, "python3")
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
-        program.chmod(0o700)
-        yield os.pathsep.join([scratch, os.environ.get("PATH", os.defpath)])
+        for name, started in (("python3", words), ("python", [sys.executable])):
+            program = Path(scratch, name)
+            program.write_text(f'#!/bin/sh\nexec {shlex.join(started)} "$@"\n', encoding="utf-8")
+            program.chmod(0o700)
+        yield os.pathsep.join([scratch, *portable.PLACES, os.environ.get("PATH", os.defpath)])
 
 
 def _note(run: Run, event: Event) -> None:

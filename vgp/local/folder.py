@@ -42,6 +42,7 @@ class Run:
     arguments: Mapping[str, Any]
     repository: Repository
     nproc: int | None = None
+    nodes: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     #: The step that failed, or "the run".
     failed: str = ""
@@ -73,6 +74,7 @@ class Run:
     def resume_command(self) -> str:
         words = ["pipelines", "run", self.workflow]
         words += ["--nproc", str(self.nproc)] if self.nproc else []
+        words += ["--nodes", str(self.nodes)] if self.nodes else []
         if not self.repository.is_nearest():
             words += ["--settings", os.path.relpath(self.repository.file)]
         return shlex.join([*words, "--resume", os.path.relpath(self.folder)])

@@ -10,8 +10,9 @@ from types import FrameType
 
 #: What ends a run: Ctrl-C, kill, a terminal that is closed, Ctrl-\\.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-#: How long processes may take to save their work after SIGTERM before SIGKILL.
-GRACE_S = 20.0
+#: How long processes may take to save their work after SIGTERM before SIGKILL: as long as on Vertex AI. The launching
+#: text of a command needs it, to end by itself what it started in sessions of their own.
+GRACE_S = 30.0
 
 
 class Interrupted(Exception):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from vgp.local import execution, folder, portable, process
 from vgp.local.folder import Run
 from vgp.local.output import Event
 from vgp.local.proof import Step
-from vgp.settings import Repository
+from vgp.settings import Repository, Settings
 from vgp.spec import arguments
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.spec.script import scripts
 from vgp.text import files
 
 
@@ -68,39 +71,65 @@ def step_as_json(run: Run, step: Step) -> dict[str, Any]:
     }
 
 
-def started(name: str, texts: Sequence[str], repository: Repository, out: Path, nproc: int | None) -> Run:
+def started(
+    name: str,
+    texts: Sequence[str],
+    settings: Settings,
+    out: Path,
+    *,
+    nproc: int | None = None,
+    nodes: int | None = None,
+) -> Run:
     """A new run of the workflow `name` with the parameters `texts`, checked.
+
+    Args:
+        name: Of the workflow.
+        texts: Parameters as name=value.
+        settings: Commands of steps, and where the workflow is.
+        out: The folder for the run's own.
+        nproc: Training processes of each node; None: one per GPU, or 1.
+        nodes: Nodes of a command, all on this machine; None: 1.
 
     Raises:
         RequestError: the workflow, a parameter or the folder is wrong; nothing was written.
     """
-    _refuse(nproc)
-    spec = workflows.compiled(name, Local(), repository)
-    values = arguments.parsed(spec.parameters, texts)
+    repository = settings.repository
+    spec = workflows.compiled(name, Local(settings), repository)
+    _refuse(spec, nproc, nodes)
+    values = arguments.parsed(spec.parameters, texts, partial(workflows.members, name, repository))
     workflows.check(name, spec, values, repository)
-    portable.refuse(spec, out.absolute())
+    portable.refuse(spec, out.absolute(), repository.root)
     run = folder.new(out.absolute(), name, spec, values, repository)
-    run.nproc = nproc
+    run.nproc, run.nodes = nproc, nodes
     return run
 
 
-def resumed(name: str, path: Path, repository: Repository, nproc: int | None) -> Run:
-    """The run in a folder of an earlier start, which goes on with its own parameters and pins.
+def resumed(
+    name: str, path: Path, repository: Repository, *, nproc: int | None = None, nodes: int | None = None
+) -> Run:
+    """The run in a folder of an earlier start, which goes on with its own parameters, commands and pins.
 
     Raises:
         RequestError: the folder holds no run of this workflow.
     """
-    _refuse(nproc)
     run = folder.existing(path, name, repository)
-    portable.refuse(run.spec, run.folder)
+    _refuse(run.spec, nproc, nodes)
+    portable.refuse(run.spec, run.folder, repository.root)
     folder.go_on_with_pins(run)
-    run.nproc = nproc
+    run.nproc, run.nodes = nproc, nodes
     return run
 
 
-def _refuse(nproc: int | None) -> None:
+def _refuse(spec: PipelineSpec, nproc: int | None, nodes: int | None) -> None:
     if nproc is not None and nproc < 1:
         raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
+    if nodes is not None and nodes < 1:
+        raise RequestError(f"--nodes {nodes}: at least 1 node is needed.")
+    if nodes is not None and nodes > 1 and not scripts(spec):
+        raise RequestError(
+            f"--nodes {nodes}: only a command of a step ([steps.train] command in the settings) runs on several nodes "
+            "here. Our own training has --nproc."
+        )
 
 
 def finished(run: Run, tell: Callable[[Event], None]) -> Result:

@@ -1,6 +1,8 @@
 """The child process of a local run: kfp.local over a compiled spec, in a process group of its own.
 
-    python -m vgp.local.worker FOLDER < PIPE
+    python -m vgp.local.worker FOLDER ROOT < PIPE
+
+ROOT is that of the repository.
 
 Ends itself and every process it started when the pipe is closed: the command that started it is gone.
 """
@@ -15,10 +17,11 @@ import warnings
 from functools import partial
 from typing import Any
 
+from vgp.local import script
 from vgp.spec import conditions, kfp_package
 
 
-def main(folder: str) -> int:
+def main(folder: str, root: str) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # kfp says for every step that machine settings have no effect here, and that its own modules are deprecated.
     warnings.simplefilter("ignore")
@@ -34,6 +37,7 @@ def main(folder: str) -> int:
     sys.executable = "python3"
     # It reads what a step prints as text, and would fail the run at a byte that is none.
     subprocess.Popen = partial(subprocess.Popen, errors="backslashreplace")  # type: ignore[assignment, misc]
+    script.serve(root)
     dags.ConditionEvaluator.evaluate_condition = staticmethod(_holds)
     local.init(
         local.SubprocessRunner(use_venv=False), pipeline_root=steps, enable_caching=True, cache_root=f"{steps}/reuse"

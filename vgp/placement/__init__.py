@@ -1,6 +1,7 @@
 """A need -> one Combination of machine and GPUs, and the rules that say why another cannot be.
 
 combination.py    a machine with its GPUs: sizes, price, quota
+script.py         a command of the user's own: its words, how it is started, parameter servers
 search.py         the one search: what meets a need, cheapest first
 refusal.py        why nothing meets a need
 nearest.py        the nearest that works, for a wrong name or combination
@@ -15,5 +16,6 @@ quantities.py     4, 500m, 16Gi: limits of plain steps as numbers
 request.py        what a step may ask for in pipelines.toml
 choice.py         which combination a request gets, and why
 place.py          request -> placement
+network.py        what Google's page wants for the network between GPUs
 placement.py      the placement: worker pools, scheduling, resources, the most that it can cost
 """

@@ -13,11 +13,13 @@ from vgp.placement.choice import choose
 from vgp.placement.placement import Placement
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.rules import Problem, refuse
+from vgp.placement.script import ParameterServer
 
 DEFAULT_TIMEOUT_S = 86_400
 #: What a plain step of a pipeline cannot have.
 _OF_JOBS = (
-    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server",
+    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server", "command",
+    "launch", "parameter_server",
 )  # fmt: skip
 
 
@@ -59,6 +61,7 @@ def place(
         retries=(plain.DEFAULT_RETRIES if kind == "step" else 0) if request.retries is None else request.retries,
         env=dict(request.env),
         reduction_server=request.reduction_server,
+        parameter_server=request.parameter_server,
         price=choice.price,
         reason=choice.reason,
     )
@@ -104,15 +107,18 @@ def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]
         affinity = placement.reservation_affinity()
         kind, key, values = affinity["reservation_affinity_type"], affinity.get("key"), affinity.get("values")
         yield from job_fields.reservation(kind, key, values, strategy, [placement.region])
-    if placement.reduction_server:
-        yield from _reduction_problems(placement, placement.reduction_server, as_of)
+    if placement.servers:
+        yield from _server_problems(placement, placement.servers, as_of)
 
 
-def _reduction_problems(placement: Placement, server: ReductionServer, as_of: date) -> Iterator[Problem]:
-    yield from compatibility.problems(server.machine, None, 0, as_of=as_of)
+def _server_problems(
+    placement: Placement, servers: ReductionServer | ParameterServer, as_of: date
+) -> Iterator[Problem]:
+    field = "reduction_server" if placement.reduction_server else "parameter_server"
+    yield from compatibility.problems(servers.machine, None, 0, as_of=as_of)
     if placement.strategy == "flex_start":
-        text = "Flex-start needs the same machine in every pool: it cannot have reduction servers."
-        yield Problem("GPU008", "reduction_server", text, "Drop reduction_server, or use Spot.")
-    if placement.combination.accelerator is None or placement.nodes < 2:
+        text = f"Flex-start needs the same machine in every pool: it cannot have {field.replace('_', ' ')}s."
+        yield Problem("GPU008", field, text, f"Drop {field}, or use Spot.")
+    if placement.reduction_server and (placement.combination.accelerator is None or placement.nodes < 2):
         text = "Reduction servers sum gradients of several GPU nodes; this step has one node or no GPU."
-        yield Problem("GPU007", "reduction_server", text, "Drop reduction_server, or set nodes.")
+        yield Problem("GPU007", field, text, "Drop reduction_server, or set nodes.")

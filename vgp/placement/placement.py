@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgp.catalog.prices import Price
-from vgp.placement import job_fields, plain
+from vgp.placement import job_fields, network, plain
 from vgp.placement.combination import Combination, known
 from vgp.placement.request import ReductionServer
 from vgp.placement.rules import PlacementError, Problem
+from vgp.placement.script import ParameterServer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Placement:
     retries: int = 0
     env: dict[str, str] = field(default_factory=dict)
     reduction_server: ReductionServer | None = None
+    parameter_server: ParameterServer | None = None
     #: Of one node; None where the catalog has no price.
     price: Price | None = None
     #: One line: why this machine.
@@ -41,22 +43,27 @@ class Placement:
         return self.price.usd_per_hour if self.price else None
 
     @property
+    def servers(self) -> ReductionServer | ParameterServer | None:
+        """The machines of pool 2: a job has one kind or none."""
+        return self.reduction_server or self.parameter_server
+
+    @property
     def hourly_usd(self) -> float | None:
-        """Of all nodes, with the reduction servers."""
+        """Of all nodes, with the servers."""
         if self.price is None:
             return None
         hourly = self.price.usd_per_hour * self.nodes
-        if self.reduction_server:
-            server = known(self.reduction_server.machine, None, 0)
-            price = server.price(self.strategy, self.region) if server else None
+        if self.servers:
+            machine = known(self.servers.machine, None, 0)
+            price = machine.price(self.strategy, self.region) if machine else None
             if price is None:
                 return None
-            hourly += price.usd_per_hour * self.reduction_server.count
+            hourly += price.usd_per_hour * self.servers.count
         return hourly
 
     @property
     def max_usd(self) -> float | None:
-        """The most that one run of the step can cost: timeout x tries x nodes x price, with the reduction servers."""
+        """The most that one run of the step can cost: timeout x tries x nodes x price, with the servers."""
         return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s * (1 + self.retries) / 3600
 
     def machine_spec(self) -> dict[str, Any]:
@@ -84,9 +91,14 @@ class Placement:
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Worker pools in snake_case: the chief, the other nodes, and in pool 2 the reduction servers."""
-        container: dict[str, Any] = {"image_uri": image, "command": list(command), "args": list(args)}
-        variables = {**self.env, **(env or {})}
+        """Worker pools in snake_case: the chief, the other nodes, and in pool 2 the servers.
+
+        Parameter servers run what the nodes run, and are told their role by CLUSTER_SPEC and TF_CONFIG.
+        """
+        machine = self.combination.machine
+        variables = {**network.variables(machine, self.combination.count), **self.env, **(env or {})}
+        words = network.command(command, machine, self.nodes, variables)
+        container: dict[str, Any] = {"image_uri": image, "command": words, "args": list(args)}
         if variables:
             container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
         disk = {"boot_disk_type": self.boot_disk_type, "boot_disk_size_gb": self.boot_disk_gb}
@@ -94,18 +106,15 @@ class Placement:
         pools: list[dict[str, Any]] = [{"replica_count": 1, **pool}]
         if self.nodes > 1:
             pools.append({"replica_count": self.nodes - 1, **pool})
-        if self.reduction_server:
+        if self.servers:
             # Pool 2 is theirs; without workers pool 1 stays empty.
-            workers = pools[1:] or [{}]
-            pools = [pools[0], *workers, self._reduction_pool(self.reduction_server)]
+            servers = {"replica_count": self.servers.count, "machine_spec": {"machine_type": self.servers.machine}}
+            if self.reduction_server:
+                servers["container_spec"] = {"image_uri": self.reduction_server.image}
+            else:
+                servers["container_spec"] = {**container, "command": list(command)}  # they have no GPUs to connect
+            pools = [pools[0], *(pools[1:] or [{}]), servers]
         return pools
-
-    def _reduction_pool(self, server: ReductionServer) -> dict[str, Any]:
-        return {
-            "replica_count": server.count,
-            "machine_spec": {"machine_type": server.machine},
-            "container_spec": {"image_uri": server.image},
-        }
 
     def scheduling(self) -> dict[str, Any]:
         """Scheduling of the custom job: strategy, timeout, and with Flex-start the longest wait."""

@@ -7,15 +7,25 @@ strategy = "spot"
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from vgp.placement import job_fields, plain
+from vgp.placement.script import Command, Launch, ParameterServer, process_launcher
+from vgp.text.image_name import image_name
 
 #: More than that is no transient fault; every try may cost its whole timeout.
 MAX_RETRIES = 10
 REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+
+
+def _image(value: Any) -> Any:
+    """An empty text takes away what a weaker place set."""
+    return None if value == "" else value
+
+
+Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValidator(_image)]
 
 
 class _Strict(BaseModel):
@@ -32,7 +42,7 @@ class ReductionServer(_Strict):
 
 
 class Request(_Strict):
-    """What a step may ask for: a machine by name, or the cheapest that meets a need."""
+    """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
     #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
     machine: str | None = None
@@ -60,6 +70,13 @@ class Request(_Strict):
     env: dict[str, str] = {}
     reduction_server: ReductionServer | None = None
     region: str | None = None
+    #: Of this step alone: by digest, or by a version tag.
+    image: Image = None
+    #: The words of a script of the user's own, which runs in place of the step's Python.
+    command: Command | None = None
+    #: How the command is started: torchrun, tensorflow, jax, or plain.
+    launch: Launch | None = None
+    parameter_server: ParameterServer | None = None
 
     @field_validator("timeout", "max_wait")
     @classmethod
@@ -87,6 +104,32 @@ class Request(_Strict):
         if self.max_wait is not None and self.strategy != "flex_start":
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         return self
+
+    @model_validator(mode="after")
+    def _of_a_command(self) -> "Request":
+        if self.command is None:
+            for name in ("launch", "parameter_server"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f'{name} is for a command of your own: command = ["python", "train.py"].')
+            return self
+        if self.parameter_server and self.launch != "tensorflow":
+            raise ValueError(f"parameter_server is for launch = 'tensorflow', not for '{self.launched_by}'.")
+        if self.reduction_server and self.launch != "torchrun":
+            text = "reduction_server sums gradients of NCCL, between processes that launch = 'torchrun' starts"
+            raise ValueError(f"{text}; not for '{self.launched_by}'.")
+        program = process_launcher(self.command) if self.launch == "torchrun" else ""
+        if program:
+            raise ValueError(
+                f"launch = 'torchrun' and {program} in the command would start processes twice. Leave {program} out: "
+                "each GPU gets a process with torchrun's variables. Or keep it, with launch = 'plain': in the command "
+                "{nodes} {node} {chief} {port} stand for what it needs to know of the machines."
+            )
+        return self
+
+    @property
+    def launched_by(self) -> str:
+        """How the command is started."""
+        return self.launch or "plain"
 
     @property
     def provisioning(self) -> str:

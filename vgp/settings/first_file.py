@@ -10,6 +10,7 @@ from vgp.errors import RequestError
 from vgp.settings import gcloud, rules
 from vgp.settings.document import read
 from vgp.settings.model import Settings
+from vgp.text.image_name import image_name
 
 Answers = dict[str, str]
 
@@ -57,7 +58,7 @@ QUESTIONS = (
     Question("region", "Region (its GPUs: pipelines machines --region ...)", rules.region, lambda _: Settings().region),
     Question("bucket", "Bucket of the runs", rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     Question(
-        "image", "Image of the steps", rules.image,
+        "image", "Image of the steps", image_name,
         lambda known: f"{known['region']}-docker.pkg.dev/{_path(known['project'])}/pipelines-images/training:0.1.0",
     ),
     Question(

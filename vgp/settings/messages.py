@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from vgp.placement.request import ReductionServer, Request
+from vgp.placement.script import ParameterServer
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
@@ -114,6 +115,7 @@ def _fields(keys: Keys) -> list[str]:
         return list(Notify.model_fields)
     if len(keys) == 1:
         return [name for name in Settings.model_fields if name != "environment"] + ["environments"]
-    inner: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
-    model = ReductionServer if "reduction_server" in keys[2:-1] else inner[keys[0]]
-    return list(model.model_fields)
+    tables: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
+    servers: dict[str, type[BaseModel]] = {"reduction_server": ReductionServer, "parameter_server": ParameterServer}
+    inner = next((name for name in keys[2:-1] if name in servers), "")
+    return list((servers.get(inner) or tables[keys[0]]).model_fields)

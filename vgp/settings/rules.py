@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from vgp.placement.provisioning import region_known
 from vgp.text.bucket_uri import cut, is_bucket_uri
+from vgp.text.image_name import image_name
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
 
@@ -31,12 +32,6 @@ _BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 _KEY = re.compile(
     rf"projects/{_PROJECT}/locations/(?P<location>{_LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
-    re.ASCII,
-)
-#: https://github.com/distribution/reference/blob/main/reference.go
-_IMAGE = re.compile(
-    r"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
-    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
     re.ASCII,
 )
 _ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@(?:[a-z0-9-]+\.)+gserviceaccount\.com")
@@ -93,19 +88,6 @@ def bucket(value: str) -> str:
             f"'{'/'.join(folders)}' is no folder to write into: letters, digits, and - _ . = between single /."
         )
     return value.rstrip("/")
-
-
-def image(value: str) -> str:
-    """Caching on Vertex depends on the image's name: it must say which image it is."""
-    image = _IMAGE.fullmatch(value)
-    if not image:
-        raise ValueError(f"'{value}' is no image. Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...")
-    if not image["digest"] and image["tag"] in (None, "latest"):
-        what = "is :latest" if image["tag"] else "has no tag, which means :latest"
-        raise ValueError(
-            f"'{value}' {what}: a rerun may get another image. Name a version, or better a digest: IMAGE@sha256:..."
-        )
-    return value
 
 
 def dockerfile(value: str) -> str:
@@ -237,7 +219,7 @@ Workflows = Annotated[str, AfterValidator(workflows)]
 Project = Annotated[str | None, *optional(project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
-Image = Annotated[str, AfterValidator(image)]
+Image = Annotated[str, AfterValidator(image_name)]
 Dockerfile = Annotated[str | None, *optional(dockerfile)]
 ServiceAccount = Annotated[str | None, *optional(service_account)]
 Network = Annotated[str | None, *optional(network)]

@@ -69,6 +69,8 @@ def _value(name: str, keys: Keys, text: str) -> Any:
     """Text as the setting takes it; numbers and booleans are read by the model."""
     if len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters":
         return _json_or_text(text)
+    if keys[0] == "steps" and keys[2:] == ("command",):
+        return _json_or_text(text)
     if not _is_table(keys):
         return text
     value = _json_or_text(text)
@@ -83,7 +85,7 @@ def _is_table(keys: Keys) -> bool:
     return False
 
 
-_TABLES = (("env",), ("reduction_server",), ("parameters",))
+_TABLES = (("env",), ("reduction_server",), ("parameter_server",), ("parameters",))
 
 
 def _json_or_text(text: str) -> Any:

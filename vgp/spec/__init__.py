@@ -9,6 +9,8 @@ kfp_package.py          kfp imported without its client
 parameters.py           a parameter: type, default, the values that it takes
 pipeline_spec.py        PipelineSpec: a spec, read once
 placeholders.py         texts that Kubeflow Pipelines would replace
+script.py               a command of the user's own in a spec: written and read
+script_arguments.py     parameters that a command does not take
 strict.py               the strictest reading: unknown fields and dangling names are errors
 template_reference.py   training:latest, training@sha256:..., an address
 text.py                 the one textual form

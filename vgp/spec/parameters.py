@@ -10,7 +10,7 @@ from typing import Any
 _HALF = re.compile("[\ud800-\udfff]")
 #: Vertex AI keeps numbers as doubles, which hold no larger integer exactly. Protobuf reads 100 messages inside each
 #: other, and a JSON value is up to four of them a level.
-_LARGEST, _DEEPEST = 2**53, 20
+_LARGEST, DEEPEST = 2**53, 20
 _KINDS: dict[str, tuple[str, type]] = {
     "STRING": ("text", str),
     "NUMBER_INTEGER": ("an integer, at most 2^53", int),
@@ -77,7 +77,7 @@ def _kept(value: Any, level: int = 0) -> bool:
     """Whether a double, a protobuf message and UTF-8 hold the value."""
     if isinstance(value, dict | list):
         inner = [*value, *value.values()] if isinstance(value, dict) else value
-        return level < _DEEPEST and all(_kept(item, level + 1) for item in inner)
+        return level < DEEPEST and all(_kept(item, level + 1) for item in inner)
     if isinstance(value, str):
         return value.isascii() or not _HALF.search(value)
     if isinstance(value, float):

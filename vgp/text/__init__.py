@@ -3,6 +3,7 @@
 bucket_uri.py   gs://BUCKET/OBJECT, cut and put together
 figures.py      money, durations, numbers, lists in a sentence
 files.py        a file written whole or not at all
+image_name.py   names of container images
 nearest.py      "Did you mean", within limits
 printable.py    text from elsewhere without control characters and passwords
 table.py        the one style of tables

@@ -185,6 +185,23 @@ def test_a_quota_that_just_suffices_is_no_warning(replicas, warned):
     assert ("GPU017" in {each.rule for each in judged(spec, regions=["us-central1"]).findings}) == warned
 
 
+@pytest.mark.parametrize(
+    ("machine", "gpu", "command", "told"),
+    [
+        ("a4-highgpu-8g", "NVIDIA_B200", "torchrun train.py", True),
+        ("a4-highgpu-8g", "NVIDIA_B200", ". /usr/local/gib/scripts/set_nccl_env.sh; torchrun train.py", False),
+        ("a3-megagpu-8g", "NVIDIA_H100_MEGA_80GB", "torchrun train.py", False),
+    ],
+)
+def test_several_machines_with_rdma_are_told_the_script_that_configures_nccl(machine, gpu, command, told):
+    body = {"containerSpec": {**IMAGE, "command": ["bash", "-c", command]}}
+    spec = job(pool(machine, gpu, 8, **body), pool(machine, gpu, 8, replicas=2, **body), strategy="SPOT")
+    notes = [each for each in judged(spec).findings if each.rule == "GPU022" and "set_nccl_env.sh" in each.suggestion]
+    assert bool(notes) == told
+    alone = judged(job(pool(machine, gpu, 8, **body), strategy="SPOT")).findings
+    assert not any("set_nccl_env.sh" in (each.suggestion or "") for each in alone)
+
+
 def test_rules_can_be_left_out_by_id_and_name():
     spec = job(pool(count=3, replicas=2))
     assert errors(spec, ignore=["gpu003"]) == ["GPU007"]

@@ -212,3 +212,15 @@ def test_two_environments_labels_and_experiments_are_other_requests(
     lines = (["--env", "dev"], ["--env", "prod"], ["--env", "prod", "--label", "x=y"])
     told = [json.loads(run(capsys, *line, "--json")[1]) for line in lines]
     assert all(each["started"] for each in told) and len(cloud.jobs) == len(lines)
+
+
+def test_a_command_of_the_settings_is_a_custom_job_and_the_step_that_takes_up_what_it_left(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINES_STEPS__TRAIN__COMMAND", '["python", "train.py", "--epochs", "{epochs}"]')
+    monkeypatch.setenv("PIPELINES_STEPS__TRAIN__LAUNCH", "torchrun")
+    monkeypatch.setenv("PIPELINES_STEPS__TRAIN__IMAGE", "us-docker.pkg.dev/p/r/mine:1")
+    code, out, _ = run(capsys, "--set", "epochs=4", "--json", "--no-preflight")
+    assert code == 0 and json.loads(out)["max_usd"] > 0
+    (job,) = cloud.jobs.values()
+    assert "comp-collect" in str(job)

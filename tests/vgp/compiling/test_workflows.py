@@ -104,6 +104,14 @@ def test_the_workflow_itself_refuses_a_parameter(hostile: Repository) -> None:
     assert (done.returncode, done.stderr) == (2, "error: text is empty: say something.\n")
 
 
+def test_a_check_is_told_what_it_asks_for() -> None:
+    def asking(parameters: object, *, commands: object) -> None: ...
+    def older(parameters: object, *, remote: bool = False) -> None: ...
+
+    assert workflows._told(asking, remote=True, commands=("train",)) == {"commands": ("train",)}
+    assert workflows._told(older, remote=True, commands=()) == {"remote": True}
+
+
 def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(hostile: Repository) -> None:
     """`python -m vgp` puts the current folder first, where `training` would be the workflow."""
     line = [sys.executable, "-W", "ignore", "-m", "vgp", "list", "--json"]

@@ -50,6 +50,23 @@ def test_a_retry_of_a_failed_night_goes_on_from_it() -> None:
     assert summary.words == "trained; decision: promote; prepare taken from b"
 
 
+def test_a_script_that_left_no_predictions_is_not_decided() -> None:
+    summary = told(night("b", all_of("SUCCEEDED"), decision="not decided"))
+    assert summary.words == "trained; not decided: the script left no predictions.parquet"
+    assert summary.as_json()["decision"] == "not decided"
+
+
+def test_what_takes_up_a_model_did_not_train_it() -> None:
+    """The command's step is a hit, and what is collected is made anew by another image."""
+    job = night("b", all_of("SUCCEEDED", prepare="SKIPPED", train="SKIPPED"), since="a", decision="keep")
+    components = job["pipelineSpec"]["components"]
+    components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"left_model": {}}}
+    components["comp-evaluate"]["outputDefinitions"] = components["comp-train"]["outputDefinitions"]
+    assert told(job).words.startswith("nothing was trained; decision: keep")
+    components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"other_model": {}}}
+    assert told(job).words.startswith("trained; decision: keep")
+
+
 def test_a_failure_names_step_and_error() -> None:
     states = {"resolve": "SUCCEEDED", "prepare": "SKIPPED", "train": "FAILED"}
     summary = told(night("b", states, since="a", error="CUDA out\nof memory"), "FAILED")

@@ -133,7 +133,7 @@ def test_a_run_that_is_resumed_goes_on_with_what_it_pinned_whatever_moved_meanwh
     inputs = before.folder.parent
     (inputs / "data").write_text("two")
     (inputs / "broken").unlink()
-    result = finished(resumed("nightly", before.folder, REPOSITORY, None), lambda event: None)
+    result = finished(resumed("nightly", before.folder, REPOSITORY), lambda event: None)
     assert result.steps[1].parameters == {"Output": f"{inputs}/one"}
     assert states(list(result.steps)) == {
         "resolve": "succeeded", "work": "reused", "after": "succeeded", "notify": "succeeded",

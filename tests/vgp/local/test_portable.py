@@ -52,7 +52,7 @@ def pipeline(*components: Any) -> Any:
 
 def test_a_step_with_an_image_of_its_own_is_told(compiled: Callable[[Any], dict[str, Any]], tmp_path: Path) -> None:
     spec = PipelineSpec(compiled(pipeline(ours, python_of_its_own)))
-    portable.refuse(spec, tmp_path)
+    portable.refuse(spec, tmp_path, tmp_path)
     assert portable.notes(spec) == [
         f"note: python-of-its-own runs in this environment, not in its own image {OWN}."
     ]  # fmt: skip
@@ -63,7 +63,7 @@ def test_a_container_without_a_python_function_is_refused_before_any_work(
     compiled: Callable[[Any], dict[str, Any]], component: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(RequestError, match=f"{component.name} is a container, {OWN}; .* pipelines submit"):
-        portable.refuse(PipelineSpec(compiled(pipeline(ours, component))), tmp_path)
+        portable.refuse(PipelineSpec(compiled(pipeline(ours, component))), tmp_path, tmp_path)
 
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
     from vgp.settings import repository_of
 
     made = workflows.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
-    portable.refuse(made, tmp_path)
+    portable.refuse(made, tmp_path, REPOSITORY)
     assert portable.notes(made) == []

@@ -3,6 +3,7 @@
 import pytest
 
 from vgp.settings import rules
+from vgp.text.image_name import image_name
 
 DIGEST = "sha256:" + "0" * 64
 RIGHT = {
@@ -12,7 +13,7 @@ RIGHT = {
         "gs://abc", "gs://my_bucket-1", "gs://a.example.org", "gs://b23/folder", "gs://b23/a/b.c/d=1",
         "gs://" + "a" * 63, "gs://1bucket1",
     ],
-    rules.image: [
+    image_name: [
         "us-central1-docker.pkg.dev/my-project/training/training:0.1.0", f"a/b@{DIGEST}", f"a/b:latest@{DIGEST}",
         "localhost:5000/training:1", "python:3.11-slim", "us-docker.pkg.dev/example.com/p/r/i:v1_2",
     ],
@@ -44,7 +45,7 @@ WRONG = {
         "gs://goog-x", "gs://my-google-bucket", "gs://a..b", "gs://bucket/../x", "gs://bucket//x", "gs://bucket/a b",
         "gs://" + "a" * 64, "gs://bucket/*", "gs://bucket\n",
     ],
-    rules.image: [
+    image_name: [
         "", "training", "a/b", "a/b:latest", "a/b@sha256:123", f"a/b@{DIGEST}0", "a/B:1", "https://h/a:1", "a/b:1 ",
         "a//b:1", "a/b:1; rm -rf /", "a/b:" + "t" * 129, "localhost:5000/training",
     ],
@@ -99,7 +100,7 @@ def test_what_google_refuses_is_refused_with_what_was_given(rule, value: str) ->
         (rules.bucket, "my-bucket/folder", "Write gs://my-bucket."),
         (rules.network, "projects/my-project/global/networks/n", "gcloud projects describe my-project --format"),
         (rules.encryption_key, "projects/p/k/cryptoKeyVersions/3", "Name the key: projects/p/k."),
-        (rules.image, "a/b", "has no tag, which means :latest"),
+        (image_name, "a/b", "has no tag, which means :latest"),
         (rules.endpoint, "http://h.test:1", "Write https://h.test:1."),
     ],
 )

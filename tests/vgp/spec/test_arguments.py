@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.errors import RequestError
-from vgp.spec.arguments import parsed
+from vgp.spec.arguments import checked, parsed
 from vgp.spec.parameters import Parameter
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -85,6 +85,60 @@ def test_a_required_parameter_is_asked_for() -> None:
     required = {"data": Parameter("data", "STRING")}
     with pytest.raises(RequestError, match="needs a value for data"):
         parsed(required, [])
+
+
+NESTED = {**DECLARED, "table": Parameter("table", "STRUCT", has_default=True, default={"split": {"train": "1-6"}})}
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["options.strategy=fsdp"], {"options": {"strategy": "fsdp"}}),
+        (["options.a=1", "options.b=true", "options.c=[1]"], {"options": {"a": 1, "b": True, "c": [1]}}),
+        (['options={"a": 1}', "options.b=2"], {"options": {"a": 1, "b": 2}}),
+        (["options.b=2", 'options={"a": 1}'], {"options": {"a": 1, "b": 2}}),
+        (["options.a.b=x=y", "options.a.c="], {"options": {"a": {"b": "x=y", "c": ""}}}),
+        (["table.split.test=7"], {"table": {"split": {"train": "1-6", "test": 7}}}),
+        (["table.split=7-9"], {"table": {"split": "7-9"}}),
+        (['table={"a": 1}', "table.b=2"], {"table": {"a": 1, "b": 2}}),
+    ],
+)
+def test_a_member_of_a_json_parameter_is_set_by_its_name(texts: list[str], values: dict[str, Any]) -> None:
+    assert parsed(NESTED, texts) == values
+    assert NESTED["table"].default == {"split": {"train": "1-6"}}, "another run starts from the same default"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["options.a=1", "options.a=2"], "--set options.a: another --set says that options.a is 1."),
+        (['options={"a": 1}', "options.a=2"], "another --set says that options.a is 1."),
+        (["options.a=1", "options.a.b=2"], "--set options.a.b: another --set says that options.a is 1."),
+        (["options.a.b=2", "options.a=1"], 'another --set says that options.a is {"b": 2}.'),
+        (["epochs.x=1"], "epochs takes a number, which has no members"),
+        (["columns.0=1"], "columns takes a JSON list, which has no members"),
+        (["options.=1"], "give a member as options.member=value"),
+        (["options..a=1"], "give a member as options.member=value"),
+        (["options.a=NaN"], "--set options.a: options takes a JSON object, in which numbers are finite"),
+        (["options." + ".".join("a" * 30) + "=1"], "at most 20 deep"),
+        (["optoins.a=1"], "no parameter 'optoins.a'. Did you mean options?"),
+        (["strategy=fsdp"], "It is a member of options: --set options.strategy=fsdp"),
+        (["warm_start=my models/a"], "It is a member of options: --set options.warm_start='my models/a'"),
+        (["stratgy=fsdp"], "Did you mean options.strategy?"),
+        (["data=1"], "no parameter 'data'. It has columns,"),
+    ],
+)
+def test_wrong_members_are_refused_with_what_was_meant(texts: list[str], message: str) -> None:
+    names = {"options": ["strategy", "warm_start", "epochs"], "gone": ["data"]}
+    with pytest.raises(RequestError) as refused:
+        parsed(DECLARED, texts, lambda: names)
+    assert message in str(refused.value)
+
+
+def test_a_member_in_a_settings_file_is_answered_in_its_own_form() -> None:
+    with pytest.raises(RequestError) as refused:
+        checked(DECLARED, {"strategy": "fsdp"}, lambda: {"options": ["strategy"]})
+    assert str(refused.value).endswith("""It is a member of options: options.strategy = "fsdp\"""")
 
 
 @given(st.lists(st.text(max_size=30), max_size=3))

@@ -57,6 +57,10 @@ class Selection:
             )
         return cls(name, sources(_text(root / name)), Ignored.read(_text(root / ".dockerignore")))
 
+    def copies(self, name: str) -> bool:
+        """Whether the Dockerfile names the file, or a folder that it lies in."""
+        return name == self.dockerfile or matches_any(self.copied, name)
+
     def takes(self, name: str) -> bool:
         if name == self.dockerfile:
             return True
@@ -76,6 +80,14 @@ def find(root: Path, dockerfile: str | None = None) -> Source:
     _refuse_missing(selection, files)
     _refuse_foreign(root, files)
     return Source(root, selection.dockerfile, files, _digest(root, files), _changed(root, selection))
+
+
+def is_known_to_git(root: Path, name: str) -> bool:
+    """Whether git has the file, or does not ignore it; also where there is no git to ask."""
+    try:
+        return bool(_git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--", name))
+    except RequestError:
+        return True
 
 
 def _text(path: Path) -> str:

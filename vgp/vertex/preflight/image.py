@@ -1,4 +1,4 @@
-"""The image of the steps: there, named by its digest, near, and readable by who pulls it."""
+"""The images of the steps: there, named by their digests, near, and readable by who pulls them."""
 
 import re
 from collections.abc import Iterator
@@ -54,22 +54,27 @@ def parsed(name: str) -> Image | None:
 
 
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
-    image, name = parsed(settings.image), settings.image
+    own = [request.image for _, request in sorted(settings.steps.items()) if request.image]
+    for name in dict.fromkeys([settings.image, *own]):
+        yield from _questions(settings, name, project, policies)
+
+
+def _questions(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Question]:
+    image = parsed(name)
     if image is None:
         seen = "is not in Artifact Registry and was not looked at"
         hint = f"Vertex AI pulls best from {settings.region}-docker.pkg.dev: pipelines image build"
         yield Question("image.exists", name, lambda: [Finding("image.exists", name, "unknown", seen, hint)])
         return
-    yield Question("image.exists", name, lambda: _exists(settings, image))
-    yield Question("image.region", name, lambda: [_region(settings, image)])
-    yield Question("image.reader", name, lambda: _reader(settings, image, project, policies))
+    yield Question("image.exists", name, lambda: _exists(settings, name, image))
+    yield Question("image.region", name, lambda: [_region(settings, name, image)])
+    yield Question("image.reader", name, lambda: _reader(settings, name, image, project, policies))
 
 
-def _exists(settings: Settings, image: Image) -> Iterator[Finding]:
+def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
     """https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages/get"""
     from google.api_core import exceptions
 
-    name = settings.image
     client = clients.artifact_registry(settings)
     try:
         digest = image.digest or _digest(client, image)
@@ -77,7 +82,8 @@ def _exists(settings: Settings, image: Image) -> Iterator[Finding]:
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
         )
     except exceptions.NotFound:
-        yield Finding("image.exists", name, "error", "is not there", "Build it: pipelines image build")
+        hint = "Build it: pipelines image build" if name == settings.image else "Push it, or name one that is there"
+        yield Finding("image.exists", name, "error", "is not there", hint)
         return
     yield Finding("image.exists", name, "ok", _size(stored))
     if image.digest:
@@ -98,13 +104,13 @@ def _size(stored: Any) -> str:
     return f"is there{size}"
 
 
-def _region(settings: Settings, image: Image) -> Finding:
+def _region(settings: Settings, name: str, image: Image) -> Finding:
     """Regions and multi-regions: https://cloud.google.com/artifact-registry/docs/repositories/repo-locations"""
     near = image.location == settings.region or image.location == settings.region.split("-")[0]
     if near:
-        return Finding("image.region", settings.image, "ok", f"is in {image.location}")
+        return Finding("image.region", name, "ok", f"is in {image.location}")
     seen = f"is in {image.location}, the runs are in {settings.region}: every start pulls it over that distance"
-    return Finding("image.region", settings.image, "warning", seen, f"Push it to {settings.region}-docker.pkg.dev")
+    return Finding("image.region", name, "warning", seen, f"Push it to {settings.region}-docker.pkg.dev")
 
 
 def repository_policy(settings: Settings, image: Image) -> Policy:
@@ -115,9 +121,9 @@ def repository_policy(settings: Settings, image: Image) -> Policy:
     return Policy.of_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=image.parent), **patience()))
 
 
-def _reader(settings: Settings, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
+def _reader(settings: Settings, name: str, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
     """In the project of the runs Vertex AI's own agents may read it; elsewhere they have to be let in."""
     own = repository_policy(settings, image)
-    thing = Thing("image.reader", settings.image, image.project, own, image.grant)
+    thing = Thing("image.reader", name, image.project, own, image.grant)
     pulling = [runner(settings, project), *(agents(project) if image.project != project.id else [])]
     yield from (policies.may(email, IMAGES, thing) for email in pulling)

@@ -6,8 +6,10 @@ from a failed step goes on with what the old run had pinned; any other pins anew
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from vgp.compiling import workflows
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments
@@ -33,11 +35,13 @@ _OF = "rerun-of"
 _OLD = (_GOOGLES, _OF, ATTEMPT, KEY, PINNED_BY)
 
 
-def body(run: Run, parameters: Sequence[str] = (), *, from_failed: bool = False) -> dict[str, Any]:
+def body(
+    run: Run, parameters: Sequence[str] = (), *, from_failed: bool = False, members: arguments.Members = dict
+) -> dict[str, Any]:
     """The PipelineJob of the second run.
 
     `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
-    lets take earlier results, or all of a spec that says nothing about it.
+    lets take earlier results, or all of a spec that says nothing about it. `members`: as of `arguments.parsed`.
 
     Raises:
         RequestError: a parameter that the pipeline does not have, or a value of the wrong type.
@@ -55,7 +59,7 @@ def body(run: Run, parameters: Sequence[str] = (), *, from_failed: bool = False)
         made["runtimeConfig"] = pinned.unpinned(made)["runtimeConfig"]
     if parameters:
         config = made.setdefault("runtimeConfig", {})
-        config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters)}
+        config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
     kept = {key: value for key, value in run.labels.items() if key not in _OLD}
     of = {_OF: run.id} if names.in_label(run.id) else {}
     labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
@@ -83,14 +87,17 @@ def rerun(
         # Else a command that is repeated would repeat its own rerun.
         raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: pipelines rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
-    job, fresh = attempts.start(settings, body(old, parameters, from_failed=from_failed), policy)
+    members = partial(workflows.members, old.pipeline, settings.repository)
+    known = old.pipeline in workflows.find(settings.repository)
+    again = body(old, parameters, from_failed=from_failed, members=members if known else dict)
+    job, fresh = attempts.start(settings, again, policy)
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 
 
-def _changed(run: Run, texts: Sequence[str]) -> dict[str, Any]:
+def _changed(run: Run, texts: Sequence[str], members: arguments.Members) -> dict[str, Any]:
     """The values of `--set`, checked against the spec; the old run's values stand in for the others."""
     parameters = {
         name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter
         for name, parameter in run.spec.parameters.items()
     }
-    return arguments.parsed(parameters, texts)
+    return arguments.parsed(parameters, texts, members)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from vgp.spec import arguments
 from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
+from vgp.vertex.images import held
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.experiment import associate
@@ -98,8 +100,10 @@ def _request(
     """The PipelineJob that is asked for, checked, and its machines."""
     labels = _labels(options.labels)
     spec, uri, steps = _specification(name, settings, options)
-    values = arguments.parsed(spec.parameters, parameters)
+    members = partial(workflows.members, name, settings.repository)
+    values = arguments.parsed(spec.parameters, parameters, members)
     workflows.check(name, spec, values, settings.repository, remote=True)
+    held.refuse_missing(settings, spec, values)
     caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.body(
         settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from vgp.check.finding import StepRow
 from vgp.compiling import workflows
@@ -12,6 +13,7 @@ from vgp.spec import arguments
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.nearest import did_you_mean
 from vgp.vertex.errors import explained
+from vgp.vertex.images import held
 from vgp.vertex.names import schedule_link, short
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.schedules import live
@@ -48,8 +50,10 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             if key not in templates:
                 templates[key] = _template(settings, schedule)
             template = templates[key]
-            values = arguments.checked(template.spec.parameters, schedule.parameters)
+            members = partial(workflows.members, schedule.pipeline, settings.repository)
+            values = arguments.checked(template.spec.parameters, schedule.parameters, members)
             workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
+            held.refuse_missing(settings, template.spec, values)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
         message = declaration(

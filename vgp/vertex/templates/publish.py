@@ -9,6 +9,7 @@ from vgp.compiling.compile import compiled
 from vgp.settings import Settings
 from vgp.spec import template_reference
 from vgp.spec.template_reference import LATEST
+from vgp.vertex.images import held
 from vgp.vertex.templates.upload import Uploaded, upload
 
 
@@ -32,6 +33,7 @@ def publish(
     source = commit.current(settings.repository.root)
     with console.status("compiling") as status:
         workflow = compiled(name, settings, max_usd=max_usd)
+        held.refuse_missing(settings, workflow.spec, {})
         template = workflow.spec.name
         status.update(f"uploading {template}")
         content = workflow.spec.text.encode()

@@ -82,3 +82,15 @@ def test_names_of_artifact_registry_are_taken_apart():
     )
     assert (found.tag, found.digest) == ("v1", DIGEST)
     assert parsed("gcr.io/p/train:v1") is None
+
+
+def test_the_image_of_a_single_step_is_looked_at_too(world, monkeypatch):
+    from vgp.vertex.preflight import image
+    from vgp.vertex.preflight.access import Policies
+    from vgp.vertex.preflight.account import Project
+
+    own = "us-central1-docker.pkg.dev/other-project/images/mine:1"
+    monkeypatch.setenv("PIPELINES_STEPS__TRAIN__IMAGE", own)
+    settings, known = world.settings(), Project("test-project", "123456789012")
+    subjects = [question.subject for question in image.questions(settings, known, Policies(settings))]
+    assert subjects == [settings.image] * 3 + [own] * 3

@@ -50,7 +50,8 @@ def write(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> An
     [
         ("parameters = {epoch = 3}", "schedules.nightly: the pipeline has no parameter 'epoch'. Did you mean epochs?"),
         ('parameters = {epochs = "3"}', 'schedules.nightly: epochs = "3": epochs takes a number.'),
-        ("parameters = {seed = 1.5}", "schedules.nightly: seed = 1.5: seed takes an integer."),
+        ('parameters = {strategy = "fsdp"}', 'member of training_options: training_options.strategy = "fsdp"'),
+        ('parameters.training_options = {stratgy = "fsdp"}', "no setting 'stratgy'. Did you mean strategy?"),
         ('parameters = {data = "/home/me/x.csv"}', "schedules.nightly: data = /home/me/x.csv: a step on Vertex AI"),
         ('parameters = {task = "flight"}', "schedules.nightly: .*flights"),
     ],

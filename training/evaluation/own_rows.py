@@ -1,0 +1,75 @@
+"""Predictions of rows that the script labelled itself, where no rows were prepared: the task `files`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from training.data.manifest import Manifest
+from training.errors import UserError
+from training.evaluation import measure, predictions, script_model
+from training.evaluation.predictions import Header
+from training.evaluation.record import Evaluation
+from training.evaluation.script_model import ScriptModel
+from training.script import collected, test_rows
+from training.script.predictions import Predictions
+from training.task import Task
+
+BASELINE = "the base rates of the labels"
+NOTE = (
+    f"The baseline is {BASELINE}, taken from these very rows, since there are no train rows: it is calibrated by "
+    "construction, so calibration is not held against it."
+)
+MOST_ROWS_AT_ONCE = 1 << 18
+
+
+def evaluate(
+    script: ScriptModel, champion: str, destination: str | Path, dataset: Manifest, task: Task, *, baseline: bool
+) -> Evaluation:
+    """Judges the script's predictions by its own labels, beside a champion's of the same rows.
+
+    Raises:
+        UserError: the champion is not a script's, or predicted other rows.
+    """
+    ours = script.predictions
+    assert ours is not None and ours.label is not None
+    scored = {"challenger": ours.values}
+    if champion:
+        scored["champion"] = _champion(champion, ours, task)
+    if baseline:
+        scored["baseline"] = script_model.base_rates(ours.label, len(ours.classes))
+    header = Header(
+        task=dataset.task,
+        split="",
+        classes=ours.classes,
+        models=tuple(scored),
+        notes=(NOTE,) if baseline else (),
+        baseline=BASELINE if baseline else "",
+        script=script.told(dataset),
+    )
+    columns = {"row_id": ours.row_id, "label": ours.label, **scored}
+    predictions.write(destination, header, _batches(columns))
+    return measure.measure(destination)
+
+
+def _champion(folder: str, ours: Predictions, task: Task) -> np.ndarray:
+    """The champion's probabilities in the order of the challenger's rows, float32 (N, C)."""
+    if not collected.is_script(folder):
+        raise UserError(
+            f"the champion in {folder} is a model of ours, which predicts prepared rows; the task files has none. Give "
+            "the folder that a script left, with predictions of the same rows."
+        )
+    theirs = script_model.champion(folder, task).predictions
+    assert theirs is not None and theirs.label is not None and ours.label is not None
+    if theirs.classes != ours.classes:
+        raise UserError(
+            f"the champion in {folder} predicts the classes {', '.join(theirs.classes)}, the new model "
+            f"{', '.join(ours.classes)}: they cannot be compared."
+        )
+    return test_rows.align(theirs, ours.row_id, ours.label, of="the new model predicts")({"row_id": ours.row_id})
+
+
+def _batches(columns: dict[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(columns["row_id"]), MOST_ROWS_AT_ONCE):
+        yield {name: values[start : start + MOST_ROWS_AT_ONCE] for name, values in columns.items()}
