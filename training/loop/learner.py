@@ -25,6 +25,7 @@ from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
 from training.loop.memory import free_bytes
 from training.loop.order import Plan, learning_rate_factor, seed_of
+from training.loop.pace import Stopwatch
 from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
 from training.task import Task
@@ -70,6 +71,7 @@ class Learner:
             raise UserError(f"the task's optimizer has learning rates {self.peaks}: each must be a finite number.")
         updated = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.norm = GradientNorm(updated, config.clip_norm)
+        self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
@@ -135,6 +137,7 @@ class Learner:
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
         self.optimizer.zero_grad()
+        self.stopwatch.reset()
         total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
 
@@ -148,7 +151,9 @@ class Learner:
         for number, weight in zip(self.assigned, self.weights, strict=True):
             self.buffers.begin_microbatch()
             self.rank.trace.mark(step, "its batch")
+            self.stopwatch.begin()
             batch = next(batches)
+            self.stopwatch.has_batch()
             with self.gradients.microbatch(last=number == self.assigned.stop - 1):
                 losses.append(self._backward(step, number, batch, weight))
             self.buffers.end_microbatch(self.plan.share(number))
@@ -189,6 +194,7 @@ class Learner:
                 loss: Tensor = self.gradients.loss(batch)
             self._require_gradient(step, loss)
             loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+            self.stopwatch.has_loss()
             self.rank.trace.mark(step, "the backward pass")
             torch.autograd.backward(loss, weight.to(loss.dtype))
         except torch.OutOfMemoryError as error:

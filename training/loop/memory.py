@@ -1,5 +1,7 @@
 """How much memory is left, on the host and on a device."""
 
+import resource
+import sys
 from pathlib import Path
 
 import torch
@@ -25,3 +27,11 @@ def _host_bytes() -> int:
     except (OSError, ValueError):  # another system, or no limit
         pass
     return min(free)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """What this process has held at most: of the GPU's memory in tensors, or of the host's where there is no GPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+    return kib if sys.platform == "darwin" else kib << 10

@@ -48,7 +48,7 @@ def write_model(
 
 def figures(
     request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, *, resumed_from: int,
-    seconds: float,
+    seconds: float, peak_bytes: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The figures that the step returns; times and speeds are of this launch."""
     plan, last, device = request.plan, history.points[-1], device_name(rank)
@@ -58,6 +58,7 @@ def figures(
         "validation_loss": last["validation_loss"], "seconds": round(seconds, 3),
         "samples_per_s": round(rows_per_s, 1), "world_size": rank.world_size, "microbatches": plan.microbatches,
         "parameters": learner.parameter_count(), "device": device, "cpu_threads": torch.get_num_threads(),
+        "peak_memory_bytes": peak_bytes,
         **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
@@ -74,3 +75,7 @@ def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callab
 
 def device_name(rank: Rank) -> str:
     return torch.cuda.get_device_name() if rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
+
+
+def gpu_uuid() -> str:
+    return str(torch.cuda.get_device_properties().uuid)

@@ -20,6 +20,7 @@ from training.loop.batches import microbatches, tensors
 from training.loop.health import Health, listed
 from training.loop.history import History
 from training.loop.learner import Learner
+from training.loop.memory import peak_bytes
 from training.loop.monitor import Decision, Monitor
 from training.loop.order import assignment
 from training.loop.request import TrainingRequest
@@ -145,7 +146,8 @@ class Trainer:
         if not self.rank.leads:
             return {}
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
-                                  resumed_from=self.resumed_from, seconds=seconds)  # fmt: skip
+                                  resumed_from=self.resumed_from, seconds=seconds,
+                                  peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)
         return figures
 

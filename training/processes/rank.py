@@ -24,7 +24,8 @@ import torch.distributed as dist
 from pydantic import TypeAdapter
 
 from training.errors import EXIT_FAILED, EXIT_PREEMPTED, EXIT_USER_ERROR, Preempted, ProcessFailed, UserError
-from training.processes.cluster import Cluster, cores
+from training.processes import flight, kernels
+from training.processes.cluster import Cluster, cores, gpu_count
 from training.processes.control import tell_launchers
 from training.processes.hang import Trace
 from training.processes.request import LaunchRequest
@@ -171,6 +172,9 @@ def child(
         return _linger(rank, error.code if isinstance(error.code, int) else EXIT_FAILED)
     except BaseException as error:
         text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
+        if _says(error, _LATE) and not isinstance(error, Late):
+            with contextlib.suppress(OSError):
+                flight.dump(rank.rank)
         _tell(events, kind="failed", text=text, bystander=_says(error, _LATE + _GONE), late=_says(error, _LATE))
         return _linger(rank, EXIT_FAILED)
 
@@ -213,6 +217,7 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     rank.rendezvous = store
+    kernels.require(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(
