@@ -1,6 +1,6 @@
 """Memory and time of a language model's head and loss, forward and backward, against the form that textbooks have.
 
-    python -m benchmarks.head --tokens 8192 --vocab 50304 --width 256
+    python -m benchmarks.head --tokens 4096 --vocab 16384 --width 256
 
 Plain: all logits, `F.cross_entropy` in float32, autograd. Ours: `training.models.head`, with chunks of several sizes.
 Memory is what PyTorch's allocator held at most above what it held before. Gradients are compared before anything is
@@ -22,7 +22,7 @@ from torch.profiler import profile
 from benchmarks import machine
 from training.models import head
 
-CHUNKS_MIB = (1024, 256, 64)
+CHUNKS_MIB = (256, 64, 16)
 
 
 def plain(x: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -61,8 +61,8 @@ def peak_bytes(loss: Callable[[Tensor, Tensor, Tensor], Tensor], given: tuple[Te
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tokens", type=int, default=8192)
-    parser.add_argument("--vocab", type=int, default=50_304)
+    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--vocab", type=int, default=16_384)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
