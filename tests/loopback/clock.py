@@ -30,6 +30,11 @@ class Clock:
         self._on_move()
         return self._base
 
+    def wait_for_noon(self) -> datetime:
+        """Moves to the next 12:00 UTC, for whom the hour of our own day must not matter."""
+        now = self.now()
+        return self.set(now.replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=now.hour >= 12))
+
     def run(self, speed: float = 1.0) -> None:
         """From now on time passes by itself, `speed` seconds in a real one; 0 stops it."""
         self._base, self._started_s, self._speed = self.now(), time.monotonic(), speed

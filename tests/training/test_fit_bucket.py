@@ -55,7 +55,7 @@ def test_a_run_that_was_stopped_and_killed_ends_with_the_bits_of_an_uninterrupte
     figures = run(digits, tmp_path / "other", tmp_path / "own", resume=place)
     assert figures["resumed_from"] >= 10 and store_at(place).names() == names
     assert bits(tmp_path / "other", tmp_path / "own") == bits(whole / "model", whole / "checkpoints")
-    monkeypatch.setenv("DIGITS_SIGNAL", f"1:44:{signal.SIGKILL}")
+    monkeypatch.setenv("DIGITS_SIGNAL", f"1:20:{signal.SIGKILL}")
     with pytest.raises(ProcessFailed, match="was killed by SIGKILL"):
         run(digits, tmp_path / "model", f"/gcs/runs/{place.rpartition('/')[2]}", checkpoint_every_steps=3)
     monkeypatch.delenv("DIGITS_SIGNAL")

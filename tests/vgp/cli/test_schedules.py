@@ -177,6 +177,7 @@ def test_doctor_tells_by_its_exit_code_whether_something_is_wrong(
             main(["doctor", *words])
         return int(ended.value.code or 0), capsys.readouterr()[0]
 
+    cloud.clock.wait_for_noon()
     code, out = doctor()
     assert (code, "declared, and not on Vertex AI: pipelines schedule apply nightly" in out) == (1, True)
     line("apply", "--yes")

@@ -42,6 +42,13 @@ def make(settings: Settings, name: str = "nightly", spec: dict[str, Any] = SMALL
 
 
 @pytest.fixture
+def cloud(cloud: Cloud) -> Cloud:
+    """At noon: nights, and runs that go on over them, fall where they fall at any hour of ours."""
+    cloud.clock.wait_for_noon()
+    return cloud
+
+
+@pytest.fixture
 def declare(settings: Settings) -> Callable[..., Declaration]:
     return partial(make, settings)
 

@@ -121,7 +121,7 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
 
 def test_a_night_that_the_run_before_left_no_room_for_says_so(cloud: Cloud, nightly: Settings) -> None:
     cloud.script("prepare", seconds=1.5 * DAY_S)
-    cloud.clock.advance(2 * DAY_S + 3600)
+    cloud.clock.advance(2 * DAY_S + 4 * 3600)
     diagnosis = one(nightly)
     assert kinds(diagnosis) == ["ran"] * 4 + ["missed"]
     assert "had not ended, and max_concurrent_runs = 1" in diagnosis.bad[0].why
