@@ -31,25 +31,23 @@ class Output:
 
     def pass_on(self, ranks: list[Rank]) -> None:
         """Reads only what can be written on: who reads us slowly slows the processes, and nothing is lost."""
-        now = time.monotonic()
+        waiting = [number for number, data in self.pending.items() if data]
         sources = {
             pipe.fileno(): (rank, number)
             for rank in ranks
             for number, pipe in rank.pipes.open.items()
-            if not self.pending[number]
+            if number not in waiting
         }
-        waiting = [number for number, data in self.pending.items() if data]
-        ready = _ready(list(sources), waiting)
+        now, ready = time.monotonic(), _ready(list(sources), waiting)
         for descriptor, (rank, number) in sources.items():
             if descriptor in ready and now < rank.gone_at + DEAF_S:
                 self.add(number, rank.pipes.read(number))
             elif now > rank.gone_at:  # all is read; somebody who left the group may still hold the pipe
                 self.add(number, rank.pipes.close(number))
-        is_over = all(rank.gone_at < NEVER for rank in ranks)
         for number in waiting:
             if number in ready:
                 self._write(number)
-            elif is_over and now > self.wrote_at + DEAF_S:
+            elif now > self.wrote_at + DEAF_S and all(rank.gone_at < NEVER for rank in ranks):
                 self._give_up(number)
 
     def _write(self, number: int) -> None:

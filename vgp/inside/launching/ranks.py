@@ -23,15 +23,15 @@ def ranks_of(node: Node, launch: str, nodes: list[Node], environment: Mapping[st
     if launch != "tensorflow" and node.number is None:
         say(f"{node.role} {node.index} starts nothing: launch = {launch!r} has no such role.")
         return []
-    named = variables_by_rank(node, launch, count, len(devices), environment)
-    has_others = len(nodes) > 1 or len(named) > 1
-    return [Rank(node, name, {**shown, **variables}, count, has_others) for name, variables in named.items()]
+    by_name = variables_by_name(node, launch, count, len(devices), environment)
+    has_others = len(nodes) > 1 or len(by_name) > 1
+    return [Rank(node, name, {**shown, **variables}, count, has_others) for name, variables in by_name.items()]
 
 
-def variables_by_rank(
+def variables_by_name(
     node: Node, launch: str, count: int, devices: int, environment: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """The variables of each process, by its name."""
+    """The variables of each process, by the name that its messages have."""
     if launch == "torchrun":
         several = [torch_variables(node, local, count, environment) for local in range(count)]
         return {f"rank {variables['RANK']}": variables for variables in several}

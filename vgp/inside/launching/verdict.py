@@ -18,8 +18,8 @@ def verdict(ranks: list[Rank], failed: list[Rank], asked: int) -> tuple[int, str
         return 0, ""
     rank = min(failed, key=failed_at)
     status, pipes = rank.status or 0, rank.pipes
-    is_above = any(other.pipes.wrote_at > pipes.wrote_at for other in ranks)
-    lines = ["; its last lines:", *pipes.last] if is_above else ["."]
+    is_buried = any(other.pipes.wrote_at > pipes.wrote_at for other in ranks)
+    lines = ["; its last lines:", *pipes.last] if is_buried else ["."]
     return status if status > 0 else 128 - status, f"{rank.name} {how(status)}" + "\n    ".join(lines)
 
 
