@@ -62,7 +62,8 @@ def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
 
     rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
     module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))
-    gradients.choose(module, list(module), TrainConfig(strategy=argument["strategy"]), rank)
+    loss = gradients.Loss(module, lambda model, values: model(values).sum())
+    gradients.choose(loss, list(module), TrainConfig(strategy=argument["strategy"]), rank)
     return module, torch.optim.AdamW(module.parameters(), fused=True)
 
 

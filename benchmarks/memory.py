@@ -1,21 +1,22 @@
-"""Memory of each rank under FSDP2 against DDP, with and without activation checkpointing.
+"""Memory of each rank under FSDP2 against DDP, with and without activation checkpointing, from start to end.
 
-    python -m benchmarks.memory --nproc 2
+    python -m benchmarks.memory --nproc 2 --width 1024 --rows 64
 
-A stack of residual blocks with AdamW takes three steps through the parts of `training.loop.learner`.
-Reported: the live bytes of parameters, gradients and optimizer state, as counted, and by how much the process grew at
-its peak. On a CPU memory that was freed may stay with the process, so the peak is an upper bound.
+A stack of residual blocks with AdamW is made, takes two steps and is written, by the parts of `training.loop`.
+Reported: the live bytes of parameters, gradients and optimizer state, as counted, and by how much the process has grown
+at the peak of each phase. On a CPU memory that was freed may stay with the process, so peaks are upper bounds.
 """
 
 import argparse
 import os
-import resource
+import tempfile
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.loading import reset_peak_mb, status_mb
 
 WAYS: dict[str, dict[str, Any]] = {
     "ddp": {"strategy": "ddp"},
@@ -26,12 +27,16 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
-    """Megabytes: state per rank, growth at the peak."""
+    """Megabytes: state per rank, growth at the peak of each phase; on the rank that has most."""
     import torch
+    import torch.distributed.fsdp  # no part of what is measured
     from torch import nn
 
+    from training import bundle
     from training.config import TrainConfig
-    from training.loop import blocks, gradients
+    from training.loop.learner import Learner
+    from training.loop.order import Plan, assignment
+    from training.task import Task
 
     class Stack(nn.Module):
         def __init__(self, width: int, depth: int):
@@ -45,28 +50,41 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
                 values = values + block(values)
             return values
 
-    config = TrainConfig(**argument["config"])
-    before = _peak_mb()
-    module = Stack(argument["width"], argument["depth"])
-    found = blocks.repeated(module)
-    if config.activation_checkpointing:
-        blocks.recompute(found)
-    chosen = gradients.choose(module, found, config, rank)
-    optimizer = torch.optim.AdamW(module.parameters(), fused=True)
-    for step in range(3):
-        with chosen.microbatch(last=True):
-            chosen.model(torch.randn(argument["rows"], argument["width"])).square().mean().backward()
-        if step < 2:
-            optimizer.step()
-            optimizer.zero_grad()
-    tensors = [*module.parameters(), *(p.grad for p in module.parameters())]
-    tensors += [value for state in optimizer.state.values() for value in state.values()]
+    class Stacked(Task):
+        def shards(self, data: str) -> Any: ...
+
+        def rows(self, shard: Any, statistics: Any) -> Any: ...
+
+        def model(self, data: Any) -> nn.Module:
+            return Stack(argument["width"], argument["depth"])
+
+        def loss(self, model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+            return torch.as_tensor(model(batch["values"]).square().mean())
+
+    batch = {"values": torch.randn(argument["rows"], argument["width"])}
+    plan = Plan(samples=1 << 20, epochs=1, global_batch_size=1024, microbatches=rank.world_size, seed=0)
+    before = reset_peak_mb()
+    config = TrainConfig(precision="fp32", **argument["config"])
+    assigned = assignment(plan.microbatches, rank.world_size, rank.rank)
+    learner = Learner(Stacked(), None, config, plan, rank, assigned, batch)  # type: ignore[arg-type]
+    peaks = {"made": status_mb("VmHWM") - before}
+    reset_peak_mb()
+    learner.warm_up(batch)
+    for step in range(2):
+        learner.step(step, iter([batch]))
+    peaks["trained"] = status_mb("VmHWM") - before
+    tensors = [*learner.tensors().values(), *(p for p in learner.module.parameters())]  # gradients are as large
     local = [t.to_local() if hasattr(t, "to_local") else t for t in tensors]
-    return {"state": sum(t.nbytes for t in local) / 2**20, "peak": _peak_mb() - before}
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    reset_peak_mb()
+    with tempfile.TemporaryDirectory() as folder:
+        if learner.sharded:
+            bundle.save_weights(folder, learner.module, learner.pieces, leads=rank.leads)
+        elif rank.leads:
+            bundle.save_weights(folder, learner.module)
+        peaks["written"] = status_mb("VmHWM") - before
+    state = {"state": sum(t.nbytes for t in local) / 2**20}
+    everyone = rank.exchange(state | peaks, within_s=600)
+    return {name: max(one[name] for one in everyone) for name in everyone[0]}
 
 
 def main() -> None:
@@ -78,14 +96,13 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=12)
     parser.add_argument("--rows", type=int, default=4096)
     given = parser.parse_args()
-    table = Table("", "parameters, gradients, AdamW: MB per rank", "ratio", "peak growth, MB", "ratio",
+    columns = ("state", "made", "trained", "written")
+    table = Table("MB per rank", "parameters, gradients, AdamW", "peak while made", "while trained", "while written",
                   title=f"{given.nproc} processes; {machine.line()}")  # fmt: skip
-    base: dict[str, float] = {}
     for name, config in WAYS.items():
         argument = {"config": config, "width": given.width, "depth": given.depth, "rows": given.rows}
         found = launch("benchmarks.memory:consumed", argument, nproc=given.nproc, environment=dict(os.environ))
-        base = base or found
-        table.add_row(name, *(w for k in ("state", "peak") for w in (f"{found[k]:.0f}", f"{found[k] / base[k]:.2f}")))
+        table.add_row(name, *(f"{found[column]:,.0f}" for column in columns))
     Console().print(table)
 
 

@@ -4,6 +4,9 @@ No times, speeds, paths or machine names go in; those are in `training.json` bes
 """
 
 import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from io import BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +20,7 @@ from training.pins.documents import ChampionPins
 from training.storage import download, files, pinned, storage, strict
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from training.task import Task
 
@@ -78,16 +81,65 @@ class ModelCard(Frozen):
         )  # fmt: skip
 
 
-def save(directory: str | Path, module: "nn.Module", card: ModelCard) -> None:
-    """Writes the weights, then the card; a folder without a card is unfinished."""
-    from safetensors.torch import save_model
+def save(
+    directory: str | Path,
+    module: "nn.Module",
+    card: ModelCard,
+    pieces: "Callable[[Tensor], Iterable[Tensor]] | None" = None,
+) -> None:
+    """Writes the weights, then the card; a folder without a card is unfinished. `pieces` as `save_weights`."""
+    save_weights(directory, module, pieces)
+    save_card(directory, card)
 
-    directory = Path(directory)
+
+def save_weights(
+    directory: str | Path, module: "nn.Module", pieces: "Callable[[Tensor], Iterable[Tensor]] | None" = None,
+    *, leads: bool = True,
+) -> None:  # fmt: skip
+    """Writes the weights tensor by tensor; what was there is an unfinished model from now on.
+
+    Args:
+        pieces: The values of a tensor in CPU tensors one after the other, for those of a model that is nowhere whole.
+        leads: Whether this process writes; the others only take part in `pieces`.
+    """
+    from training.checkpoint import part
+
+    kept, aliases = _named_once(module)
+    with ExitStack() as stack:
+        file = stack.enter_context(_weights_file(Path(directory))) if leads else None
+        if file:
+            file.write(part.head(kept, aliases))
+        for tensor in kept.values():
+            for values in pieces(tensor) if pieces else [tensor.detach().cpu()]:
+                if file:
+                    file.write(part.as_bytes(values).data)
+
+
+@contextmanager
+def _weights_file(directory: Path) -> Iterator[BufferedWriter]:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CARD).unlink(missing_ok=True)
-    save_model(module, str(directory / WEIGHTS))
-    (directory / WEIGHTS).chmod(0o644)  # safetensors makes it the owner's alone; later steps may be other users
-    save_card(directory, card)
+    with files.replacing(directory / WEIGHTS) as scratch, open(scratch, "wb") as file:
+        yield file
+
+
+def _named_once(module: "nn.Module") -> "tuple[dict[str, Tensor], dict[str, str]]":
+    """The tensors to save in the order of the file, and the names of those that are there under another one.
+
+    The library decides which they are by memory. Shares of a sharded model may have none, so there it is told by
+    stand-ins.
+    """
+    import torch
+    from safetensors.torch import _remove_duplicate_names
+    from torch.distributed.tensor import DTensor
+
+    from training.checkpoint import part
+
+    state = module.state_dict(keep_vars=True)
+    stand_ins = {id(tensor): torch.empty(1) for tensor in state.values() if isinstance(tensor, DTensor)}
+    removed = _remove_duplicate_names({name: stand_ins.get(id(t), t.detach()) for name, t in state.items()})
+    aliases = {name: kept for kept, names in removed.items() for name in names}
+    return part.ordered({name: t.detach() for name, t in state.items() if name not in aliases}), aliases
 
 
 def save_card(directory: str | Path, card: ModelCard) -> None:
@@ -163,16 +215,51 @@ def _built(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
 
 
 def load_weights(directory: str | Path, module: "nn.Module") -> None:
-    """Puts the saved weights into `module`. Raises UserError if they cannot be read or do not fit."""
+    """Puts the saved weights into `module`, of which this process may hold shares.
+
+    Raises:
+        UserError: they cannot be read or do not fit.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_model
+    from torch.distributed.tensor import DTensor
 
     path = _file(directory, WEIGHTS)
+    sharded = any(isinstance(parameter, DTensor) for parameter in module.parameters())
     try:
         with download.local_copy(path) as here:
             files.open_file(here).close()  # a pipe would be waited for
-            load_model(module, here)
+            if sharded:
+                _load_shares(here, module)
+            else:
+                load_model(module, here)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{storage.plain(path)} cannot be read as weights: {error}") from None
     except RuntimeError as error:
         raise UserError(f"{storage.plain(path)} does not fit the model that the task builds: {error}") from None
+
+
+def _load_shares(path: str, module: "nn.Module") -> None:
+    """Reads the rows that this process holds. Raises RuntimeError if the file is of another model."""
+    import torch
+    from safetensors import safe_open
+    from torch.distributed.tensor import DTensor
+
+    from training.checkpoint.state import own_rows
+
+    state = module.state_dict(keep_vars=True)
+    with safe_open(path, framework="pt") as file, torch.no_grad():
+        names = set(file.keys())
+        there = {id(state[name]) for name in names & state.keys()}
+        missing = sorted(name for name, tensor in state.items() if id(tensor) not in there)
+        other = {n: file.get_slice(n).get_shape() for n in names & state.keys()}
+        unlike = sorted(name for name, shape in other.items() if tuple(shape) != tuple(state[name].shape))
+        if missing or names - state.keys() or unlike:
+            raise RuntimeError(f"missing {missing}, unexpected {sorted(names - state.keys())}, other shapes {unlike}")
+        for name in sorted(names):
+            tensor = state[name].detach()
+            if isinstance(tensor, DTensor):
+                first, end = own_rows(tensor)
+                tensor.to_local().copy_(file.get_slice(name)[first:end])
+            else:
+                tensor.copy_(file.get_tensor(name))

@@ -15,12 +15,16 @@ OPERATIONAL = (
     "keep",
     "resume",
     "strategy",
+    "unused_parameters",
     "cpu_offload",
     "activation_checkpointing",
     "rendezvous_timeout_s",
     "lost_after_s",
     "hang_after_s",
 )
+
+#: Fields that may be left open (`auto`): chosen when a run begins, by its model and its device.
+OPEN = ("precision", "compile", "deterministic")
 
 
 class TrainConfig(BaseModel):
@@ -37,7 +41,9 @@ class TrainConfig(BaseModel):
     global_batch_size: int = Field(1024, ge=1)
     """Samples per optimizer step over all processes; never changes with their number."""
     microbatches: int = Field(0, ge=0)
-    """Parts of a global batch that are assigned to the processes; 0 = smallest multiple of their number >= 4."""
+    """Parts of a global batch that are assigned to the processes, each computed by itself and in turn: more need less
+    memory. 0 = one for each process; a resume keeps the number that there was, unless it has more processes; exact=true
+    takes at least 4."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate, reached after the warm-up."""
     weight_decay: float = Field(0.01, ge=0)
@@ -52,14 +58,19 @@ class TrainConfig(BaseModel):
     """Fixes the initial weights, the sample order, augmentation and dropout."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the model: `auto` = bfloat16 autocast where the GPU has it, else float32."""
-    compile: bool = False
-    """Whether the model goes through `torch.compile`: a slower start, then faster steps."""
-    deterministic: bool = True
-    """Whether two runs give the same bits; false lets GPU kernels add in any order."""
+    compile: Literal["auto", True, False] = "auto"
+    """Whether the model goes through `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, from 50
+    million parameters on."""
+    deterministic: Literal["auto", True, False] = "auto"
+    """Whether two runs give the same bits; `false` lets GPU kernels add in any order and takes the fastest. `auto` =
+    `true`, but for a model of 50 million parameters or more on a GPU."""
     exact: bool = False
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """`ddp` = every GPU holds the whole model; `fsdp` = each holds a share of it (FSDP2)."""
+    unused_parameters: bool = False
+    """Whether steps may leave parameters of the model without a gradient on some process, as branches at random do;
+    every step then looks for them. Switched on by itself where the first backward pass leaves some."""
     cpu_offload: bool = False
     """Whether `fsdp` keeps weights and optimizer state in host memory, and gathers them from there: slower, for
     models that do not fit otherwise."""
@@ -108,6 +119,8 @@ class TrainConfig(BaseModel):
             )
         if self.exact and self.strategy == "fsdp":
             raise ValueError("exact=true works with strategy=ddp only")
+        if self.exact and self.deterministic is False:
+            raise ValueError("exact=true needs deterministic kernels: leave deterministic at auto or true")
         if self.cpu_offload and self.strategy != "fsdp":
             raise ValueError("cpu_offload=true works with strategy=fsdp only")
         return self

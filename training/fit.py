@@ -2,12 +2,14 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from training import bundle, tasks
+from training.bundle import ModelCard
 from training.checkpoint.holder import Owner
 from training.checkpoint.lease import Lease, held
 from training.checkpoint.store import store_at
@@ -20,6 +22,7 @@ from training.processes.cluster import cluster, process_count, started_by_torchr
 from training.processes.launch import launch
 from training.storage import storage
 from training.storage.objects import Folder
+from training.task import Task
 
 #: What Vertex AI names a custom job by, the same on every replica and at every restart.
 _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
@@ -97,10 +100,11 @@ def _request(
     patience_s = config.checkpoint_patience_s
     own = store_at(folder, deadline_s=patience_s)
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
-    plan, settings = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
+    plan, settings, begun = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
+        begun=begun,
     )  # fmt: skip
 
 
@@ -108,11 +112,27 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:
     """Raises UserError unless the data suits the configuration."""
     if tasks.spec(config.task) != tasks.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
-    tasks.load(prepared.task, prepared.options)
+    task = tasks.load(prepared.task, prepared.options)
     if not prepared.rows("train"):
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
     if config.warm_start:
-        bundle.load_card(config.warm_start)
+        _check_alike(task, prepared, bundle.load_card(config.warm_start), config.warm_start)
+
+
+def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:
+    """Raises UserError if the model's weights would fit and mean something else, such as other heads of attention."""
+    if tasks.spec(card.task) != tasks.spec(prepared.task):
+        return
+    ours, theirs = task.architecture(prepared), tasks.load(card.task, card.options).architecture(card.manifest())
+    if ours != theirs:
+        raise UserError(
+            f"warm_start={model}: that model has {_fields(theirs)}, the one to be trained {_fields(ours)}: its weights "
+            "would mean something else. Prepare the data with task_options as that model has them."
+        )
+
+
+def _fields(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "none of it"
 
 
 def _counts(prepared: Manifest) -> str:

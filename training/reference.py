@@ -31,7 +31,7 @@ def _kinds(annotation: Any) -> Iterator[str]:
     if annotation in names:
         yield names[annotation]
     elif get_origin(annotation) is Literal:
-        yield from (f"`{choice}`" for choice in get_args(annotation))
+        yield from (f"`{str(choice).lower()}`" for choice in get_args(annotation))  # true as JSON has it
     elif get_origin(annotation) in names:
         yield names[get_origin(annotation)]
     else:

@@ -162,8 +162,7 @@ class Task(ABC):
         matrices = [p for p in model.parameters() if p.ndim >= 2]
         vectors = [p for p in model.parameters() if p.ndim < 2]
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-        fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())
-        return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fused)
+        return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fusable(model))
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
@@ -171,9 +170,18 @@ class Task(ABC):
 
         return repeated(model)
 
+    def compiled(self, model: "nn.Module") -> "Sequence[nn.Module]":
+        """The parts that `compile` compiles, each by itself; none = the whole model."""
+        return self.blocks(model)
+
     def augment(self, batch: "Batch", generator: "Generator") -> "Batch":
         """Random changes to a training batch; draw only from `generator`, so that a resume repeats them."""
         return batch
+
+    def architecture(self, data: "Manifest") -> Mapping[str, Any]:
+        """What of the model for this data is not told by the sizes of its weights, such as its heads: a warm start
+        from a model that differs is refused."""
+        return {}
 
     # ---- what training shows; all optional
 
@@ -191,3 +199,8 @@ class Task(ABC):
         Called on one process, when the model is written and the others have left: it may take its time.
         """
         return ""
+
+
+def fusable(model: "nn.Module") -> bool:
+    """Whether the optimizer's step over all of the model can be one kernel; of a sharded one too."""
+    return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in model.parameters())

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,12 @@ _PLAIN = SerializationOptions(with_comments=False, explicit_blocks=False, strip_
 def blocks(kind: str) -> Iterator[Any]:
     """The blocks of a kind (resource, variable, locals ...) of all files."""
     for path in FILES:
-        yield from hcl2.loads(path.read_text(), serialization_options=_PLAIN).get(kind, [])
+        yield from _parsed(path).get(kind, [])
+
+
+@cache
+def _parsed(path: Path) -> dict[str, Any]:
+    return hcl2.loads(path.read_text(), serialization_options=_PLAIN)
 
 
 def resources(type_: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -13,11 +13,11 @@ EMAIL = "tester@test-project.iam.gserviceaccount.com"
 
 @cache
 def private_key() -> str:
-    """A new RSA key, made once in a process."""
+    """A new RSA key, made once in a process; half as long as Google's, and read in an eighth of the time."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
     encoding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return key.private_bytes(*encoding).decode()
 

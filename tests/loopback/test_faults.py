@@ -13,6 +13,11 @@ CREATE = "aiplatform.projects.locations.pipelineJobs.create"
 
 
 @pytest.fixture
+def without_lookups():
+    """Here google-auth asks for itself, as it does everywhere outside the tests."""
+
+
+@pytest.fixture
 def create(pipelines, job):
     return lambda job_id: pipelines.create_pipeline_job(parent=PARENT, pipeline_job=job, pipeline_job_id=job_id)
 

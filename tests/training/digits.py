@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import torch
 from torch import nn
 
 from training.task import Task
+
+#: Whether this process, a rank, came with what its first optimizer imports: before the fork it costs all ranks once.
+FORKED_WITH_OPTIMIZERS = "torch._dynamo" in sys.modules
 
 
 class Net(nn.Module):
@@ -43,6 +47,7 @@ class Digits(Task):
         return tables()
 
     def model(self, data):
+        assert FORKED_WITH_OPTIMIZERS or "LOCAL_RANK" not in os.environ
         options = self.options
         return Net(
             options.get("hidden", 64), options.get("dropout", 0.2), options.get("wide", 0), options.get("blocks", 0)

@@ -46,7 +46,7 @@ class Faulty(Digits):
         super().__init__(options)
         kind, rank, step = os.environ["FAULT"].split(":")
         self.kind = kind if int(rank) in (-1, int(os.environ["RANK"])) else ""
-        self.step, self.steps = int(step), -1  # the first pass warms up
+        self.step, self.steps = int(step), 0  # of the optimizer: it takes none while training warms up
 
     def model(self, data):
         self.net = Masked()
@@ -58,17 +58,17 @@ class Faulty(Digits):
         return optimizer
 
     def overflow(self, optimizer, arguments, keywords):
-        if self.kind == "weight" and self.steps == self.step + 1:
+        if self.kind == "weight" and self.steps == self.step:
             weight = self.net.layers[0].weight.data
             (weight.to_local() if isinstance(weight, DTensor) else weight)[0] = torch.inf
+        self.steps += 1
 
     def loss(self, model, batch):
         logits = model(batch["pixels"])
         loss = nn.functional.cross_entropy(logits, batch["label"])
         if not self.net.training:
             return loss * (torch.nan if self.kind == "validation" else 1)
-        self.steps += 1
-        if self.steps != self.step + 1:
+        if self.steps != self.step:
             return loss
         if self.kind == "buffer":
             self.net.layers[1].running_var.data[3] = torch.nan

@@ -11,9 +11,11 @@ from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest, Part
 from training.config import parse
+from training.data.manifest import load
 from training.data.rows import open_rows
 from training.errors import Preempted, ProcessFailed, UserError
 from training.fit import train
+from training.loop.request import planned
 
 
 def config(**changes):
@@ -151,6 +153,32 @@ def test_a_changed_setting_is_refused_with_the_difference(uninterrupted, digits)
 def test_the_exact_mode_refuses_what_no_binary_tree_fits(digits, tmp_path):
     with pytest.raises(UserError, match="exact=true needs powers of two, not 6 microbatches on 3 processes"):
         run(tmp_path, digits, 3, exact=True)
+
+
+def test_microbatches_left_open_are_as_few_as_the_processes_and_grow_with_them_only(digits, tmp_path):
+    data, store = load(digits), DiskStore(tmp_path)
+
+    def plan(processes, run=-1, **changes):
+        return planned(config(**changes), data, "digits:Digits", processes, store, run)
+
+    def saved(settings):
+        part = Part(name="run000-step000000005-00-0.safetensors", bytes=0, crc32c=0)
+        good = Manifest(run=0, step=5, settings=settings, parts=(part,), tensors={})
+        (tmp_path / good.name).write_bytes(good.encode())
+
+    assert [plan(n)[0].microbatches for n in (1, 2, 3)] == [1, 2, 3]
+    assert [plan(n, exact=True)[0].microbatches for n in (1, 2, 8)] == [4, 4, 8]
+    assert plan(2, microbatches=6)[0].microbatches == 6
+    saved(plan(2)[1])
+    assert [plan(n, 0)[0].microbatches for n in (1, 2, 4)] == [2, 2, 4]
+    assert plan(4, 0)[1]["config"]["microbatches"] == 4
+    with pytest.raises(UserError, match=r"learning_rate: 0\.01 -> 0\.5"):  # and only that
+        plan(4, 0, learning_rate=0.5)
+    with pytest.raises(UserError, match=r"config\.microbatches: 2 -> 4"):
+        plan(4, 0, microbatches=4)
+    saved(plan(2, exact=True)[1])
+    with pytest.raises(UserError, match="microbatches=4 cannot be assigned to 8 processes"):
+        plan(8, 0, exact=True)
 
 
 def test_more_processes_than_microbatches_are_refused(digits, tmp_path):

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it: in a process of its own where that is the point."""
 
 import json
 import os
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from vgp.__main__ import main
 
 REPOSITORY = Path(__file__).parents[2]
 HEAVY = ("kfp", "torch", "google.api_core", "google.auth", "pydantic", "numpy", "pyarrow")
@@ -76,13 +78,22 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
         (["compile", "--out", "/proc/nowhere"], "cannot be written"),
     ],
 )
-def test_a_wrong_request_is_one_message_and_exit_code_2(arguments: list[str], message: str, ours: Path) -> None:
+def test_a_wrong_request_is_one_message_and_exit_code_2(
+    arguments: list[str],
+    message: str,
+    ours: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     before = set(ours.iterdir())
-    done = pipelines(*arguments, cwd=ours)
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(ours)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    told = capsys.readouterr().err
+    assert ended.value.code == 2, told
+    assert message in told
+    assert told.startswith("error: ")
+    assert "Traceback" not in told
     assert set(ours.iterdir()) == before, "nothing is left behind"
 
 

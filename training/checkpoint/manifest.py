@@ -58,6 +58,14 @@ class Piece(Frozen):
     stop: int
 
 
+def cut(shape: tuple[int, ...], world_size: int) -> tuple[Piece, ...]:
+    """What each rank has of a tensor that is cut as `torch.chunk` would; ranks that have nothing are left out."""
+    rows = shape[0] if shape else 1
+    size = max(1, -(-rows // world_size))
+    cuts = [(rank, min(rank * size, rows), min((rank + 1) * size, rows)) for rank in range(world_size)]
+    return tuple(Piece(part=rank, start=a, stop=b) for rank, a, b in cuts if b > a or rank == 0)
+
+
 class Stored(Frozen):
     """A whole tensor; scalars have an empty shape and one piece [0, 1)."""
 

@@ -1,4 +1,4 @@
-"""A part: one file of tensors in safetensors format, written from memory and read piece by piece.
+"""One file of tensors in safetensors format, written and read piece by piece: a part of a checkpoint, or a model.
 
 Format: https://huggingface.co/docs/safetensors/index#format
 """
@@ -22,10 +22,14 @@ Bytes = np.ndarray[Any, Any]
 
 _PIECE = 1 << 20
 
+#: In the order in which the safetensors library writes them: widest first, so that every tensor is aligned.
 _DTYPES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+    torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64", torch.float32: "F32",
+    torch.uint32: "U32", torch.int32: "I32", torch.bfloat16: "BF16", torch.float16: "F16", torch.uint16: "U16",
+    torch.int16: "I16", torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
+_ORDER = {dtype: place for place, dtype in enumerate(_DTYPES)}
 _NAMED = {name: dtype for dtype, name in _DTYPES.items()}
 #: The length of the header, little-endian, comes first.
 LENGTH_BYTES = 8
@@ -47,19 +51,33 @@ class Entry:
         return (self.stop - self.start) // max(1, self.shape[0] if self.shape else 1)
 
 
+def ordered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as they follow each other in a file, so that equal states are equal files."""
+    return dict(sorted(tensors.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])))
+
+
+def head(tensors: Mapping[str, Tensor], aliases: Mapping[str, str] | None = None) -> bytes:
+    """What a file of these tensors begins with; of them only the form is looked at.
+
+    Args:
+        tensors: In their order.
+        aliases: Names of tensors that are left out, and the names that they are there by; noted as the library does.
+    """
+    fields: dict[str, Any] = {"__metadata__": dict(sorted(aliases.items()))} if aliases else {}
+    offset = 0
+    for name, tensor in tensors.items():
+        end = offset + tensor.numel() * tensor.element_size()
+        fields[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
 def encode(tensors: Mapping[str, Tensor]) -> list[Bytes]:
     """The file of these CPU tensors as uint8 arrays: nothing is copied."""
-    header, offset = {}, 0
-    # Widest types first, so that every tensor is aligned; then by name, so that equal states are equal files.
-    ordered = dict(sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])))
-    for name, tensor in ordered.items():
-        end = offset + tensor.nbytes
-        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    head = len(text).to_bytes(LENGTH_BYTES, "little") + text
-    return [np.frombuffer(head, np.uint8), *map(as_bytes, ordered.values())]
+    tensors = ordered(tensors)
+    return [np.frombuffer(head(tensors), np.uint8), *map(as_bytes, tensors.values())]
 
 
 def as_bytes(tensor: Tensor) -> Bytes:

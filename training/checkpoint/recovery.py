@@ -54,13 +54,13 @@ def read_block(store: Store, part: Part, number: int) -> bytes:
             raise Damaged(f"{part.name} cannot be read ({_reason(error)})") from None
         if len(data) == stop - start and google_crc32c.value(data) == part.checksums[number]:
             return data
-    _require_size(store, part)
+    require_size(store, part)
     raise Damaged(f"{part.name} fails its checksum")
 
 
 def verify_part(store: Store, part: Part) -> None:
     """Reads all of a part, block by block. Raises Damaged."""
-    _require_size(store, part)
+    require_size(store, part)
     for number in range(len(part.checksums)):
         read_block(store, part, number)
 
@@ -74,7 +74,7 @@ def verify(store: Store, manifest: Manifest) -> None:
 def read_back(store: Store, manifest: Manifest) -> None:
     """Whether the store has what was sent, by its own word where it computes checksums. Raises Damaged."""
     for part in manifest.parts:
-        _require_size(store, part)
+        require_size(store, part)
         if store.checksum(part.name) != part.crc32c:
             raise Damaged(f"{part.name} fails its checksum")
 
@@ -105,7 +105,8 @@ def prune(store: Store, run: int, keep: int) -> None:
         store.delete(name)
 
 
-def _require_size(store: Store, part: Part) -> None:
+def require_size(store: Store, part: Part) -> None:
+    """Raises Damaged unless the part has as many bytes as were written."""
     try:
         size = store.size(part.name)
     except ConnectionError:

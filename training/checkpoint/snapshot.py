@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from training.checkpoint.arena import Arena
 from training.checkpoint.part import as_bytes
 
 
@@ -22,7 +23,7 @@ class Snapshot:
 
     def __init__(self) -> None:
         #: Kept from save to save: a fresh page costs more than the copy.
-        self.copies: dict[str, Tensor] = {}
+        self.arena = Arena({})
         self.rest: dict[str, tuple[Tensor, int]] = {}
         """What is still to be copied, and its version when it was handed over."""
         self.pending = False
@@ -35,8 +36,9 @@ class Snapshot:
 
     def begin(self, share: Mapping[str, Tensor], stable: Set[str]) -> None:
         """Copies what may change at any time. The `stable` ones must stay as they are until `wait_copied` returns."""
-        for name in self.copies.keys() - share.keys():
-            del self.copies[name]
+        if not self.arena.fits(share):
+            self.arena = Arena({})  # the memory goes before there is more
+            self.arena = Arena(share)
         self._copy((name, tensor) for name, tensor in share.items() if name not in stable)
         self.rest = {name: (tensor, tensor._version) for name, tensor in share.items() if name in stable}
         self.changed, self.pending = "", True
@@ -55,6 +57,7 @@ class Snapshot:
             if self.stream is None:
                 self._copy((name, tensor) for name, (tensor, _) in self.rest.items())
                 return
+            self.arena.pin()
             with torch.cuda.stream(self.stream):
                 self.stream.wait_event(self.began)
                 self._copy((name, tensor) for name, (tensor, _) in self.rest.items())
@@ -82,10 +85,12 @@ class Snapshot:
 
     def _copy(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
         for name, tensor in tensors:
-            held = self.copies.get(name)
-            if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
-                held = self.copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+            held = self.copies[name]
             if tensor.is_cuda:
                 held.copy_(tensor, non_blocking=True)
             else:  # one thread, without the interpreter's lock: the cores belong to training
                 np.copyto(as_bytes(held), as_bytes(tensor))
+
+    @property
+    def copies(self) -> dict[str, Tensor]:
+        return self.arena.tensors

@@ -9,18 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from training.checkpoint.manifest import Piece, Stored
+from training.checkpoint.manifest import Piece, Stored, cut
 from training.checkpoint.saved import Saved, Target
 from training.checkpoint.scalars import is_json, require_plausible
 from training.errors import UserError
-
-
-def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The full tensors on the CPU; every rank must call it if they are sharded."""
-    return {n: (t.full_tensor() if isinstance(t, DTensor) else t).detach().cpu() for n, t in tensors.items()}
 
 
 def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -51,13 +46,11 @@ def restore(model: nn.Module, optimizer: Optimizer, saved: Saved) -> None:
     """Reads what this rank needs of a checkpoint into a model and optimizer of the same structure.
 
     Raises:
-        Damaged: what is stored is not what was written.
+        Damaged: what is stored is not what was written. The model holds some of it then.
         UserError: the checkpoint does not fit, or makes no sense.
     """
     _require_fitting(model, saved)
     current = model.state_dict()
-    saved.fill(_target(f"model/{name}", tensor) for name, tensor in current.items())
-    model.load_state_dict(current)  # for a module whose state is not its own tensors; else a copy onto itself
     names = _names(model)
     numbered = optimizer.state_dict()
     order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -66,7 +59,9 @@ def restore(model: nn.Module, optimizer: Optimizer, saved: Saved) -> None:
         require_plausible(saved.manifest.scalars, numbered["param_groups"], states)
     except ValueError as error:
         raise saved.refusal(str(error)) from None
-    saved.fill(_target(f"optimizer/{n}/{key}", t) for n, state in states.items() for key, t in state.items())
+    kept = {f"optimizer/{name}/{key}": tensor for name, state in states.items() for key, tensor in state.items()}
+    saved.fill(_target(n, t) for n, t in ({f"model/{name}": t for name, t in current.items()} | kept).items())
+    model.load_state_dict(current)  # for a module whose state is not its own tensors; else a copy onto itself
     for name, values in saved.manifest.scalars["states"].items():
         states[name] |= values
     for group, values in zip(numbered["param_groups"], saved.manifest.scalars["groups"], strict=True):
@@ -119,23 +114,14 @@ def _target(name: str, tensor: Tensor) -> Target:
     tensor = tensor.detach()
     if not isinstance(tensor, DTensor):
         return Target(name, tensor)
-    own = _stored(tuple(tensor.shape), tensor.device_mesh.size()).pieces
-    first = next((piece.start for piece in own if piece.part == tensor.device_mesh.get_local_rank()), 0)
-    return Target(name, tensor.to_local(), first)
+    return Target(name, tensor.to_local(), own_rows(tensor)[0], shared_out=True)
 
 
-def take(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Puts whole tensors into a model, sharded or not."""
-    current = model.state_dict()
-    model.load_state_dict({name: _placed(value, current[name]) for name, value in weights.items()})
-
-
-def _placed(whole: Tensor, like: Tensor) -> Tensor:
-    """A copy of the saved tensor, cut as `like` is if that is sharded and of the same shape."""
-    if isinstance(like, DTensor) and like.shape == whole.shape:
-        on_device = whole.to(like.device_mesh.device_type)
-        return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
-    return whole.clone()
+def own_rows(tensor: DTensor) -> tuple[int, int]:
+    """First row and end of this rank's share of a tensor."""
+    pieces = cut(tuple(tensor.shape), tensor.device_mesh.size())
+    rank = tensor.device_mesh.get_local_rank()
+    return next(((piece.start, piece.stop) for piece in pieces if piece.part == rank), (0, 0))
 
 
 def _like(current: Any, saved: Any) -> Any:
@@ -156,14 +142,8 @@ def _states(model: nn.Module, optimizer: Optimizer) -> dict[str, dict[str, Any]]
 
 def stored(tensors: Mapping[str, Tensor], world_size: int) -> dict[str, Stored]:
     """Which rows of each tensor each rank's part holds."""
-    return {name: _stored(tuple(tensor.shape), world_size) for name, tensor in tensors.items()}
-
-
-def _stored(shape: tuple[int, ...], world_size: int) -> Stored:
-    rows = shape[0] if shape else 1
-    size = max(1, -(-rows // world_size))
-    cuts = [(rank, min(rank * size, rows), min((rank + 1) * size, rows)) for rank in range(world_size)]
-    return Stored(shape=shape, pieces=tuple(Piece(part=r, start=a, stop=b) for r, a, b in cuts if b > a or r == 0))
+    return {name: Stored(shape=shape, pieces=cut(shape, world_size))
+            for name, shape in ((name, tuple(tensor.shape)) for name, tensor in tensors.items())}  # fmt: skip
 
 
 def share(tensors: Mapping[str, Tensor], layout: Mapping[str, Stored], rank: int) -> dict[str, Tensor]:

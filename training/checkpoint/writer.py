@@ -69,13 +69,17 @@ class Writer:
         self.snapshot.wait_copied()
         self.at_once = self.at_once or bool(self.snapshot.changed)
 
-    def wait(self) -> None:
-        """Blocks until nothing is being written. Raises what went wrong for longer than the patience."""
+    def wait(self, within_s: float | None = None) -> bool:
+        """Blocks until nothing is being written, or for so long; whether that is so.
+
+        Raises what went wrong for longer than the patience.
+        """
         self.wait_copied()
         if self.thread:
-            self.thread.join()
+            self.thread.join(within_s)
         if self.error:
             raise self.error
+        return not self.busy
 
     def newest(self) -> int | None:
         """Step of the newest checkpoint that this attempt committed; gives one that is on its way a little time."""
@@ -111,7 +115,11 @@ class Writer:
     def _collect(self, step: int) -> tuple[Part, ...]:
         """What every rank wrote. Raises OSError if one could not."""
         keys = [self._key(step, rank) for rank in range(self.world_size)]
-        self.rendezvous.wait(keys, timedelta(seconds=self.patience_s))
+        try:
+            self.rendezvous.wait(keys, timedelta(seconds=self.patience_s))
+        except dist.DistStoreError:
+            late = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
+            raise OSError(f"rank {', '.join(late)} has not written its part for {self.patience_s:g} s") from None
         parts = [json.loads(self.rendezvous.get(key)) for key in keys]
         for key in keys:
             self.rendezvous.delete_key(key)

@@ -8,16 +8,24 @@ resume.py        the checkpoint that it goes on from
 outcome.py       the model and the figures that it leaves
 learner.py       model, optimizer, one step
 gradients.py     how gradients cross processes
+use.py           which blocks and parameters of a sharded model a rank uses
+sums.py          sums over microbatches and ranks, in any order or along a tree
 buffers.py       buffers that a forward pass changes
 order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
 validation.py    the validation loss
+deferred.py      a model that is built without the memory of its weights
+shards.py        weights of a sharded model come in and leave one at a time
+memory.py        how much is left
+arithmetic.py    what is chosen where the configuration leaves it open
 precision.py     float32 or bfloat16
+kernels.py       deterministic kernels or the fastest
 finite.py        gradients and states that are not finite
 health.py        whether training can go on
 history.py       the learning curve
 curves.py        TensorBoard
 progress.py      what a person sees
+pace.py          which rank holds the others up
 accelerator.py   how fast a GPU can be, and the share used
 blocks.py        blocks recomputed or compiled
 """

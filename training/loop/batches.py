@@ -1,7 +1,7 @@
 """Feeds a rank its microbatches: many steps are gathered at once, in a thread, one block ahead of the loop."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,20 +32,30 @@ def microbatches(
     """The assigned microbatches of step `first_step`, then of the next..., to the last step."""
     sizes = [stop - start for start, stop in map(plan.span, assigned)]
     length = _steps_per_block(rows, sum(sizes))
+    copying = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def gather(first: int, last: int) -> list[dict[str, Tensor]]:
-        columns = tensors(rows.take(plan.rows(first, last, assigned)), device)
+        with torch.cuda.stream(copying):
+            columns = tensors(rows.take(plan.rows(first, last, assigned)), device)
+        if copying:
+            copying.synchronize()  # this thread waits, beside the kernels of the loop
         return cut(columns, sizes * (last - first))
+
+    def taken(block: "Future[list[dict[str, Tensor]]]") -> list[dict[str, Tensor]]:
+        batches = block.result()
+        for value in batches[0].values() if copying else ():  # memory that the loop uses until its kernels are done
+            value.record_stream(torch.cuda.current_stream(device))
+        return batches
 
     with ThreadPoolExecutor(1, thread_name_prefix="batches") as pool:
         ahead = None
         for block in blocks(first_step, plan.steps, length):
             following = pool.submit(gather, *block)
             if ahead is not None:
-                yield from ahead.result()
+                yield from taken(ahead)
             ahead = following
         if ahead is not None:
-            yield from ahead.result()
+            yield from taken(ahead)
 
 
 def cut(columns: dict[str, Tensor], sizes: list[int]) -> list[dict[str, Tensor]]:

@@ -6,7 +6,6 @@ It is done to a block's `forward` in place, so that no name in a state dict chan
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
@@ -32,12 +31,21 @@ def recompute(blocks: Sequence[nn.Module]) -> None:
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
 
-def compile_in_place(module: nn.Module, blocks: Sequence[nn.Module]) -> None:
-    """Compiles each block, or the whole model where there are none.
+def compile_in_place(module: nn.Module, parts: Sequence[nn.Module], *, deterministic: bool, asked: bool) -> None:
+    """Compiles each part, such as a block, or the whole model where there are none.
 
     Equal blocks share one compilation, and gradients of a block leave while the next one is still computed.
+
+    Args:
+        deterministic: Whether kernels must not be chosen by their time, which differs from run to run.
+        asked: Whether the user wants it; else what cannot be compiled runs as it is, with a warning of PyTorch.
     """
-    for block in blocks:
-        block.forward = torch.compile(block.forward)
-    if not blocks:
+    import torch._dynamo.config
+    import torch._inductor.config
+
+    torch._inductor.config.deterministic = deterministic
+    torch._dynamo.config.suppress_errors = not asked
+    for part in parts:
+        part.forward = torch.compile(part.forward)
+    if not parts:
         module.compile()

@@ -8,7 +8,7 @@ microbatch nor on how many ranks there are, and each rank can save its share of 
 import torch
 from torch import Tensor, nn
 
-from training.loop.gradients import RingSum, TreeSum
+from training.loop.sums import RingSum, TreeSum
 
 
 class MovingBuffers:

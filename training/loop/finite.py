@@ -30,13 +30,15 @@ class GradientNorm:
         """The first step whose gradient was not finite; -1 = none so far."""
         self.norms = torch.zeros(len(self.parameters), device=device)
         """This rank's part of each parameter's norm in that step."""
+        #: The norm of the last step's whole gradient, before it was clipped: the same on every rank.
+        self.total = self.zero
         #: Whether a fault is known without waiting.
         self.faulty = False
 
     def clip(self, step: int) -> None:
         grads = {n: _values(p) for n, p in enumerate(self.parameters) if p.grad is not None}
         norms = self._norms(grads)
-        total = self._total(norms)
+        self.total = total = self._total(norms)
         if self.clip_norm:
             torch._foreach_mul_(list(grads.values()), (self.clip_norm / (total + 1e-6)).clamp(max=1.0))
         if self.at_once and not self.faulty and not math.isfinite(total):
@@ -90,14 +92,24 @@ def broken(tensors: Mapping[str, Tensor]) -> set[str]:
     An optimizer may keep an infinity on purpose, such as the best value so far; a nan it may not.
     """
     parts = {name: _local(tensor.detach()) for name, tensor in tensors.items() if tensor.is_floating_point()}
-    if not parts:
-        return set()
     # A norm is twenty times as fast as a look at every number; one that overflows is looked at.
-    norms = torch._foreach_norm(list(parts.values()))
-    device = max((norm.device for norm in norms), key=lambda device: device.type != "cpu")  # waited for once
-    finite = torch.stack([norm.to(device, torch.float32) for norm in norms]).isfinite().tolist()
-    suspect = [name for name, well in zip(parts, finite, strict=True) if not well]
+    suspect = [name for name, norm in zip(parts, norms(list(parts.values())), strict=True) if not math.isfinite(norm)]
     return {name for name in suspect if _is_broken(parts[name], infinite=not name.startswith("optimizer/"))}
+
+
+def norms(tensors: Sequence[Tensor]) -> list[float]:
+    """The 2-norm of each, in float32."""
+    if not tensors:
+        return []
+    values = torch._foreach_norm(list(tensors))
+    device = max((value.device for value in values), key=lambda device: device.type != "cpu")  # waited for once
+    result: list[float] = torch.stack([value.to(device, torch.float32) for value in values]).tolist()
+    return result
+
+
+def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those of which a rank holds all, and every rank the same."""
+    return {n: t.detach() for n, t in tensors.items() if t.is_floating_point() and not isinstance(t, DTensor)}
 
 
 def _is_broken(part: Tensor, *, infinite: bool) -> bool:

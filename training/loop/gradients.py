@@ -3,10 +3,13 @@
 Replicated   the whole model on every rank, averaged by DistributedDataParallel while backward still runs
 Exact        the same, added in an order that does not depend on the number of ranks
 Sharded      a share of the model on every rank (FSDP2)
+
+A parameter that no microbatch of a step has used has no gradient in that step, on every rank and in each of these ways.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,30 +19,94 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 
 from training.config import TrainConfig
+from training.errors import UserError
+from training.loop.sums import TreeSum
+from training.loop.use import Use, unused_sentence
 from training.processes.rank import Rank
 
 
-class Replicated:
-    """DistributedDataParallel, or the model as it is on a single rank."""
+class Loss(nn.Module):
+    """A task's loss of its model, as one module.
 
-    def __init__(self, module: nn.Module, rank: Rank):
-        self.module, self.world_size = module, rank.world_size
-        self.model = module
-        if rank.world_size > 1 and any(p.requires_grad for p in module.parameters()):
-            self.model = DistributedDataParallel(
-                module, device_ids=[rank.device] if rank.device.type == "cuda" else None,
-                gradient_as_bucket_view=True, forward_sync_buffers=False,
-            )  # fmt: skip
+    What makes gradients cross hooks onto a module's forward. Around the loss instead of the model, it misses nothing:
+    a task may call the model several times, its parts, its methods, or a model that it has kept for itself.
+    """
+
+    def __init__(self, module: nn.Module, loss: Callable[[nn.Module, Any], Tensor]):
+        super().__init__()
+        self.module, self.of = module, loss
+
+    def forward(self, batch: Any) -> Tensor:
+        return self.of(self.module, batch)
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The parameters that want a gradient, in the order that DistributedDataParallel counts them in."""
+        return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+
+    def without_gradient(self) -> list[str]:
+        return [name for name, parameter in self.trained().items() if parameter.grad is None]
+
+
+class Replicated:
+    """DistributedDataParallel around the loss, or the loss as it is on a single rank."""
+
+    calls = 0  # see Use
+
+    def __init__(self, loss: Loss, rank: Rank, *, unused: bool, within_s: float):
+        self.own, self.rank, self.unused, self.within_s = loss, rank, unused, within_s
+        self.loss: nn.Module = loss
+        if rank.world_size > 1 and loss.trained():
+            self._wrap()
+
+    def _wrap(self) -> None:
+        self.loss = DistributedDataParallel(
+            self.own, gradient_as_bucket_view=True, forward_sync_buffers=False, find_unused_parameters=self.unused
+        )
+
+    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+        """Runs a first backward pass; names of the parameters that stay without a gradient.
+
+        It runs once before, with nothing crossing, since DistributedDataParallel waits for every gradient for ever.
+        """
+        if isinstance(self.loss, DistributedDataParallel) and not self.unused:
+            with self.loss.no_sync():
+                backward()
+            absent = self.rank.exchange(self.own.without_gradient(), within_s=self.within_s)
+            for parameter in self.own.parameters():
+                parameter.grad = None
+            if any(absent):
+                self.unused, self.loss = True, self.own  # the old wrapper takes its hooks away
+                self._wrap()
+        backward()
+        return self.own.without_gradient()
 
     def weight(self, share: float) -> float:
         """Factor of a microbatch's mean loss: the ranks' gradients are averaged, but the step wants their sum."""
-        return share * self.world_size
+        return share * self.rank.world_size
 
-    def microbatch(self, last: bool) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def microbatch(self, last: bool) -> Iterator[None]:
         """Gradients cross processes once a step, with the last microbatch."""
-        if last or not isinstance(self.model, DistributedDataParallel):
-            return contextlib.nullcontext()
-        return self.model.no_sync()
+        if not isinstance(self.loss, DistributedDataParallel):
+            yield
+        elif not last:
+            with self.loss.no_sync():
+                yield
+        else:
+            yield
+            self._require_all()
+
+    def _require_all(self) -> None:
+        """Raises UserError if the others wait in vain for a gradient of this rank."""
+        assert isinstance(self.loss, DistributedDataParallel)
+        try:
+            self.loss._check_reducer_finalized()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            named = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
+            if not named:
+                raise
+            names = list(self.own.trained())
+            raise UserError(unused_sentence([names[int(n)] for n in named[1].split()], self.rank)) from None
 
     def end_step(self) -> None: ...
 
@@ -47,27 +114,38 @@ class Replicated:
 class Exact:
     """Adds the gradients of all microbatches along one binary tree, whoever computed them."""
 
-    def __init__(self, module: nn.Module, rank: Rank):
-        self.model = module
-        self.parameters = [p for p in module.parameters() if p.requires_grad]
+    unused, calls = True, 0
+
+    def __init__(self, loss: Loss, rank: Rank):
+        self.loss = loss
+        self.parameters = list(loss.trained().values())
         self.sum = TreeSum(rank.world_size)
+        if rank.world_size > 1:  # a model that was not made alike on every rank, as for DistributedDataParallel
+            for tensor in loss.state_dict().values():
+                dist.broadcast(tensor, 0)
         torch.set_num_threads(1)  # a matrix product adds in another order with another number of threads
+
+    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+        backward()
+        return self.loss.without_gradient()
 
     def weight(self, share: float) -> float:
         return share
 
     @contextlib.contextmanager
     def microbatch(self, last: bool) -> Iterator[None]:
+        """The flat gradient ends with a count for each parameter: of the microbatches that have used it."""
         yield
         grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
-        self.sum.add(torch.cat([grad.reshape(-1) for grad in grads]))
+        used = torch.tensor([float(p.grad is not None) for p in self.parameters], device=grads[0].device)
+        self.sum.add(torch.cat([*(grad.reshape(-1) for grad in grads), used.to(grads[0].dtype)]))
         for parameter in self.parameters:
             parameter.grad = None
 
     def end_step(self) -> None:
-        values = torch.split(self.sum.total(), [p.numel() for p in self.parameters])
-        for parameter, value in zip(self.parameters, values, strict=True):
-            parameter.grad = value.view_as(parameter)
+        *values, used = torch.split(self.sum.total(), [*(p.numel() for p in self.parameters), len(self.parameters)])
+        for parameter, value, count in zip(self.parameters, values, used.tolist(), strict=True):
+            parameter.grad = value.view_as(parameter) if count else None
 
 
 class Sharded:
@@ -78,7 +156,12 @@ class Sharded:
     casts inputs, rotary tables, means and norms by module: values of 101,325 +- 100 all become 101,376.
     """
 
-    def __init__(self, module: nn.Module, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool):
+    keeps_gathered = False
+
+    def __init__(
+        self, loss: Loss, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool, unused: bool, within_s: float
+    ):
+        """The model may be on the CPU, of which one block at a time is then moved, or have no memory yet."""
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
         pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
@@ -86,22 +169,71 @@ class Sharded:
             "mesh": dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,)),
             "offload_policy": pinned if cpu_offload else OffloadPolicy(),
         }
-        for member in (*blocks, module):
+        for member in (*blocks, loss):
             member.register_forward_hook(_own_memory)
         for block in blocks:
             fully_shard(block, **how)
-        self.model: Any = fully_shard(module, **how)
+        self.loss: Any = fully_shard(loss, **how)
+        self.loss.set_reduce_scatter_unused_params(True)  # else ranks whose branches differ send different lengths
         self.world_size = rank.world_size
+        self.blocks: Sequence[Any] = blocks
+        #: Whether what is gathered may stay for all microbatches of a step; the same on every rank, as gathering is.
+        self.stays = all(rank.exchange(_fits_whole(loss, rank.device), within_s=within_s))
+        self.use = Use(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
+
+    @property
+    def unused(self) -> bool:
+        return self.use.every_step
+
+    @property
+    def calls(self) -> int:
+        return self.use.calls
+
+    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+        return self.use.rehearse(backward)
 
     def weight(self, share: float) -> float:
         return share * self.world_size
 
     @contextlib.contextmanager
     def microbatch(self, last: bool) -> Iterator[None]:
-        self.model.set_requires_gradient_sync(last)
-        yield
+        """Gradients cross processes once a step, with the last microbatch.
 
-    def end_step(self) -> None: ...
+        What was gathered for the first stays for all where it fits: gradients that have not crossed are as large, and
+        gathering twice for each microbatch, for its forward and its backward pass, would be in vain.
+        """
+        self.loss.set_requires_gradient_sync(last)
+        if self.stays and not last:
+            self._keep_gathered(True)
+        elif self.stays and self.keeps_gathered:
+            self.loss.set_reshard_after_backward(True)
+        yield
+        if last and self.keeps_gathered:
+            self._keep_gathered(False)
+
+    def _keep_gathered(self, wanted: bool) -> None:
+        if wanted != self.keeps_gathered:
+            self.loss.set_reshard_after_backward(not wanted)
+            for block in self.blocks:
+                block.set_reshard_after_forward(not wanted)
+            self.keeps_gathered = wanted
+
+    def end_step(self) -> None:
+        self.use.end_step()
+
+    def free(self) -> None:
+        """Lets go of what a forward pass has gathered that no backward pass will follow."""
+        for member in self.loss.modules():
+            if hasattr(member, "reshard"):
+                member.reshard()
+
+
+def _fits_whole(loss: Loss, device: torch.device) -> bool:
+    """Whether all weights take at most a quarter of the device's memory: their gradients then take another."""
+    if device.type != "cuda":
+        return True
+    whole = sum(parameter.numel() * parameter.element_size() for parameter in loss.parameters())
+    return 4 * whole <= torch.cuda.get_device_properties(device).total_memory
 
 
 def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:
@@ -109,62 +241,8 @@ def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:
     return tree_map_only(Tensor, lambda t: t.clone() if t.requires_grad and t._base is not None else t, output)
 
 
-class RingSum:
-    """Sums flat tensors over microbatches and ranks, in whatever order the network library takes."""
-
-    def __init__(self) -> None:
-        self.value: Tensor | None = None
-
-    def add(self, flat: Tensor) -> None:
-        self.value = flat if self.value is None else self.value.add_(flat)
-
-    def total(self) -> Tensor:
-        value, self.value = self.value, None
-        assert value is not None
-        dist.all_reduce(value)
-        return value
-
-
-class TreeSum:
-    """The same along one binary tree over all microbatches: the same bits for any number of ranks.
-
-    A rank adds its own microbatches as the lower levels of the tree. Then each rank gets one slice of everyone's
-    sum, adds the upper levels, and sends its slice to all: as much traffic as a ring, but a fixed order.
-    Microbatches and ranks must be powers of two, so that every rank holds a whole subtree.
-    """
-
-    def __init__(self, world_size: int):
-        self.world_size = world_size
-        self.subtrees: list[tuple[int, Tensor]] = []
-
-    def add(self, flat: Tensor) -> None:
-        """Like adding one to a binary counter: two subtrees of the same height become one."""
-        height = 0
-        while self.subtrees and self.subtrees[-1][0] == height:
-            flat = self.subtrees.pop()[1].add_(flat)
-            height += 1
-        self.subtrees.append((height, flat))
-
-    def total(self) -> Tensor:
-        ((_, own),) = self.subtrees
-        self.subtrees = []
-        return self._across(own) if self.world_size > 1 else own
-
-    def _across(self, own: Tensor) -> Tensor:
-        length = -(-own.numel() // self.world_size)
-        sent = nn.functional.pad(own, (0, length * self.world_size - own.numel()))
-        received = torch.empty_like(sent)
-        dist.all_to_all_single(received, sent)
-        slices = list(received.view(self.world_size, length))
-        while len(slices) > 1:
-            slices = [a + b for a, b in zip(slices[::2], slices[1::2], strict=True)]
-        dist.all_gather_single(sent, slices[0])
-        return sent[: own.numel()]
-
-
-def choose(
-    module: nn.Module, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank
-) -> Replicated | Exact | Sharded:
+def choose(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Replicated | Exact | Sharded:
+    within_s, unused = config.hang_after_s, config.unused_parameters
     if config.strategy == "fsdp":
-        return Sharded(module, blocks, rank, cpu_offload=config.cpu_offload)
-    return Exact(module, rank) if config.exact else Replicated(module, rank)
+        return Sharded(loss, blocks, rank, cpu_offload=config.cpu_offload, unused=unused, within_s=within_s)
+    return Exact(loss, rank) if config.exact else Replicated(loss, rank, unused=unused, within_s=within_s)

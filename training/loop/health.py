@@ -7,13 +7,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from training.config import TrainConfig
 from training.data.rows import Rows
 from training.errors import UserError
+from training.loop import finite
 from training.loop.learner import Learner, gather
 from training.loop.order import Plan
 from training.loop.saving import Saving
 from training.processes.rank import Rank
+
+#: By what share norms may differ: all ranks compute them from the same bits, if not always on the same processor.
+_SAME_GRADIENT, _SAME_MODEL = 1e-3, 1e-5
 
 
 class Health:
@@ -37,11 +43,49 @@ class Health:
 
     def require_state(self, step: int) -> None:
         """Raises UserError if the state after `step` steps must not be validated, saved or exported."""
+        self.require_same_model(step)
         if names := self.broken():
             raise UserError(
                 f"after step {step} of {self.plan.steps} the state holds values that are not finite: {names}; "
                 "training stops.\nLosses and gradients were finite, so it was the last update, or the task itself "
                 f"has written them.\n{self._advice()}"
+            )
+
+    def require_same_step(self, step: int, norms: Tensor, calls: Tensor) -> None:
+        """Raises UserError if the ranks did not work together in the step.
+
+        Args:
+            norms: The norm of the step's whole gradient, as every rank has it.
+            calls: A checksum of the blocks that every rank has called (FSDP2).
+        """
+        if len(set(calls.tolist())) > 1:
+            raise UserError(
+                f"by step {step} the processes have called different blocks of the model, or in another order. With "
+                "strategy=fsdp each holds a share of every block, so they have mixed up the weights: training stops.\n"
+                "Take strategy=ddp with unused_parameters=true; or call every block, and mask its result.\n"
+                f"{self._where()}"
+            )
+        if norms.isfinite().all() and norms.max() - norms.min() > _SAME_GRADIENT * norms.max():
+            shown = listed([f"{norm:.6g} on rank {rank}" for rank, norm in enumerate(norms.tolist())], 8)
+            raise UserError(
+                f"the gradient of step {step} is not the same on every process, as it must be; its norm is {shown}; "
+                "training stops.\nThe task or its model changes gradients after they were averaged, such as in a hook, "
+                f"or makes a backward pass of its own.\n{self._where()}"
+            )
+
+    def require_same_model(self, step: int) -> None:
+        """Raises UserError if what every rank holds whole has become another model on some."""
+        tensors = finite.whole(self.learner.module.state_dict())
+        if self.rank.world_size == 1 or not tensors:
+            return
+        norms = gather(finite.norms(list(tensors.values())), len(tensors))
+        apart = ~((norms - norms[0]).abs() <= _SAME_MODEL * norms[0]) & norms.isfinite().all(dim=0)
+        if names := [name for name, bad in zip(tensors, apart.any(dim=0).tolist(), strict=True) if bad]:
+            raise UserError(
+                f"after step {step} of {self.plan.steps} the processes do not hold the same model any more: "
+                f"{listed(names, 5)} differ; training stops.\nSomething besides the loss changes them, and not alike "
+                "on every process, such as the task's optimizer or a hook. What is random must come from the default "
+                f"generators of PyTorch, NumPy or Python.\n{self._where()}"
             )
 
     def require_weights(self, source: str) -> None:
@@ -72,12 +116,14 @@ class Health:
 
     def _advice(self) -> str:
         """Where to go on from, and what often helps."""
-        good = self.rank.exchange(self.saving.newest(), within_s=self.saving.patience_s)[0]
-        where = f"The last good checkpoint is of step {good}, in {self.saving.store}."
-        saved = where if good else "No checkpoint was saved."
         precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
         helps = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
-        return f"{saved}\n{helps}"
+        return f"{self._where()}\n{helps}"
+
+    def _where(self) -> str:
+        good = self.rank.exchange(self.saving.newest(), within_s=self.saving.patience_s)[0]
+        where = f"The last good checkpoint is of step {good}, in {self.saving.store}."
+        return where if good else "No checkpoint was saved."
 
 
 def listed(items: Sequence[Any], most: int) -> str:

@@ -4,13 +4,13 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 """
 
 import math
-import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -20,10 +20,14 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop import blocks, finite, gradients, precision
+from training.loop import arithmetic, blocks, deferred, finite, gradients, kernels, precision, shards
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
+from training.loop.gradients import Loss
+from training.loop.memory import free_bytes, return_what_is_freed
 from training.loop.order import Plan, learning_rate_factor, seed_of
+from training.loop.pace import Stopwatch
+from training.loop.sums import RingSum, TreeSum
 from training.processes.rank import Rank
 from training.task import Task
 
@@ -34,36 +38,43 @@ class Learner:
     """A task's model in training on one rank."""
 
     def __init__(
-        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch
-    ):
-        """`rows` are some of the data, the same on every rank."""
-        self.task, self.data, self.config, self.plan, self.rank, self.assigned = (
-            task,
-            data,
-            config,
-            plan,
-            rank,
-            assigned,
-        )
-        make_deterministic(config.deterministic)
-        seed_everything(seed_of(config.seed, "model"))
-        self.module: nn.Module = task.model(data).to(rank.device)
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
+        begun: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
+        """
+        Args:
+            rows: Some of the data, the same on every rank.
+            begun: What was chosen of `config.OPEN` when the run began.
+        """
+        self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
+        self.assigned = assigned
+        #: Why a sharded model was first made whole on every rank; "" = it was not.
+        self.made_whole = ""
+        self.sharded = config.strategy == "fsdp"
+        self.module: nn.Module = self._sharded_model() if self.sharded else self._new_model().to(rank.device)
+        self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
+        self.config = config = self.arithmetic.config
+        self.kernels = kernels.chosen(config.deterministic is True, rank.device)
         self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
-            blocks.compile_in_place(self.module, repeated)
+            blocks.compile_in_place(
+                self.module, task.compiled(self.module), deterministic=config.deterministic is True,
+                asked="compile" not in self.arithmetic.reasons,
+            )  # fmt: skip
         if config.activation_checkpointing:
             blocks.recompute(repeated)
-        self.gradients = gradients.choose(self.module, repeated, config, rank)
+        if not self.sharded:
+            self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
         if not all(map(math.isfinite, self.peaks)):
             raise UserError(f"the task's optimizer has learning rates {self.peaks}: each must be a finite number.")
         updated = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.norm = GradientNorm(updated, config.clip_norm)
+        self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        self.model: nn.Module = self.gradients.model
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
@@ -73,13 +84,50 @@ class Learner:
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
+        #: Whether there is something of a checkpoint in the state, of all of it or not.
+        self.spoilt = False
+
+    def _new_model(self) -> nn.Module:
+        """The task's model on the CPU, as the seed makes it."""
+        seed_everything(seed_of(self.config.seed, "model"))
+        return self.task.model(self.data)
+
+    def _sharded_model(self) -> nn.Module:
+        """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be."""
+        return_what_is_freed()
+        recorded: deferred.Deferred | None = None
+        why = ""
+        try:
+            recorded = deferred.build(self._new_model)
+        except deferred.Unrecordable as error:
+            why = str(error)
+        self.made_whole = next(filter(None, self.rank.exchange(why, within_s=self._patience_s)), "")
+        if self.made_whole:
+            recorded = None
+        module = recorded.module if recorded else self._new_model()
+        self.gradients = gradients.choose(
+            Loss(module, self.task.loss), self.task.blocks(module), self.config, self.rank
+        )
+        if recorded:
+            shards.fill(module, recorded, self.rank, on_cpu=self.config.cpu_offload)
+        return module
+
+    @property
+    def _patience_s(self) -> float:
+        """How long ranks wait for one that works alone, such as on the making of a model."""
+        return self.config.checkpoint_patience_s + self.config.hang_after_s
 
     def _keep_float32(self, rows: Batch) -> list[str]:
-        """Names of the layers that compute in float32 though the others do not."""
+        """Names of the layers that compute in float32 though the others do not; every rank looks at the same rows."""
         raw = any(values.is_floating_point() for values in rows.values())
         if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
             return []
-        return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        if not self.sharded:  # the gradients come later
+            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
+        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows))
+        assert isinstance(self.gradients, gradients.Sharded)
+        self.gradients.free()
+        return names
 
     def warm_up(self, batch: Batch) -> None:
         """One forward and backward that change nothing, and show which buffers a forward changes.
@@ -89,9 +137,10 @@ class Learner:
         """
         self.boundless = finite.broken(self.tensors())
         before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self._backward(0, self.assigned.start, batch, self.weights[0])
+        self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
         self.optimizer.zero_grad()
-        total = gradients.TreeSum(self.rank.world_size) if self.config.exact else gradients.RingSum()
+        self.stopwatch.reset()
+        total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
         self.buffers = MovingBuffers(self.module, before, total)
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
@@ -104,7 +153,9 @@ class Learner:
         for number, weight in zip(self.assigned, self.weights, strict=True):
             self.buffers.begin_microbatch()
             self.rank.trace.mark(step, "its batch")
+            self.stopwatch.begin()
             batch = next(batches)
+            self.stopwatch.has_batch()
             with self.gradients.microbatch(last=number == self.assigned.stop - 1):
                 losses.append(self._backward(step, number, batch, weight))
             self.buffers.end_microbatch(self.plan.share(number))
@@ -122,6 +173,7 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
+        seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -139,18 +191,40 @@ class Learner:
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
-        with self.autocast:
-            loss = self.task.loss(self.model, batch)
-        loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
-        self.rank.trace.mark(step, "the backward pass")
-        torch.autograd.backward(loss, weight.to(loss.dtype))
+        try:
+            with self.autocast:
+                loss: Tensor = self.gradients.loss(batch)
+            self._require_gradient(step, loss)
+            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+            self.stopwatch.has_loss()
+            self.rank.trace.mark(step, "the backward pass")
+            torch.autograd.backward(loss, weight.to(loss.dtype))
+        except torch.OutOfMemoryError as error:
+            raise UserError(self._memory_advice(step, error)) from None
         return loss.detach()
+
+    def _memory_advice(self, step: int, error: Exception) -> str:
+        (start, stop), now = self.plan.span(self.assigned.start), self.plan.microbatches
+        settings = ["activation_checkpointing=true", "precision=bf16", "strategy=fsdp with several GPUs"]
+        if stop - start > 1:
+            settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
+        reason = str(error).partition(". ")[0].rstrip(".")
+        advice = f"What needs less: {', '.join(settings)}."
+        return f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+
+    def _require_gradient(self, step: int, loss: Tensor) -> None:
+        if not loss.requires_grad:
+            raise UserError(
+                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so there is "
+                "nothing to learn from it. Where a batch may have nothing to learn from, let the loss be 0 times the "
+                "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
+            )
 
     def losses(self, batches: list[Batch]) -> list[Tensor]:
         """Mean losses in evaluation mode, without gradients."""
         self.module.eval()
         with torch.no_grad(), self.autocast:
-            losses = [self.task.loss(self.module, batch).detach() for batch in batches]
+            losses = [self.gradients.loss(batch).detach() for batch in batches]
         self.module.train()
         return losses
 
@@ -176,21 +250,40 @@ class Learner:
         return state.stable(self.module, self.optimizer)
 
     def restore(self, saved: Saved) -> None:
+        self.spoilt = True
         state.restore(self.module, self.optimizer, saved)
         self.restored_from = saved.manifest.name
 
-    def finished(self) -> nn.Module:
-        """The trained model on the CPU, whole; every rank must call it."""
-        if self.config.strategy != "fsdp":
+    def pieces(self, tensor: Tensor) -> Iterator[Tensor]:
+        """Its values on the CPU, one after the other, on rank 0; every rank must call it of a sharded model.
+
+        No collective waits for the one that writes what it was given before.
+        """
+        if self.sharded:
+            self.rank.exchange(None, within_s=self._patience_s)
+        yield from shards.pieces(tensor, self.rank)
+
+    def finished(self, directory: str) -> nn.Module | None:
+        """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
+        if not self.sharded:
             return self.module
-        weights = state.whole(self.module.state_dict())
+        tensors = self.module.state_dict().values()
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        if needed > free_bytes(self.rank.device):
+            return None
         module = self.task.model(self.data)
-        module.load_state_dict(weights)
+        bundle.load_weights(directory, module)
         return module
 
-    def sample(self, module: nn.Module, say: Callable[[str], None]) -> str:
+    def sample(self, directory: str, say: Callable[[str], None]) -> str:
         """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+        if type(self.task).sample is Task.sample:
+            return ""
         try:
+            module = self.finished(directory)
+            if module is None:
+                say("no sample of the model: whole, it does not fit on one device")
+                return ""
             text = self.task.sample(module.to(self.rank.device).eval(), self.data)
         except Exception as error:
             say(f"no sample of the model: {type(error).__name__}: {error}")
@@ -201,18 +294,7 @@ class Learner:
 
     def take_weights(self, directory: str) -> None:
         """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
-        module = self.task.model(self.data)
-        bundle.load_weights(directory, module)
-        state.take(self.module, module.state_dict())
-
-
-def make_deterministic(wanted: bool) -> None:
-    """Same inputs, same bits: https://docs.pytorch.org/docs/stable/notes/randomness.html"""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(wanted)
-    # A debugging aid that costs a pass over all memory.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.backends.cudnn.benchmark = not wanted
+        bundle.load_weights(directory, self.module)
 
 
 def seed_everything(seed: int) -> None:
@@ -225,6 +307,8 @@ def seed_everything(seed: int) -> None:
 def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> None:
     """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
     number = seed_of(seed, step, microbatch)
+    random.seed(number)
+    np.random.seed(number % 2**32)
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(number)

@@ -5,7 +5,7 @@ They share the losses since the last time, whether any was asked to stop, and wh
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import torch
 from torch import Tensor
@@ -14,11 +14,14 @@ from training.loop.curves import Curves
 from training.loop.health import Health
 from training.loop.history import History
 from training.loop.learner import gather
+from training.loop.memory import peak_bytes
 from training.loop.order import assignment
-from training.loop.outcome import device_name
+from training.loop.outcome import device_name, gpu_uuid
+from training.loop.pace import Pace
 from training.loop.progress import Progress
 from training.loop.request import TrainingRequest
 from training.models.workload import Workload
+from training.processes.nvml import Gpu, Reading, scalars
 from training.processes.rank import Rank
 
 _MEETING_EVERY_S = 0.5
@@ -50,6 +53,10 @@ class Monitor:
         )  # fmt: skip
         purge_step = step if step else None
         self.curves = Curves(f"{request.checkpoints}/tensorboard", purge_step=purge_step) if rank.leads else None
+        self.gpu = Gpu(gpu_uuid()) if rank.device.type == "cuda" else None
+        self.pace = Pace(rank.local_world_size)
+        #: The most memory that any rank's device has held so far.
+        self.peak_bytes = 0
         #: Of each of this rank's microbatches since the last meeting.
         self.losses: list[Tensor] = []
         #: Steps from one meeting to the next, and the number of steps that will be done then.
@@ -78,15 +85,24 @@ class Monitor:
         count = len(self.losses) // len(self._assigned(self.rank.rank))
         elapsed = time.monotonic() - self.met_at
         values = [float(self.rank.stopping), float(save), self._next_interval(elapsed / count)]
-        values += torch.stack(self.losses).tolist()
-        everyone = gather(values, 3 + count * len(self._assigned(0)))
+        values += [float(self.norm.total), float(self.health.learner.gradients.calls)]
+        losses_here = torch.stack(self.losses).tolist()  # waits for the device
+        reading = self.gpu.read() if self.gpu else Reading()
+        values += [self.health.learner.stopwatch.take(), float(peak_bytes(self.rank.device)), *astuple(reading)]
+        head = len(values)
+        values += losses_here
+        everyone = gather(values, head + count * len(self._assigned(0)))
         self.losses.clear()
-        losses = self._global_losses(everyone[:, 3:], count)
+        losses = self._global_losses(everyone[:, head:], count)
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
             self.history.add(number, loss)
+        self.health.require_same_step(step - 1, everyone[:, 3], everyone[:, 4])
         self.interval = int(everyone[0, 2])
+        self.peak_bytes = int(everyone[:, 6].max())
+        self._compare(everyone[:, 5].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
+        self.progress.gpus = [Reading(*values) for values in everyone[:, 7:head].tolist()]
         self._show(step, losses[-1], count * self.plan.global_batch_size / elapsed)
         return Decision(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]))
 
@@ -127,6 +143,11 @@ class Monitor:
             stops.append((step // self.every + 1) * self.every)
         return min(stops)
 
+    def _compare(self, own_s: list[float], whole_s: float, seconds: float) -> None:
+        text = self.pace.add(own_s, whole_s, seconds)
+        if text and self.rank.leads and self.rank.world_size > 1:
+            self.progress.say(text)
+
     def _show(self, step: int, loss: float, samples_per_s: float) -> None:
         if not self.curves:
             return
@@ -134,3 +155,5 @@ class Monitor:
         self.curves.add_scalar("loss/train", loss, step)
         self.curves.add_scalar("learning_rate", self.health.learner.optimizer.param_groups[0]["lr"], step)
         self.curves.add_scalar("samples_per_s", samples_per_s, step)
+        for name, value in scalars(self.progress.gpus).items():
+            self.curves.add_scalar(name, value, step)

@@ -128,11 +128,12 @@ def assignment(microbatches: int, world_size: int, rank: int) -> range:
     return range(-(-microbatches * rank // world_size), -(-microbatches * (rank + 1) // world_size))
 
 
-def count_microbatches(wanted: int, world_size: int, global_batch_size: int) -> int:
-    """`wanted`, or for 0 the smallest multiple of the world size that is at least 4 (fewer for tiny batches)."""
-    if wanted:
-        return wanted
-    chosen = world_size * math.ceil(4 / world_size)
+def count_microbatches(world_size: int, global_batch_size: int, *, exact: bool) -> int:
+    """Where nobody says: one for each process (fewer for tiny batches).
+
+    The exact mode takes the smallest multiple of the processes that is at least 4, so that 1, 2 and 4 agree.
+    """
+    chosen = world_size * math.ceil(4 / world_size) if exact else world_size
     return chosen if chosen <= global_batch_size else min(world_size, global_batch_size)
 
 

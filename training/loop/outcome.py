@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from training import bundle, tasks
 from training.checkpoint.fence import Fence
@@ -21,24 +20,35 @@ from training.storage import storage
 
 
 def write_model(
-    request: TrainingRequest, data: Manifest, learner: Learner, module: nn.Module, history: History,
+    request: TrainingRequest, data: Manifest, learner: Learner, history: History, rank: Rank,
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Writes the model, then what it makes of itself: that may take long, or fail."""
+    """Writes the model, then what it makes of itself: that may take long, or fail.
+
+    Every rank calls it. Of a sharded model all write the weights together; else only rank 0 works, and the others
+    leave at once.
+    """
+    if learner.sharded:
+        bundle.save_weights(request.model, learner.module, learner.pieces, leads=rank.leads)
+    rank.exchange(None, within_s=request.config.hang_after_s)  # none leaves while another needs it
+    if not rank.leads:
+        return
+    if not learner.sharded:
+        bundle.save_weights(request.model, learner.module)
     card = bundle.ModelCard(
         task=tasks.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
         data=data.fingerprint, config=request.settings["config"], steps=request.plan.steps,
         samples=request.plan.samples, parameters=learner.parameter_count(),
         history=tuple(bundle.Point(**point) for point in history.points),
     )  # fmt: skip
-    bundle.save(request.model, module, card)
-    if sample := learner.sample(module, say):
+    bundle.save_card(request.model, card)
+    if sample := learner.sample(request.model, say):
         bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
 
 
 def figures(
     request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, *, resumed_from: int,
-    seconds: float,
+    seconds: float, peak_bytes: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The figures that the step returns; times and speeds are of this launch."""
     plan, last, device = request.plan, history.points[-1], device_name(rank)
@@ -48,6 +58,8 @@ def figures(
         "validation_loss": last["validation_loss"], "seconds": round(seconds, 3),
         "samples_per_s": round(rows_per_s, 1), "world_size": rank.world_size, "microbatches": plan.microbatches,
         "parameters": learner.parameter_count(), "device": device, "cpu_threads": torch.get_num_threads(),
+        "peak_memory_bytes": peak_bytes,
+        **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
 
@@ -63,3 +75,7 @@ def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callab
 
 def device_name(rank: Rank) -> str:
     return torch.cuda.get_device_name() if rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
+
+
+def gpu_uuid() -> str:
+    return str(torch.cuda.get_device_properties().uuid)

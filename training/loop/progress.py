@@ -5,6 +5,7 @@ import time
 
 from training.loop.accelerator import utilisation
 from training.models.workload import Workload
+from training.processes.nvml import Reading, summary
 
 #: Seconds between lines in a log that is not a terminal.
 _LOG_EVERY_S = 10.0
@@ -30,6 +31,8 @@ class Progress:
         self.began = self.last_shown = time.monotonic()
         self.recent = (self.began, first_step)
         self.rate = 0.0
+        #: What was read last of each GPU.
+        self.gpus: list[Reading] = []
 
     def show(self, step: int, loss: float, *, epoch: float, done: bool = False) -> None:
         """Reports that `step` steps are done; prints only when a line is due."""
@@ -41,9 +44,8 @@ class Progress:
         if done:  # the whole run, not the last stretch
             self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
         left = (self.steps - step) / self.rate if self.rate else 0.0
-        line = (
-            f"step {step}/{self.steps}  epoch {epoch:.2f}  loss {loss:.4f}  {self._throughput()}  {_clock(left)} left"
-        )
+        shown = [f"step {step}/{self.steps}", f"epoch {epoch:.2f}", f"loss {loss:.4f}", self._throughput()]
+        line = "  ".join(filter(None, [*shown, summary(self.gpus), f"{_clock(left)} left"]))
         self._print(line, done)
         self.last_shown = now
 

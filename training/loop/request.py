@@ -9,7 +9,7 @@ from training.checkpoint import recovery
 from training.checkpoint.manifest import Manifest as Checkpoint
 from training.checkpoint.manifest import require_same
 from training.checkpoint.store import Store
-from training.config import TrainConfig
+from training.config import OPEN, TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
 from training.loop.order import Plan, count_microbatches
@@ -47,6 +47,13 @@ class TrainingRequest(BaseModel):
     #: Names the parts that this launch saves.
     launch_id: str
     start: Start
+    #: What was chosen of `precision`, `compile` and `deterministic` when the run began that is gone on with.
+    begun: dict[str, Any] = {}
+
+    def settled(self, config: TrainConfig) -> "TrainingRequest":
+        """The same with nothing left open: what checkpoints, the model's card and the figures tell."""
+        fields = self.settings["config"] | {name: getattr(config, name) for name in OPEN}
+        return self.model_copy(update={"config": config, "settings": self.settings | {"config": fields}})
 
 
 def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: str) -> tuple[int, Store, int]:
@@ -72,8 +79,8 @@ def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: s
 
 def planned(
     config: TrainConfig, data: Manifest, task: str, world_size: int, source: Store, run: int
-) -> tuple[Plan, dict[str, Any]]:
-    """The plan of the run, and the settings that its checkpoints are held to.
+) -> tuple[Plan, dict[str, Any], dict[str, Any]]:
+    """The plan of the run, the settings that its checkpoints are held to, and what was chosen when it began.
 
     Args:
         source: The store of the checkpoints to go on from, which are those of `run`.
@@ -83,15 +90,20 @@ def planned(
     """
     newest = _newest_manifest(source, run)
     then = newest.settings if newest else {}
-    microbatches = config.microbatches or _microbatches_then(then, config)
-    microbatches = microbatches or count_microbatches(0, world_size, config.global_batch_size)
+    before = _microbatches_then(then, config)
+    microbatches = config.microbatches or before
+    if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
+        microbatches = count_microbatches(world_size, config.global_batch_size, exact=config.exact)
     _check_assignment(microbatches, world_size, config.exact)
-    fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches}
+    begun = _chosen_then(then, config)
+    fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
     samples = data.rows("train")
     settings = {"config": fields, "microbatches": microbatches, "data": data.fingerprint, "samples": samples}
+    if before and before < microbatches and not config.microbatches:
+        then = _with_microbatches(then, microbatches)
     if then:
         require_same(then, settings, str(source))
-    return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings
+    return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings, begun
 
 
 def _check_assignment(microbatches: int, world_size: int, exact: bool) -> None:
@@ -117,6 +129,25 @@ def _microbatches_then(settings: dict[str, Any], config: TrainConfig) -> int:
     """The number of microbatches of the run to go on from; 0 if there is none."""
     microbatches = settings.get("microbatches")
     return microbatches if type(microbatches) is int and 0 < microbatches <= config.global_batch_size else 0
+
+
+def _with_microbatches(settings: dict[str, Any], microbatches: int) -> dict[str, Any]:
+    """The settings of the run to go on from, had it had so many microbatches: more processes than it had go on."""
+    config = settings.get("config")
+    changed = {"config": config | {"microbatches": microbatches}} if isinstance(config, dict) else {}
+    return settings | changed | {"microbatches": microbatches}
+
+
+def _chosen_then(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
+    """What the run to go on from chose, of what is left open now; other settings of it are compared."""
+    then = settings.get("config")
+    left_open = [name for name in OPEN if getattr(config, name) == "auto"]
+    values = {name: then[name] for name in left_open if name in then} if isinstance(then, dict) else {}
+    return {name: value for name, value in values.items() if value != "auto" and _is_value(name, value)}
+
+
+def _is_value(name: str, value: Any) -> bool:
+    return value in ("fp32", "bf16") if name == "precision" else value is True or value is False
 
 
 def _newest_manifest(store: Store, run: int) -> Checkpoint | None:

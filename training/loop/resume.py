@@ -1,12 +1,14 @@
-"""Which checkpoint a run goes on from: the newest that every rank finds whole and finite. Ranks look together.
+"""Which checkpoint a run goes on from: the newest that is whole and finite. Ranks read it together, and once.
 
-They meet without a collective, whose timeout would end those that have read their share while another still reads.
+It is verified while it is read, so a damaged one is in the model before it is known: `Learner.spoilt`. Ranks that wait
+for one that reads do so without a collective, whose timeout would end them.
 """
 
 import sys
 
 from training.checkpoint import recovery
-from training.checkpoint.manifest import Manifest
+from training.checkpoint.manifest import BLOCK, Manifest
+from training.checkpoint.reading import raise_first
 from training.checkpoint.saved import Saved
 from training.checkpoint.store import Store, store_at
 from training.errors import ProcessFailed, UserError
@@ -34,18 +36,17 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
     names = rank.exchange(recovery.committed(source, run) if rank.leads and run >= 0 else [], within_s=within_s)[0]
     diverged = ""
     for name in names:
-        manifest, damage = _verified(source, name, rank)
-        longest_s = within_s + sum(part.bytes for part in (manifest.parts if manifest else ())) / SLOWEST_BYTES_PER_S
-        damages = rank.exchange(damage, within_s=longest_s)
-        if not any(damages):
-            assert manifest
-            _restore(learner, Saved(source, manifest))
-            damages = rank.exchange(_divergence(name, learner), within_s=longest_s)
-            if not any(damages):
+        try:
+            manifest = _manifest(source, name, rank, within_s)
+            learner.restore(Saved(source, manifest, rank, within_s=within_s + BLOCK / SLOWEST_BYTES_PER_S))
+            why = next(filter(None, rank.exchange(_divergence(name, learner), within_s=within_s)), "")
+            if not why:
                 return manifest
-            diverged = next(filter(None, damages))
+            diverged = why
+        except recovery.Damaged as damage:
+            why = str(damage)
         if rank.leads:
-            print(f"checkpoint passed over: {next(filter(None, damages))}", file=sys.stderr, flush=True)
+            print(f"checkpoint passed over: {why}", file=sys.stderr, flush=True)
     if diverged:
         raise UserError(
             f"no checkpoint in {source} can be gone on from: {diverged}. Start anew with resume=never, and a lower "
@@ -54,22 +55,17 @@ def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: flo
     return None
 
 
-def _verified(source: Store, name: str, rank: Rank) -> tuple[Manifest | None, str]:
-    """The manifest, and what is wrong with it or with this rank's every n-th of its parts."""
-    try:
-        manifest = recovery.read_manifest(source, name)
-        for part in manifest.parts[rank.rank :: rank.world_size]:
-            recovery.verify_part(source, part)
-        return manifest, ""
-    except recovery.Damaged as damage:
-        return None, str(damage)
-
-
-def _restore(learner: Learner, saved: Saved) -> None:
-    try:
-        learner.restore(saved)
-    except recovery.Damaged as damage:
-        raise ProcessFailed(f"{damage}: it was whole a moment ago. Start again.") from None
+def _manifest(source: Store, name: str, rank: Rank, within_s: float) -> Manifest:
+    """Read by one rank. Raises Damaged, on every rank."""
+    text = damage = ""
+    if rank.leads:
+        try:
+            text = recovery.read_manifest(source, name).encode().decode()
+        except recovery.Damaged as error:
+            damage = str(error)
+    text, damage = rank.exchange([text, damage], within_s=within_s)[0]
+    raise_first([damage])
+    return Manifest.decode(text.encode())
 
 
 def _divergence(name: str, learner: Learner) -> str:

@@ -26,6 +26,8 @@ class Saving:
         learner.before_update = self.writer.wait_copied
         #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
         self.patience_s = self.config.checkpoint_patience_s + self.config.hang_after_s
+        #: How long a rank that writes waits before it says so.
+        self.look_s = min(1.0, self.config.hang_after_s / 4)
         self.saved_at = time.monotonic()
         #: The step of the checkpoint that the run has gone on from; 0 = none.
         self.resumed_from = 0
@@ -44,16 +46,40 @@ class Saving:
         self.saved_at = time.monotonic()
 
     def wait(self, step: int) -> None:
-        """Until no rank is writing: rank 0 commits what all have written, and may take its time."""
+        """Until no rank is writing: rank 0 commits what all have written, and may take its time.
+
+        However slow the store, none waits in silence: those that still write say so at every look, so that a rank
+        that does not come has stopped, and no collective begins before all are here.
+        """
         self.rank.trace.mark(step, "a checkpoint")
-        try:
-            self.writer.wait()
-        except OSError as error:
+        began = time.monotonic()
+        while True:
+            writing, error = False, ""
+            try:
+                writing = not self.writer.wait(self.look_s)
+            except OSError as failure:
+                error = str(failure)
+            told = self.rank.exchange(
+                [writing, error, time.monotonic() - began], within_s=self.config.hang_after_s + self.look_s
+            )
+            self._require_patience(told)
+            if not any(writing for writing, _, _ in told):
+                return
+
+    def _require_patience(self, told: list[Any]) -> None:
+        """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after the patience."""
+        waited_s = told[0][2]  # one clock decides for all
+        late = [str(rank) for rank, (writing, _, _) in enumerate(told) if writing]
+        why = next((error for _, error, _ in told if error), "")
+        if not why and late and waited_s > self.patience_s:  # longer than rank 0 waits for the others' parts
+            why = (
+                f"rank {', '.join(late)} is still writing its share to {self.store}, {waited_s:.0f} s after it was due"
+            )
+        if why:
             raise ProcessFailed(
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
-                f"(checkpoint_patience_s): {error}"
-            ) from None
-        self.rank.exchange(None, within_s=self.patience_s)
+                f"(checkpoint_patience_s): {why}"
+            )
 
     def newest(self) -> int:
         """The step of the newest good checkpoint, of this launch or an earlier one; 0 = none."""

@@ -20,6 +20,7 @@ from training.loop.batches import microbatches, tensors
 from training.loop.health import Health, listed
 from training.loop.history import History
 from training.loop.learner import Learner
+from training.loop.memory import peak_bytes
 from training.loop.monitor import Decision, Monitor
 from training.loop.order import assignment
 from training.loop.request import TrainingRequest
@@ -53,10 +54,12 @@ class Trainer:
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank)
         _wait_for_rows(self.data, self.config, rank)
-        self.learner = self._learner()
-        self.saving = Saving(request, rank, self.learner)
-        self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, rank)
-        checkpoint = self._begin()
+        self._make_ready()
+        checkpoint = resume.newest(request, rank, self.learner)
+        if self.learner.spoilt and not checkpoint:
+            del self.learner, self.saving, self.health
+            self._make_ready()
+        self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
         if checkpoint:
@@ -72,26 +75,38 @@ class Trainer:
         task = tasks.load(self.config.task, self.data.options)
         some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         return Learner(
-            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device)
-        )
+            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device),
+            self.request.begun,
+        )  # fmt: skip
 
-    def _begin(self) -> Checkpoint | None:
-        """Warms up, then takes the state of the checkpoint to go on from, if there is one."""
+    def _make_ready(self) -> None:
+        """Makes what learns, warms it up, and gives it the weights that it is to start from."""
+        self.learner = self._learner()
+        self.request = self.request.settled(self.learner.config)
+        self.saving = Saving(self.request, self.rank, self.learner)
+        self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
         if self.config.warm_start:
             self.learner.take_weights(self.config.warm_start)
             self.health.require_weights(self.config.warm_start)
-        checkpoint = resume.newest(self.request, self.rank, self.learner)
-        if checkpoint:
-            self.saving.resumed_from = checkpoint.step
-        return checkpoint
 
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
             _say(about)
+        _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+        if why := self.learner.made_whole:
+            _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
+        if unused := self.learner.unused:
+            _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
+        before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
+        if before and before < self.plan.microbatches:
+            _say(
+                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
+                "dropout, augmentation and batch norm go by the new ones"
+            )
         if checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
 
@@ -109,6 +124,8 @@ class Trainer:
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         if save or ends_epoch:
             self.health.require_state(self.step)
+        elif self.step == self.resumed_from + 1:
+            self.health.require_same_model(self.step)
         if ends_epoch and self.validation.sizes:
             self.rank.trace.mark(self.step, "validation")
             self.monitor.validated(self.step, self.validation.loss(self.learner))
@@ -125,13 +142,12 @@ class Trainer:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.saving.wait(self.step)
         self.rank.trace.mark(self.step, "the end")
-        module = self.learner.finished()
-        self.rank.exchange(None, within_s=self.config.hang_after_s)  # none leaves while another needs it
+        outcome.write_model(self.request, self.data, self.learner, self.history, self.rank, _say)
         if not self.rank.leads:
             return {}
-        outcome.write_model(self.request, self.data, self.learner, module, self.history, _say)
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
-                                  resumed_from=self.resumed_from, seconds=seconds)  # fmt: skip
+                                  resumed_from=self.resumed_from, seconds=seconds,
+                                  peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)
         return figures
 

@@ -1,58 +1,24 @@
 """A decoder-only transformer: rotary positions, RMSNorm, SwiGLU, fused causal attention, tied embeddings.
 
 The shape of Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971), with the input embedding as output
-layer as well (Press and Wolf 2017, https://arxiv.org/abs/1608.05859). One dial, `depth`, sets every size.
+layer as well (Press and Wolf 2017, https://arxiv.org/abs/1608.05859). One dial, `depth`, sets every size (`shape`).
+
+Under autocast the residual stream is bfloat16, as wide as what goes into the matrix products; norms and rotations are
+computed in float32 within.
 
 Legend: B rows, T positions, D width, H heads, K width of a head, V vocabulary.
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-HEAD_WIDTH = 64
+from training.models.head import TiedHead
+from training.models.shape import Shape
+
 ROTARY_BASE = 10_000.0
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a model, all from its depth: width = 64 * depth, as in nanochat (scripts/base_train.py)."""
-
-    depth: int
-    vocab: int
-    sequence_length: int
-
-    @property
-    def width(self) -> int:
-        return HEAD_WIDTH * self.depth
-
-    @property
-    def heads(self) -> int:
-        return self.depth
-
-    @property
-    def hidden(self) -> int:
-        """Width of the SwiGLU: 8/3 of the width has the parameters of a plain layer of 4 (Shazeer 2020), in 64s."""
-        return math.ceil(self.width * 8 / 3 / 64) * 64
-
-    @property
-    def parameters(self) -> int:
-        """Exact number of trainable parameters."""
-        block = 4 * self.width**2 + 3 * self.width * self.hidden + 2 * self.width
-        return self.vocab * self.width + self.depth * block + self.width
-
-    @property
-    def flops_per_row(self) -> float:
-        """Floating-point operations of training on one row of T tokens, forward and backward.
-
-        6 N + 12 L H K T a token: Chowdhery et al. 2022, appendix B (https://arxiv.org/abs/2204.02311). Attention
-        counts in full though half of it is masked, as in the figures that others publish.
-        """
-        attention = 12 * self.depth * self.width * self.sequence_length
-        return float(self.sequence_length * (6 * self.parameters + attention))
 
 
 class Transformer(nn.Module):
@@ -63,8 +29,9 @@ class Transformer(nn.Module):
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocab, shape.width)
         self.blocks = nn.ModuleList(Block(shape.width, shape.heads, shape.hidden) for _ in range(shape.depth))
-        self.norm = nn.RMSNorm(shape.width)
-        cosine_TK, sine_TK = rotations(shape.sequence_length, HEAD_WIDTH)
+        self.norm = Norm(shape.width)
+        self.head = TiedHead()
+        cosine_TK, sine_TK = rotations(shape.sequence_length, shape.head_width)
         self.register_buffer("cosine_TK", cosine_TK, persistent=False)
         self.register_buffer("sine_TK", sine_TK, persistent=False)
         self.initialise()
@@ -82,23 +49,18 @@ class Transformer(nn.Module):
                 residual = name.endswith(("output.weight", "down.weight"))
                 nn.init.normal_(parameter, 0.0, deviation / math.sqrt(2 * self.shape.depth) if residual else deviation)
 
-    def forward(self, tokens_BT: Tensor, targets_BT: Tensor | None = None) -> Tensor:
-        """Logits (B, T, V); with targets (int64, below 0 = none) the loss of each in nats, float32 (B, T).
+    def forward(self, tokens_BT: Tensor, targets_BT: Tensor | None = None, *, summed: bool = False) -> Tensor:
+        """Logits (B, T, V); with targets (int64, -1 = none) the loss of each in nats, float32 (B, T), or their sum.
 
         T is at most the model's sequence length.
         """
         length = tokens_BT.shape[1]
         rotation = self.get_buffer("cosine_TK")[:length], self.get_buffer("sine_TK")[:length]
-        x_BTD = self.embedding(tokens_BT)
+        x_BTD = as_autocast(self.embedding(tokens_BT))
         for block in self.blocks:
             x_BTD = block(x_BTD, rotation)
-        logits_BTV = F.linear(self.norm(x_BTD), self.embedding.weight)
-        if targets_BT is None:
-            return logits_BTV
-        losses = F.cross_entropy(
-            logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), ignore_index=-1, reduction="none"
-        )
-        return losses.view_as(targets_BT).clone()  # FSDP2 hooks onto what leaves a module, and warns of views
+        logits_or_losses: Tensor = self.head(self.norm(x_BTD), self.embedding.weight, targets_BT, summed=summed)
+        return logits_or_losses
 
 
 class Block(nn.Module):
@@ -107,10 +69,10 @@ class Block(nn.Module):
     def __init__(self, width: int, heads: int, hidden: int):
         super().__init__()
         self.heads = heads
-        self.attention_norm = nn.RMSNorm(width)
+        self.attention_norm = Norm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
-        self.feed_norm = nn.RMSNorm(width)
+        self.feed_norm = Norm(width)
         self.gate = nn.Linear(width, hidden, bias=False)
         self.up = nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
@@ -129,6 +91,19 @@ class Block(nn.Module):
         seen_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
         output_BTD: Tensor = self.output(seen_BHTK.transpose(1, 2).reshape(rows, length, -1))
         return output_BTD
+
+
+class Norm(nn.RMSNorm):
+    """Computed in float32 whatever it is given, and returned in that type."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.float()).to(x.dtype)
+
+
+def as_autocast(x: Tensor) -> Tensor:
+    """The tensor in the type that autocast computes matrix products in; without autocast as it is."""
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 def rotations(length: int, width: int) -> tuple[Tensor, Tensor]:

@@ -27,13 +27,16 @@ STOP_S = 25.0
 def main(report: int) -> None:
     request = LaunchRequest.model_validate_json(sys.stdin.buffer.read())
     sys.path[:] = request.path
+    from training.processes.flight import Recorder
     from training.processes.rank import die_with
     from training.processes.watch import Watch
 
     die_with(request.parent)
     _preload(request.target)
+    recorder = Recorder()
+    recorder.switch_on()
     children = _fork_all(request)
-    ending = Watch(children, request, _control(request), stop_s=STOP_S).until_end()
+    ending = Watch(children, request, _control(request), recorder, stop_s=STOP_S).until_end()
     os.write(report, json.dumps(ending).encode())
 
 

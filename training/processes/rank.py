@@ -24,7 +24,8 @@ import torch.distributed as dist
 from pydantic import TypeAdapter
 
 from training.errors import EXIT_FAILED, EXIT_PREEMPTED, EXIT_USER_ERROR, Preempted, ProcessFailed, UserError
-from training.processes.cluster import Cluster, cores
+from training.processes import flight, kernels
+from training.processes.cluster import Cluster, cores, gpu_count
 from training.processes.control import tell_launchers
 from training.processes.hang import Trace
 from training.processes.request import LaunchRequest
@@ -96,7 +97,8 @@ class Rank:
             self.rendezvous.wait(keys, timedelta(seconds=within_s))
         except dist.DistStoreError:
             missing = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
-            raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
+            if missing:  # none, if the last one came meanwhile
+                raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
         if self._exchanges > 1:  # all have read the one before
             self.rendezvous.delete_key(f"exchange/{self._exchanges - 1}/{self.rank}")
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
@@ -170,6 +172,9 @@ def child(
         return _linger(rank, error.code if isinstance(error.code, int) else EXIT_FAILED)
     except BaseException as error:
         text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
+        if _says(error, _LATE) and not isinstance(error, Late):
+            with contextlib.suppress(OSError):
+                flight.dump(rank.rank)
         _tell(events, kind="failed", text=text, bystander=_says(error, _LATE + _GONE), late=_says(error, _LATE))
         return _linger(rank, EXIT_FAILED)
 
@@ -187,6 +192,8 @@ def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) ->
     torch.set_num_threads(max(1, cores() // local_world_size))
     device = torch.device("cpu")
     if torch.cuda.is_available():
+        if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # read when CUDA starts; less memory is lost between tensors
+            os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
     return Rank(rank, world_size, local_rank, local_world_size, device)
@@ -210,6 +217,7 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     rank.rendezvous = store
+    kernels.require(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(

@@ -11,6 +11,7 @@ from typing import Any
 from training.errors import EXIT_PREEMPTED
 from training.processes.child import Child
 from training.processes.control import NOWHERE, Control
+from training.processes.flight import Recorder, explain
 from training.processes.request import LaunchRequest
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
@@ -26,8 +27,12 @@ _GRACE_LATE_FAR_S = 7.0
 class Watch:
     """The children and what they have said. `until_end` returns the report for `training.processes.launch`."""
 
-    def __init__(self, children: list[Child], request: LaunchRequest, control: Control | None = None, *, stop_s: float):
+    def __init__(
+        self, children: list[Child], request: LaunchRequest, control: Control | None = None,
+        recorder: Recorder | None = None, *, stop_s: float,
+    ):  # fmt: skip
         self.children = children
+        self.recorder = recorder or Recorder()
         self.control = control
         self.host, self.world_size = request.cluster.host, request.world_size
         self.stop_s = stop_s
@@ -55,6 +60,9 @@ class Watch:
         if self.control and report["kind"] in ("failed", "user_error"):
             self.control.publish({"kind": report["kind"], "text": _summary(report["text"])} if self._own else None)
         self._kill()
+        dumps = self.recorder.take(child.rank for child in self.children)
+        if self._own and self.late_at < float("inf") and (said := explain(dumps)):
+            report = report | {"text": f"{report['text'].rstrip()}\n{said}"}
         return report
 
     def _goes_on(self) -> bool:

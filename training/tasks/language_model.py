@@ -18,9 +18,10 @@ from training.data import text
 from training.data.text import Passage, split_of
 from training.data.tokens import MOST_TOKENS, learn, tokens
 from training.errors import UserError
+from training.models.shape import HEAD_WIDTHS, WIDTH_PER_LAYER, Shape, head_width
 from training.models.workload import Workload
 from training.storage.storage import File
-from training.task import Batch, Task
+from training.task import Batch, Task, fusable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
 
     from training.data.manifest import Manifest
     from training.data.rows import Rows
-    from training.models.transformer import Shape
 
 #: A vocabulary is learned from at most about this much text, taken evenly over the training files.
 LEARNING_BYTES = 256 << 20
-#: Tokens that are scored at once: their logits over 50,000 tokens are 1.6 GB.
+#: Tokens that are scored at once.
 SCORED_TOKENS = 8_192
 
 
@@ -46,10 +46,10 @@ class LanguageModel(Task):
     encoding = ("vocabulary",)
     model_options = ("vocabulary_of",)
     #: Options and their defaults; 0 for vocab = bytes, else the size of a BPE vocabulary. `vocabulary_of` names a
-    #: model's folder whose vocabulary is taken over, so that the two can be compared.
+    #: model's folder whose vocabulary is taken over, so that the two can be compared. 0 for head_width = by the depth.
     settings: ClassVar[Mapping[str, Any]] = {
-        "depth": 4, "sequence_length": 256, "vocab": 0, "vocabulary_of": "", "validation_share": 0.05,
-        "test_share": 0.1, "prompt": "", "sample_tokens": 400,
+        "depth": 4, "sequence_length": 256, "vocab": 0, "vocabulary_of": "", "head_width": 0,
+        "validation_share": 0.05, "test_share": 0.1, "prompt": "", "sample_tokens": 400,
     }  # fmt: skip
 
     def __init__(self, options: Mapping[str, Any] | None = None):
@@ -96,7 +96,9 @@ class LanguageModel(Task):
             stride = -(-sum(p.end - p.start for p in passages) // LEARNING_BYTES)
             vocabulary = learn((p.read() for p in passages[:: max(1, stride)]), self.chosen["vocab"])
         shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
-        return {"vocabulary": vocabulary, "split": {"by": "file", **shares}}
+        width = self.chosen["head_width"] or head_width(self.chosen["depth"])
+        heads = {"head_width": width} if width != HEAD_WIDTHS[0] else {}
+        return {"vocabulary": vocabulary, **heads, "split": {"by": "file", **shares}}
 
     def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted."""
@@ -128,11 +130,15 @@ class LanguageModel(Task):
 
     # ---- the model
 
-    def shape(self, data: "Manifest") -> "Shape":
-        from training.models.transformer import Shape
-
+    def shape(self, data: "Manifest") -> Shape:
+        """The width of heads is no size of any weight, so it stands in the data where it is not the first; data of
+        earlier versions, their models and their checkpoints have the first."""
         size = tokens(data.statistics["vocabulary"]).size
-        return Shape(int(self.chosen["depth"]), size, data.column("tokens").width - 1)
+        width = data.statistics.get("head_width", HEAD_WIDTHS[0])
+        return Shape(int(self.chosen["depth"]), size, data.column("tokens").width - 1, width)
+
+    def architecture(self, data: "Manifest") -> Mapping[str, Any]:
+        return {"head_width": self.shape(data).head_width}
 
     def model(self, data: "Manifest") -> "nn.Module":
         from training.models.transformer import Transformer
@@ -141,9 +147,8 @@ class LanguageModel(Task):
 
     def loss(self, model: "nn.Module", batch: Batch) -> "Tensor":
         """Mean over the batch's tokens, nats."""
-        inputs_BT, targets_BT = _shifted(batch)
-        losses_BT: Tensor = model(inputs_BT, targets_BT)
-        return losses_BT.sum() / batch["count"].sum()
+        total: Tensor = model(*_shifted(batch), summed=True)
+        return total / batch["count"].sum()
 
     def score(self, model: "nn.Module", batch: Batch) -> "Tensor":
         losses_BT: Tensor = model(*_shifted(batch))
@@ -170,7 +175,11 @@ class LanguageModel(Task):
         decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in tables]
         kept = [p for p in model.parameters() if p.ndim < 2 or id(p) in tables]
         groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
-        return AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), fused=kept[0].is_cuda)
+        return AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), fused=fusable(model))
+
+    def compiled(self, model: "nn.Module") -> "Sequence[nn.Module]":
+        """The blocks, and what is computed of the logits."""
+        return [*self.blocks(model), model.get_submodule("head.gradient")]
 
     # ---- what training shows
 
@@ -178,7 +187,8 @@ class LanguageModel(Task):
         shape = self.shape(data)
         return (
             f"depth {shape.depth}: width {shape.width}, {shape.heads} heads, SwiGLU {shape.hidden}, "
-            f"{shape.vocab:,} tokens, {shape.parameters:,} parameters; windows of {shape.sequence_length} tokens"
+            f"{shape.vocab:,} tokens, {shape.parameters:,} parameters; windows of {shape.sequence_length} tokens, "
+            f"heads of {shape.head_width}"
         )
 
     def workload(self, data: "Manifest") -> Workload:
@@ -208,6 +218,12 @@ def _check(chosen: Mapping[str, Any]) -> None:
     for name, (low, high) in limits.items():
         if not (isinstance(chosen[name], int) and low <= chosen[name] <= high):
             raise UserError(f"{name}={chosen[name]!r}: a whole number from {low} to {high:,}.")
+    width = chosen["head_width"]
+    if width and (width not in HEAD_WIDTHS or chosen["depth"] * WIDTH_PER_LAYER % width):
+        raise UserError(
+            f"head_width={width!r}: {' or '.join(map(str, HEAD_WIDTHS))}, and a divisor of the model's width "
+            f"{chosen['depth'] * WIDTH_PER_LAYER}; 0 = by the depth."
+        )
     vocab = chosen["vocab"]
     if not isinstance(vocab, int) or (vocab and not 258 <= vocab <= MOST_TOKENS):
         raise UserError(f"vocab={vocab!r}: 0 for bytes, or the size of a BPE vocabulary from 258 to {MOST_TOKENS:,}.")

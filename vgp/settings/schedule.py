@@ -10,6 +10,7 @@ parameters = {epochs = 3.0}
 import json
 import re
 from datetime import UTC, date, datetime, time
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -64,15 +65,20 @@ def cron(value: str) -> str:
 
 def time_zone(value: str) -> str:
     """A name of the IANA data base, https://www.iana.org/time-zones"""
-    from zoneinfo import available_timezones
-
-    known = available_timezones()
+    known = _time_zones()
     if value not in known:
         city = [zone for zone in known if zone.lower().endswith(f"/{value.lower()}")]
         near = next(iter(sorted(city)), None) or nearest(value, known, cutoff=0.5)
         hint = f"Did you mean {near}?" if near else "Write one like UTC or Europe/Berlin."
         raise ValueError(f"there is no time zone '{value}'. {hint}")
     return value
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    from zoneinfo import available_timezones
+
+    return frozenset(available_timezones())  # reads hundreds of files
 
 
 def moment(value: Any, zone: str) -> datetime | None:

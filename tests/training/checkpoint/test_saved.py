@@ -92,7 +92,7 @@ def test_a_flipped_bit_is_found_by_whoever_reads_its_block_and_by_no_one_else(wi
     with pytest.raises(recovery.Damaged, match="fails its checksum"):
         source.fill([Target("wide", torch.empty(1000, WIDE), 0)])
     with pytest.raises(recovery.Damaged, match="fails its checksum"):
-        recovery.verify(source.parts[0].store, manifest)
+        recovery.verify(source.blocks.store, manifest)
 
 
 @pytest.mark.parametrize("seed", range(5))

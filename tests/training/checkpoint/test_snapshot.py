@@ -37,7 +37,7 @@ def test_what_may_change_is_copied_at_once_and_the_rest_in_the_background(snapsh
     snapshot.begin({"buffer": buffer, "weight": weight}, {"weight"})
     buffer.zero_()  # as batch norm in the next forward pass
     thread = start(snapshot)
-    assert "weight" not in snapshot.copies
+    assert snapshot.copies["weight"].tolist() == [0] * 4
     snapshot.go.set()
     snapshot.wait_copied()
     weight.zero_()  # as the optimizer's next step
@@ -72,13 +72,14 @@ def test_a_weight_that_changes_meanwhile_spoils_the_copy(snapshot):
 
 def test_buffers_are_kept_from_save_to_save_unless_the_shape_changes(snapshot):
     snapshot.go.set()
-    places = []
+    arenas = []
     for size in (4, 4, 5):
         snapshot.begin({"weight": torch.ones(size)}, {"weight"})
         snapshot.complete()
         snapshot.wait_copied()
-        places.append(snapshot.copies["weight"].data_ptr())
-    assert places[0] == places[1] != places[2]
+        arenas.append(snapshot.arena)
+        assert snapshot.copies["weight"].tolist() == [1] * size
+    assert arenas[0] is arenas[1] is not arenas[2]
     snapshot.begin({"other": torch.ones(1)}, frozenset())
     assert snapshot.copies.keys() == {"other"}
 
@@ -91,3 +92,21 @@ def test_weights_and_optimizer_state_are_steady_and_running_statistics_are_not(s
     subject.model[0].weight.requires_grad_(False)
     frozen = torch.optim.AdamW(p for p in subject.model.parameters() if p.requires_grad)
     assert "model/0.weight" not in state.stable(subject.model, frozen)
+
+
+def test_the_copies_lie_in_one_piece_of_memory_of_their_own_size(snapshot):
+    """Of every type and shape; none is rounded up to a power of two."""
+    shapes = [(3, 5), (), (0, 4), (1000, 33), (7,)]
+    dtypes = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.uint8]
+    share = {f"{dtype} {shape}": torch.randint(0, 2, shape).to(dtype) for dtype in dtypes for shape in shapes}
+    snapshot.go.set()
+    snapshot.begin(share, set(list(share)[::2]))
+    snapshot.complete()
+    snapshot.wait_copied()
+    assert snapshot.copies.keys() == share.keys()
+    assert all(torch.equal(copy, share[name]) and copy.dtype == share[name].dtype
+               for name, copy in snapshot.copies.items())  # fmt: skip
+    memory = {copy.untyped_storage().data_ptr() for copy in snapshot.copies.values()}
+    assert memory == {snapshot.arena.memory.data_ptr()}
+    assert snapshot.arena.bytes < sum(tensor.nbytes for tensor in share.values()) + 64 * len(share)
+    assert all(copy.data_ptr() % 64 == 0 for copy in snapshot.copies.values() if copy.numel())

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -69,6 +72,17 @@ def test_columns_without_a_fixed_width_are_refused(array, says):
 def test_infinite_numbers_are_refused():
     with pytest.raises(UserError, match="column x holds infinite values"):
         sketches(fixed_width(pa.table({"x": [1.0, float("inf")]}), "label"), "label", train=True)
+
+
+def test_numbers_are_decoded_without_pandas_which_every_process_would_import_anew():
+    code = (
+        "import sys, pyarrow as pa\n"
+        "from training.data.columns import elements\n"
+        "numbers = pa.Array.from_buffers(pa.int32(), 3, [None, pa.py_buffer(bytes(range(12)))])\n"
+        "assert elements(numbers).dtype == 'int32' and elements(numbers.slice(1)).tolist()[0] == 0x07060504\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_vectors_become_matrices():

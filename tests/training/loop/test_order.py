@@ -75,12 +75,12 @@ def test_an_epoch_ends_where_its_last_row_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "world", "batch", "count"),
-    [(0, 1, 96, 4), (0, 2, 96, 4), (0, 3, 96, 6), (0, 4, 96, 4), (0, 8, 96, 8), (6, 2, 96, 6), (0, 2, 3, 2),
-     (0, 1, 1, 1)],
+    ("world", "batch", "exact", "count"),
+    [(1, 96, False, 1), (2, 96, False, 2), (3, 96, False, 3), (8, 96, False, 8), (4, 3, False, 3),
+     (1, 96, True, 4), (2, 96, True, 4), (4, 96, True, 4), (8, 96, True, 8), (2, 3, True, 2), (1, 1, True, 1)],
 )  # fmt: skip
-def test_the_number_of_microbatches_suits_the_processes(wanted, world, batch, count):
-    assert count_microbatches(wanted, world, batch) == count
+def test_the_number_of_microbatches_suits_the_processes(world, batch, exact, count):
+    assert count_microbatches(world, batch, exact=exact) == count
 
 
 def test_the_learning_rate_rises_then_falls_to_nearly_zero():

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from training import bundle, steps, tasks
+from training.config import parse
 from training.data import text
 from training.data.prepare import prepare
 from training.data.rows import open_rows
@@ -16,6 +17,7 @@ from training.errors import UserError
 from training.evaluation import measure, predictions
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
+from training.fit import train
 from training.models.sampling import continued
 from training.models.transformer import Shape, Transformer, rotate, rotations
 from training.tasks.language_model import LanguageModel
@@ -226,6 +228,8 @@ def test_tokens_of_any_text_lead_back_to_it():
         ({"deep": 3}, "no option 'deep'. Did you mean depth"),
         ({"depth": 0}, "depth=0: a whole number from 1 to 128"),
         ({"vocab": 70_000}, "vocab=70000"),
+        ({"head_width": 96}, "head_width=96: 64 or 128, and a divisor of the model's width 256; 0 = by the depth"),
+        ({"head_width": 128, "depth": 5}, "head_width=128: .* width 320"),
         ({"test_share": 0}, "test_share=0"),
     ],
 )
@@ -263,6 +267,11 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     assert "depth 1: width 64, 1 heads, SwiGLU 192, 257 tokens" in shown and "tokens/s  MFU n/a" in shown
     assert figures["tokens_per_s"] == pytest.approx(LENGTH * figures["samples_per_s"], rel=0.01)
     assert figures["loss"] < 2.5 and "mfu" not in figures
+    assert "chosen: precision=fp32 (on a CPU), compile=false (on a CPU), deterministic=true (on a CPU)" in shown
+    assert figures["chosen"] in shown and (figures["compile"], figures["deterministic"]) == (False, True)
+    assert {"precision": "fp32", "compile": False, "deterministic": True}.items() <= bundle.load_card(
+        model
+    ).config.items()
     sample = bundle.load_card(model).sample
     assert len(sample.encode()) >= 20 and sample in shown
     result = steps.evaluate(folder, model, evaluation)
@@ -274,6 +283,7 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     assert decision.metric == "bits" and decision.calibration is None
     assert decision.promote == (decision.lower_bound > 0 and not decision.worse_slices)
     page = (tmp_path / "report.html").read_text()
+    assert "deterministic" in page and "fp32" in page and "auto" not in page.partition("Training")[2]
     assert "Bits per byte" in page and "own work" in page and "Learning curve" in page
     assert not any(word in page for word in ("Confusion", "ROC", "<h3>Calibration", "undefined", "AUC"))
     assert "Bits per byte" in (tmp_path / "summary.md").read_text()
@@ -314,6 +324,28 @@ def test_a_champion_with_another_vocabulary_is_refused(prepared, corpus, tmp_pat
     reused = {**OPTIONS, "vocabulary_of": str(tmp_path / "old")}
     again = prepare("language_model", str(corpus), tmp_path / "again", options=reused, workers=1)
     assert again.statistics == other
+
+
+def test_a_model_of_before_wide_heads_is_the_network_that_it_was_and_a_new_one_has_them(prepared, corpus, tmp_path):
+    """Both have weights of the same sizes, so a warm start from one in the other is refused before it begins."""
+    folder, made = prepared
+    options = {**OPTIONS, "depth": 12}
+    new = prepare("language_model", str(corpus), tmp_path / "data", options=options, workers=1)
+    card = bundle.ModelCard(task=made.task, options=options, columns=made.columns, statistics=made.statistics,
+                            config={}, steps=1, parameters=1)  # fmt: skip
+    task = LanguageModel(options)
+    torch.manual_seed(0)
+    old = Transformer(Shape(12, 257, LENGTH)).eval()
+    bundle.save(tmp_path / "old", old, card)
+    _, loaded, _ = bundle.load(tmp_path / "old")
+    with torch.no_grad():
+        assert loaded.shape.head_width == 64 and torch.equal(loaded(drawn()), old(drawn()))
+    assert new.statistics["head_width"] == task.shape(new).head_width == 128
+    config = parse({"task": "language_model", "warm_start": str(tmp_path / "old")})
+    with pytest.raises(UserError, match="that model has head_width=64, the one to be trained head_width=128"):
+        train(config, data=tmp_path / "data", model=tmp_path / "m", checkpoints=tmp_path / "c", nproc=1)
+    narrow = LanguageModel({**options, "head_width": 64})
+    assert narrow.combine([])["split"] and "head_width" not in narrow.combine([])
 
 
 def test_a_text_that_is_written_to_while_it_is_read_is_an_error_with_its_name(tmp_path):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from vgp.settings import Settings
 REPOSITORY = Path(__file__).parents[3]
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 OWN = "own@sha256:" + 64 * "0"
+STARTED: "list[subprocess.Popen[bytes]]" = []
 
 
 @dsl.component(base_image=OWN, install_kfp_package=False)
@@ -91,6 +93,15 @@ def containerized():
     pass
 
 
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """Whatever becomes of a test, nothing that it started goes on."""
+    yield
+    while STARTED:
+        with STARTED.pop() as process:
+            process.kill()
+
+
 def placed(component: Any, kind: str) -> dict[str, Any]:
     """The container of a component on Vertex AI: of a plain step, or of the custom job around it."""
     target = Vertex(Settings())
@@ -115,18 +126,15 @@ def start(
     path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY), **variables}
     with (folder / "log").open("wb") as log:
-        return subprocess.Popen([*NAMESPACE, *command], env=environment, stdout=log, stderr=log)
+        STARTED.append(subprocess.Popen([*NAMESPACE, *command], env=environment, stdout=log, stderr=log))
+    return STARTED[-1]
 
 
 def stop(process: "subprocess.Popen[bytes]") -> int:
     """SIGTERM to the first process of the namespace; returns its exit code."""
     (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(first), signal.SIGTERM)
-    try:
-        return process.wait(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
+    return process.wait(timeout=30)
 
 
 def inputs(folder: Path, **parameters: Any) -> dict[str, Any]:
@@ -138,7 +146,7 @@ def artifact(name: str, path: Path) -> dict[str, Any]:
 
 
 def wait_for(path: Path, text: str = "") -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (path.exists() and text in path.read_text()):
         assert time.monotonic() < deadline, f"no {text!r} in {path}: {path.exists() and path.read_text()}"
         time.sleep(0.02)

@@ -11,6 +11,7 @@ from components.image import step
 from vgp.check.check import check
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
+from vgp.placement import network
 from vgp.placement.place import place
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
@@ -76,7 +77,8 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     chief, *others = inputs["worker_pool_specs"]["defaultValue"]
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
-    told = {"TRAINING_IMAGE": IMAGE}
+    machine = expected.combination
+    told = {"TRAINING_IMAGE": IMAGE, **network.variables(machine.machine, machine.count)}
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert chief["machine_spec"] == expected.machine_spec()
     assert chief["disk_spec"] == {"boot_disk_type": expected.boot_disk_type, "boot_disk_size_gb": expected.boot_disk_gb}

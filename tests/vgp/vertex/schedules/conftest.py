@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,12 @@ SMALL = {
     "root": {**SPEC["root"], "dag": {"tasks": {"prepare": PREPARE}}},
 }
 NIGHTLY = {"pipeline": "training", "cron": "30 3 * * *", "time_zone": "Europe/Berlin"}
+
+
+def change_of_clocks(month: int) -> date:
+    """The Sunday of next year on which Berlin's clocks change: the last of March, or of October."""
+    last = date(datetime.now(UTC).year + 1, month, 31)
+    return last - timedelta(days=(last.weekday() + 1) % 7)
 
 
 def make(settings: Settings, name: str = "nightly", spec: dict[str, Any] = SMALL, **declared: Any) -> Declaration:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.backfill import Backfill, backfill, run
 from vgp.vertex.schedules.doctor import examine
 
-from .conftest import NIGHTLY, SMALL, make
+from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
 #: A step that takes `as_of`, as the step of a workflow that pins does; and the same without.
 SPEC = json.loads(json.dumps(SMALL))
@@ -188,13 +188,15 @@ def test_a_failed_night_is_left_or_with_retry_run_again(
 def test_the_nights_follow_the_clocks_of_the_time_zone(
     cloud: Cloud, clock: Clock, declare: Callable[..., Settings]
 ) -> None:
-    cloud.clock.set(datetime(2027, 11, 20, tzinfo=UTC))
+    march, october, day = change_of_clocks(3), change_of_clocks(10), timedelta(days=1)
+    cloud.clock.set(datetime.combine(october + 20 * day, time(), UTC))
     settings = declare(cron="30 2 * * *")
-    spring = backfill(settings, "nightly", date(2027, 3, 27), date(2027, 3, 29))
-    assert [f"{spring.local(time):%d %H:%M}" for time in spring.times] == ["27 02:30", "28 03:00", "29 02:30"]
-    autumn = backfill(declare(cron="30 2 * * *"), "nightly", date(2027, 10, 30), date(2027, 11, 1))
-    assert [f"{time:%d %H:%M}" for time in autumn.times] == ["30 00:30", "31 00:30", "01 01:30"]
-    hourly = backfill(declare(cron="30 * * * *"), "nightly", date(2027, 10, 31), date(2027, 10, 31))
+    spring = backfill(settings, "nightly", march - day, march + day)
+    assert [f"{spring.local(night):%H:%M}" for night in spring.times] == ["02:30", "03:00", "02:30"]
+    autumn = backfill(declare(cron="30 2 * * *"), "nightly", october - day, october + day)
+    assert [f"{night:%H:%M}" for night in autumn.times] == ["00:30", "00:30", "01:30"]
+    assert [night.date() for night in autumn.times] == [october - day, october, october + day]
+    hourly = backfill(declare(cron="30 * * * *"), "nightly", october, october)
     assert len(hourly.times) == len(set(hourly.times)) == 25
 
 

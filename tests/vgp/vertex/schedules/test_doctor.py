@@ -2,7 +2,7 @@
 
 import io
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from vgp.vertex.schedules.declaration import marks
 from vgp.vertex.schedules.doctor import Diagnosis, examine
 from vgp.vertex.schedules.doctor_page import page
 
-from .conftest import NIGHTLY, SMALL, make
+from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
 DAY_S = 86400.0
 
@@ -203,7 +203,7 @@ def test_the_time_that_a_run_was_told_decides_its_night(cloud: Cloud, settings: 
 
 
 def test_hourly_nights_of_the_hour_that_comes_twice_are_two(cloud: Cloud, settings: Settings) -> None:
-    cloud.clock.set(datetime(2027, 10, 30, 23, 59, tzinfo=UTC))
+    cloud.clock.set(datetime.combine(change_of_clocks(10), time(), UTC) - timedelta(minutes=1))
     cloud.script("prepare", seconds=60)
     apply(settings, make(settings, cron="30 * * * *"))
     cloud.clock.advance(3 * 3600)

@@ -1,0 +1,104 @@
+"""What is chosen where the configuration leaves it open. The GPU is only told of: what it is asked, it answers."""
+
+import sysconfig
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend
+
+from training.config import parse
+from training.errors import UserError
+from training.loop import arithmetic, kernels
+from training.loop.request import _chosen_then
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+SMALL = nn.Linear(3, 3)
+LARGE = nn.Linear(10_000, 5_000, device="meta")  # 50,005,000 parameters
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    """An H100 in an image with all that a compiler needs."""
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(arithmetic.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setenv("CC", "gcc")
+    return tmp_path
+
+
+def chosen(module: nn.Module, device: torch.device, begun=None, **changes):
+    choice = arithmetic.choose(parse(changes), module, device, begun or {})
+    return tuple(choice.chosen().values()), choice.reasons
+
+
+def test_a_large_model_on_a_gpu_is_compiled_and_takes_the_fastest_kernels(gpu):
+    values, reasons = chosen(LARGE, GPU)
+    assert values == ("bf16", True, False)
+    assert reasons["precision"] == "NVIDIA H100 has it" and reasons["compile"] == "50,005,000 parameters on a GPU"
+
+
+def test_a_small_model_and_every_model_on_a_cpu_stay_bit_identical(gpu):
+    assert chosen(LARGE, CPU) == (("fp32", False, True), dict.fromkeys(arithmetic.OPEN, "on a CPU"))
+    values, reasons = chosen(SMALL, GPU)
+    assert values == ("bf16", False, True) and "12 parameters, fewer than 50,000,000" in reasons["compile"]
+
+
+def test_what_is_set_is_taken_and_exact_means_deterministic(gpu):
+    assert chosen(LARGE, GPU, precision="fp32", compile=False, deterministic=True) == (("fp32", False, True), {})
+    assert chosen(LARGE, GPU, exact=True)[0] == ("bf16", False, True)
+    with pytest.raises(UserError, match="exact=true needs deterministic kernels"):
+        parse({"exact": True, "deterministic": False})
+    with pytest.raises(UserError, match="compile='yes': input should be 'auto', True or False"):
+        parse({"compile": "yes"})
+
+
+def test_without_a_compiler_a_large_model_is_not_compiled_and_the_log_says_why(gpu, monkeypatch):
+    (gpu / "Python.h").unlink()
+    values, reasons = chosen(LARGE, GPU)
+    assert values == ("bf16", False, False) and reasons["compile"] == "Python's headers are missing (python3-dev)"
+    with pytest.raises(UserError, match="compile=true, but Python's headers are missing"):
+        chosen(LARGE, GPU, compile=True)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    assert chosen(LARGE, GPU)[1]["compile"] == "there is no compiler (gcc, clang, cc)"
+
+
+def test_a_run_that_began_on_a_gpu_goes_on_as_it_began_on_a_cpu_and_says_so(gpu, monkeypatch):
+    begun = {"precision": "bf16", "compile": True, "deterministic": False}
+    monkeypatch.setenv("CXX", "g++")
+    assert chosen(LARGE, CPU, begun) == (("bf16", True, False), dict.fromkeys(arithmetic.OPEN, "as the run began"))
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    values, reasons = chosen(LARGE, CPU, begun)
+    assert values == ("bf16", False, False)
+    assert reasons["compile"] == "the run began compiled, but here there is no compiler (g++, clang++, c++)"
+
+
+def test_what_was_chosen_then_counts_where_it_is_left_open_now():
+    """A checkpoint of an earlier version says `auto` of its precision alone; a hostile one may say anything."""
+    then = {"config": {"precision": "auto", "compile": False, "deterministic": True, "seed": 0}}
+    assert _chosen_then(then, parse({})) == {"compile": False, "deterministic": True}
+    assert _chosen_then(then, parse({"compile": True})) == {"deterministic": True}
+    for strange in ({}, {"config": []}, {"config": {"precision": ["x"], "compile": 1, "deterministic": "no"}}):
+        assert _chosen_then(strange, parse({})) == {}
+
+
+def test_attention_takes_cudnn_on_hopper_and_blackwell_where_bits_need_not_repeat():
+    flash = SDPBackend.FLASH_ATTENTION
+    assert [kernels.attention_order(False, (major, 0))[0] for major in (7, 8, 9, 10, 12)] == [
+        flash, flash, SDPBackend.CUDNN_ATTENTION, SDPBackend.CUDNN_ATTENTION, flash,
+    ]  # fmt: skip
+    assert SDPBackend.CUDNN_ATTENTION not in kernels.attention_order(True, (9, 0))
+    assert all(SDPBackend.MATH in kernels.attention_order(wanted, (9, 0)) for wanted in (True, False))
+
+
+def test_float32_is_not_rounded_to_tf32_on_a_gpu():
+    torch.backends.cudnn.allow_tf32 = True
+    kernels.chosen(True, CPU)
+    assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
+    assert torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
