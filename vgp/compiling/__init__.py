@@ -7,6 +7,7 @@ described.py    the process that compiles for spec_cache.py
 difference.py   two specs compared, with their machines
 email.py        Google's e-mail component as an exit task
 entrypoint.py   the command of a step, which passes SIGTERM on
+joined.py       a package as one program
 script.py       a command of the user's own in place of a step's Python
 spec_cache.py   specs of the sources as they are, without kfp
 target.py       where a workflow is compiled for: the interface, and this machine

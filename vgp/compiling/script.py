@@ -3,12 +3,12 @@
 import copy
 from collections.abc import Collection, Mapping
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import vgp.inside
 from vgp.compiling.compact import compact
+from vgp.compiling.joined import joined
 from vgp.errors import RequestError
+from vgp.inside import launching
 from vgp.inside.image import IMAGE
 from vgp.placement.request import Request
 from vgp.spec import placeholders
@@ -64,7 +64,7 @@ def with_command(component: Any, request: Request) -> Any:
 
 @cache
 def _launching() -> str:
-    return compact(Path(vgp.inside.__file__).with_name("launching.py").read_text(encoding="utf-8"))
+    return compact(joined(launching))
 
 
 def _kind(step: str, name: str, declared: str) -> str:

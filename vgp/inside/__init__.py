@@ -4,7 +4,7 @@ google_api.py   reads of Google's APIs from within a run
 image.py        the name that stands in a component for the one image
 imports.py      whose modules a process imports: those of the repository
 job_steps.py    the steps of a run, from its PipelineJob
-launching.py    a user's own command, started on every machine of a job: travels as text
+launching/      a user's own command, started on every machine of a job: travels as one text
 notify.py       the exit step: the summary written, printed and sent
 page.py         the summary as Markdown
 summary.py      what became of a run, as one value

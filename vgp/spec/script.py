@@ -2,7 +2,7 @@
 
     sh -c 'exec "$(command -v python3 ...)" -I -c "$0" "$@"' TEXT --launch torchrun --data ... -- python train.py
 
-TEXT is vgp/inside/launching.py: nothing of ours needs to be in the image.
+TEXT is vgp/inside/launching in one: nothing of ours needs to be in the image.
 """
 
 import hashlib

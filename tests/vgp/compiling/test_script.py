@@ -13,16 +13,17 @@ from google.protobuf import json_format
 from kfp import dsl
 from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 
-import vgp.inside
 from components.image import step
 from vgp.check import launcher_job
 from vgp.check.check import check
 from vgp.compiling import compile, script
 from vgp.compiling.compact import compact
+from vgp.compiling.joined import joined
 from vgp.compiling.target import Local
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError
+from vgp.inside import launching
 from vgp.inside.image import IMAGE
 from vgp.placement.request import Request
 from vgp.settings import Settings, load
@@ -225,7 +226,7 @@ def test_parameter_servers_run_the_command_in_pool_two_and_are_paid(compiled: Ca
 
 
 def test_the_launching_text_without_comments_is_the_same_program() -> None:
-    text = Path(vgp.inside.__file__).with_name("launching.py").read_text()
+    text = joined(launching)
 
     def parsed(source: str) -> str:
         tree = ast.parse(source)
@@ -238,8 +239,7 @@ def test_the_launching_text_without_comments_is_the_same_program() -> None:
 
     short = compact(text)
     assert parsed(short) == parsed(text) and len(short) < len(text)
-    assert "{{$" not in text and "/kfp-workspace" not in text
-    assert all(f"{{{name}}}" in text for name in OF_THE_RUN)  # the docstring names what it replaces
+    assert all(f"{{{name}}}" in str(launching.__doc__) for name in OF_THE_RUN)  # it names what it replaces
     assert compact('a = """\n# no comment\n"""  # one\n') == 'a = """\n# no comment\n"""\n'
 
 

@@ -1,0 +1,37 @@
+"""Starts the processes of this machine, and leaves word of how they ended: see the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from vgp.inside.launching.folders import Folders
+from vgp.inside.launching.job import Job
+from vgp.inside.launching.machines import cluster, warn_of_port
+from vgp.inside.launching.ranks import ranks_of
+from vgp.inside.launching.request import Mistake, parameters, parsed, say
+
+
+def main(arguments: list[str]) -> int:
+    options, command = parsed(arguments)
+    try:
+        nodes, folders = cluster(os.environ), Folders(options, os.environ)
+        ranks = [rank for node in nodes for rank in ranks_of(node, options.launch, nodes, os.environ)]
+        for rank in ranks:
+            rank.prepare(command, folders, parameters(options))
+    except Mistake as mistake:
+        say(str(mistake))
+        return 2
+    folders.make()
+    warn_of_port(nodes[0])
+    processes, begin = sum(rank.node.number == 0 for rank in ranks), time.time()
+    code = Job(ranks).run()
+    if processes:
+        facts = {"command": command, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
+        folders.leave({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

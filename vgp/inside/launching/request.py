@@ -1,0 +1,61 @@
+"""What the launcher is asked for: its options, its command, whole numbers in variables; and what is wrong with them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+
+
+class Mistake(Exception):
+    """Of the request: said in one sentence, before anything starts."""
+
+
+def say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads
+        os.write(2, sentence(text))
+
+
+def sentence(text: str) -> bytes:
+    return f"launch: {text}\n".encode("utf-8", "backslashreplace")
+
+
+def parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and the command behind `--`."""
+    parser = argparse.ArgumentParser(prog="launch", allow_abbrev=False)
+    parser.add_argument("--launch", choices=("torchrun", "tensorflow", "jax", "plain"), default="plain")
+    for name in ("data", "model", "checkpoints"):
+        parser.add_argument("--" + name, required=True)
+    for name in ("pins", "key"):
+        parser.add_argument("--" + name, default="")
+    for name in ("number", "text"):
+        parser.add_argument("--" + name, action="append", default=[])
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
+    if not command or not command[0]:
+        parser.error("no command is given: write it behind --")
+    return options, command
+
+
+def parameters(options: argparse.Namespace) -> dict[str, str]:
+    """The step's, by name: texts as they are, numbers as a person writes them."""
+    texts, numbers = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.text, options.number))
+    return {**texts, **{name: number(text) for name, text in numbers.items()}}
+
+
+def number(text: str) -> str:
+    """3 for 3.0: JSON knows no whole numbers, and a script may take nothing else."""
+    try:
+        return str(int(float(text))) if float(text).is_integer() and abs(float(text)) < 1e15 else text
+    except ValueError:
+        return text
+
+
+def whole(environment: Mapping[str, str], name: str, default: int, least: int) -> int:
+    """The whole number that a variable holds."""
+    text = environment.get(name) or str(default)
+    if not re.fullmatch("[0-9]{1,4}", text) or int(text) < least:
+        raise Mistake(f"{name}={text!r}: write a whole number from {least} on.")
+    return int(text)
