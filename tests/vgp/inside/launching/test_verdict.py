@@ -12,10 +12,11 @@ if rank == 1:
     sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
-    time.sleep(0.3)  # torch closes its sockets before the process has ended
+    time.sleep(0.6)  # torch closes its sockets before the process has ended
     sys.exit(7)
 while rank == 2 or not os.path.exists("raised"):
     time.sleep(0.02)
+time.sleep(0.2)  # what a peer notices later, however busy the machine
 sys.stderr.write("Traceback (most recent call last)\\nConnectionError: peer\\n")
 sys.exit(3)
 """
