@@ -71,7 +71,7 @@ class LastRuns:
         if self.unknown:
             return f"what the last runs cost is not known: {self.unknown}"
         if not self.ran and not self.without:
-            return "no run of it has succeeded yet"
+            return "no other run of it has succeeded yet"
         if self.ran is None or self.without is None:
             amounts = self.ran or self.without
             assert amounts is not None
