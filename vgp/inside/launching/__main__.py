@@ -10,7 +10,7 @@ from vgp.inside.launching.folders import Folders
 from vgp.inside.launching.job import Job
 from vgp.inside.launching.machines import cluster, warn_of_port
 from vgp.inside.launching.ranks import ranks_of
-from vgp.inside.launching.request import Mistake, parameters, parsed, say
+from vgp.inside.launching.request import Mistake, filled, parameters, parsed, say
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +28,8 @@ def main(arguments: list[str]) -> int:
     processes, begin = sum(rank.node.number == 0 for rank in ranks), time.time()
     code = Job(ranks).run()
     if processes:
-        facts = {"command": command, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
+        words = filled(command, parameters(options))  # the folders by their names: they are other ones elsewhere
+        facts = {"command": words, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
         folders.leave({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
     return code
 

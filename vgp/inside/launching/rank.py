@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 from vgp.inside.launching.folders import Folders
 from vgp.inside.launching.machines import Node
 from vgp.inside.launching.pipes import Pipes
-from vgp.inside.launching.request import Mistake
+from vgp.inside.launching.request import Mistake, filled
 
 NEVER = float("inf")
 
@@ -41,8 +40,7 @@ class Rank:
         words: dict[str, Any] = {"nodes": node.nodes, "node": number, "processes": self.processes}
         words.update(folders.paths, chief=node.chief, port=node.port)
         words.update(parameters)
-        pattern = re.compile("{(" + "|".join(map(re.escape, words)) + ")}")
-        self.command = [pattern.sub(lambda match: str(words[match.group(1)]), word) for word in command]
+        self.command = filled(command, words)
         self.environment = {"PYTHONUNBUFFERED": "1", **os.environ, **self.variables, **folders.variables}
         if node.nodes > 1 or node.has_servers:
             self.environment["CLUSTER_SPEC"] = node.text

@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 
 class Mistake(Exception):
@@ -43,6 +44,12 @@ def parameters(options: argparse.Namespace) -> dict[str, str]:
     """The step's, by name: texts as they are, numbers as a person writes them."""
     texts, numbers = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.text, options.number))
     return {**texts, **{name: number(text) for name, text in numbers.items()}}
+
+
+def filled(words: list[str], values: Mapping[str, Any]) -> list[str]:
+    """The words with each {name} of a value in its place; other braces stay."""
+    pattern = re.compile("{(" + "|".join(map(re.escape, values)) + ")}")
+    return [pattern.sub(lambda match: str(values[match.group(1)]), word) for word in words] if values else words
 
 
 def number(text: str) -> str:

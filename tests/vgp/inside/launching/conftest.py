@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ class Launcher:
         out, err = child.communicate(timeout=60)
         return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
-    def left(self) -> dict[str, object]:
+    def left(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / "train/out/script.json").read_text()))
 
 

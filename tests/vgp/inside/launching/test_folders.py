@@ -30,6 +30,7 @@ def test_folders_and_words_are_those_of_this_machine(launcher: Launcher) -> None
     expected = [f"{folder}/data", f"{folder}/model/x", "101", "{other} {}", kept, f"{kept}-logs", "3{nodes}=a b"]
     assert values["ARGV"] == expected
     assert all(Path(place).is_dir() for place in (values["AIP_MODEL_DIR"], kept, f"{kept}-logs"))
+    assert launcher.left()["command"][-7:] == [*words[:-1], "3{nodes}=a b"]  # folders are other ones elsewhere
     assert launcher.left() | {"seconds": 0, "command": []} == {
         "command": [], "launch": "plain", "nodes": 1, "processes": 1, "checkpoint_folder": kept, "seconds": 0,
         "exit_code": 0,
