@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from training.config import TrainConfig
 from training.errors import UserError
@@ -90,7 +91,10 @@ def batch(step: int, microbatch: int) -> dict[str, Tensor]:
 
 
 def trials(argument: list[dict[str, Any]], rank: Any) -> list[list[Any]]:
-    """Of each trial what every rank says: its losses, or its error. `alone` is without the other ranks."""
+    """Of each trial what every rank says: its losses and its part of the spare weights' norm, or its error.
+
+    `alone` is without the other ranks.
+    """
     alone = Rank(0, 1, 0, 1, rank.device)
     found = [attempt(trial, alone if trial.get("alone") else rank) for trial in argument]
     return [list(ranks) for ranks in zip(*rank.exchange(found, within_s=60), strict=True)]
@@ -106,6 +110,9 @@ def attempt(trial: dict[str, Any], rank: Any) -> Any:
         learner.warm_up(batch(0, assigned.start))
         batches = (batch(step, number) for step in range(PLAN.steps) for number in assigned)
         losses = [sum(loss.item() for loss in learner.step(step, batches)) for step in range(PLAN.steps)]
+        spare: Any = learner.module.spare.weight.detach()
+        spare = spare.full_tensor() if isinstance(spare, DTensor) else spare
+        losses.append(float(spare.norm()) / rank.world_size)
         health = Health(learner, _Nowhere(), PLAN, None, config, rank)  # type: ignore[arg-type]
         if rank.world_size == 1:
             return losses

@@ -35,7 +35,7 @@ def said():
 
 
 def losses(ranks):
-    """Of each step: the sum of a rank's two microbatches, or alone of all four."""
+    """Of each step: the sum of a rank's two microbatches, or alone of all four; then that of the spare weights."""
     return [sum(step) / 4 for step in zip(*ranks, strict=True)]
 
 

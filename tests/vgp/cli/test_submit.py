@@ -41,6 +41,11 @@ def test_a_dry_run_tells_a_person_that_nothing_was_started(cloud: Cloud, capsys:
     assert code == 0 and "was not started" in out and not cloud.jobs
 
 
+def test_code_that_the_image_does_not_hold_is_refused(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--set", "task=docs.examples.digits:Digits")
+    assert (code, "docs/examples/digits.py" in err) == (2, True) and "the image does not hold" in err and not cloud.jobs
+
+
 #: A4X has no price anywhere in the catalog, and comes from reservations.
 UNPRICED = """\
 image = "r/i:1"

@@ -64,6 +64,15 @@ def test_what_is_wrong_is_refused_before_any_call(cloud: Cloud, write: Any, line
     assert cloud.requests == []
 
 
+def test_a_script_that_the_image_does_not_hold_is_refused(cloud: Cloud, write: Any, repository: Path) -> None:
+    (repository / "Dockerfile").write_text("FROM scratch\nCOPY lib ./lib\n")
+    (repository / "mine.py").touch()
+    settings = write(NIGHTLY + '[steps.train]\ncommand = ["python", "mine.py"]\n')
+    with pytest.raises(RequestError, match=r"^schedules\.nightly: .*the image does not hold mine\.py"):
+        reconcile.declared(settings)
+    assert cloud.requests == []
+
+
 def test_a_machine_that_cannot_be_is_refused(cloud: Cloud, write: Any) -> None:
     settings = write(NIGHTLY + '[steps.train]\naccelerator = "H100"\ncount = 3\n')
     with pytest.raises(RequestError, match="schedules.nightly: "):
