@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from training.data import alike, keys, schema, sources, splits
+from training.data import alike, cutting, keys, schema, splits
 from training.data.alike import CountFile
+from training.data.cutting import Chunk
 from training.data.declaration import Declaration
 from training.data.keys import KeyFile
 from training.data.schema import Field
 from training.data.shares import NAMES
-from training.data.sources import Chunk
 from training.data.split_column import WrongRow
 from training.data.split_hash import ByHash
 from training.errors import UserError
@@ -146,7 +146,7 @@ class TabularTask(Task):
     # ---- the contract of Task
 
     def files(self, data: str) -> Sequence[File]:
-        return sources.resolve(data.strip() or self.default_data())
+        return cutting.resolve(data.strip() or self.default_data())
 
     def days(self, chunk: Chunk) -> NDArray[np.int32]:
         """The days of a chunk's rows, each once; no more columns are read than they need."""
@@ -159,7 +159,7 @@ class TabularTask(Task):
         return {**self.__dict__, "chunks": ()}
 
     def shards(self, data: str) -> Sequence[Chunk]:
-        self.chunks, self.sources = sources.cut(data.strip() or self.default_data(), self.scratch)
+        self.chunks, self.sources = cutting.cut(data.strip() or self.default_data(), self.scratch)
         for source, columns in dict.fromkeys((chunk.source, chunk.columns) for chunk in self.chunks):
             schema.check_header(source, columns, self.schema)
         return self.chunks
