@@ -27,10 +27,11 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from training.data import sources, splits
+from training.data import splits
 from training.data.declaration import Declaration
 from training.data.events import Events
 from training.data.schema import Field
+from training.data.sources.resolve import resolve
 from training.errors import UserError
 from training.storage.storage import File
 from training.task import Task
@@ -120,7 +121,7 @@ class TabularTask(Task):
     # ---- the contract of Task
 
     def files(self, data: str) -> Sequence[File]:
-        return sources.resolve(data.strip() or self.default_data())
+        return resolve(data.strip() or self.default_data())
 
     def shards(self, data: str) -> NoReturn:
         raise AssertionError("a table is prepared by its expressions")
