@@ -55,7 +55,7 @@ def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
         return cast(ir.IntegerValue, (ibis.literal("0x") + digits).cast("int64"))
     value = _md5_number(text)
     swapped = ((value & (_DIGITS >> 8)) << 4) | ((value >> 4) & _DIGITS)
-    return cast(ir.IntegerValue, swapped.cast("int64"))
+    return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it is of 128 bits, which Ibis does not know
 
 
 def _text(value: ir.Value, dialect: str) -> ir.StringValue:

@@ -4,21 +4,21 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from training.data import finish, leaks, manifest
+from training.data import alike, finish, leaks, manifest
 from training.data.columns import Sketch, category_values
 from training.data.destination import Destination
 from training.data.engines.duckdb import DuckDB
+from training.data.identity import numbered
 from training.data.manifest import Manifest
 from training.data.settings import engines
 from training.data.shares import NAMES
 from training.data.sources.files import Files
 from training.data.sources.reading import Reading
-from training.data.tables import features
+from training.data.tables import duplicates, features
 from training.data.tables.features import LABEL, ROW_ID, SPLIT
 from training.data.tables.shards import Writer, cut, rows_per_shard
 from training.data.tables.survey import survey
@@ -37,12 +37,15 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
 
 
 def _prepared(name: str, task: TabularTask, engine: DuckDB, target: Destination) -> Manifest:
-    marked = features.marked(task, engine.source())
-    counted = survey(engine, marked)
-    planned = task.split.plan(counted.labelled, counted.unlabelled, None)
+    identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+    marked = features.marked(task, identified)
+    counted = survey(engine, task, marked)
+    if task.split.counts_kinds:
+        marked = numbered(marked, task.split.deciding, engine.dialect, features.KIND)
+    kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
+    planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     joined = features.looking_back(task, engine, marked)
-    split = task.split.assigned(joined, planned)
-    rows = features.finished(task, joined, split, _row_id(task, joined))
+    rows = features.finished(task, joined, planned, engine.dialect)
     made = engine.create("finished", rows.order_by([SPLIT, ROW_ID]))
     statistics = {**planned, "rows_read": counted.rows}
     return _written(name, task, engine, made, statistics, target)
@@ -95,12 +98,3 @@ def _values(engine: DuckDB, made: ir.Table) -> dict[str, tuple[str, ...]]:
             found.require_few_values(name)
             values[name] = category_values(found.counts)
     return values
-
-
-md5_number = ibis.udf.scalar.builtin(lambda text: ..., name="md5_number", signature=(("string",), "decimal(38,0)"))
-
-
-def _row_id(task: TabularTask, table: ir.Table) -> ir.IntegerValue:
-    parts = [table[name].cast("string") for name in task.key or [field.name for field in task.schema]]
-    text = ibis.literal("|").join(parts)
-    return (md5_number(text) % (2**63 - 1)).cast("int64")
