@@ -8,20 +8,21 @@ import ibis.expr.types as ir
 
 from training.data.engines import Engine
 from training.data.events import Events, hours
+from training.data.identity import numbered
 from training.data.tables import rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.printable import listed
 
 #: Columns of the finished rows beside the features and the group.
-ROW_ID, SPLIT, LABEL, DAY = "row_id", "_split", "_label", "_day"
+ROW_ID, SPLIT, LABEL, DAY, MARK, KIND = "row_id", "_split", "_label", "_day", "_mark", "_kind"
 
 
 def marked(task: TabularTask, source: ir.Table) -> ir.Table:
     """The source with what decides its rows' splits, and their labels: `_mark` and `_label`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
     day = task.days(rows).epoch_days() if task.time else None
-    values = {"_mark": task.split.mark(rows, day), LABEL: task.labels(rows).cast("int64")}
+    values = {MARK: task.split.mark(rows, day), LABEL: task.labels(rows).cast("int64")}
     if task.group == "day" and task.time:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
@@ -75,18 +76,27 @@ def _joined(joined: ir.Table, history: ir.Table, name: str, events: Events, mome
     return joint.drop(*(f"_{name}_{by}" for by in (*events.by, "hour")))
 
 
-def finished(task: TabularTask, table: ir.Table, split: ir.Value, row_id: ir.Value) -> ir.Table:
-    """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name."""
+def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dialect: str) -> ir.Table:
+    """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
+
+    Args:
+        table: Marked and identified rows, with what they look back on and, if declared columns decide their split,
+            with `_kind`.
+    """
     hidden = {f.name for f in task.schema if f.known == "after"}
     names = [name for name in table.columns if name not in hidden and not name.startswith("_")]
     rows = rebased.visible(table, names)
     features = _checked(task, _features(task, rows, hidden))
-    values: dict[str, ir.Value] = {ROW_ID: row_id, SPLIT: split}
+    values: dict[str, ir.Value] = {name: table[name] for name in (ROW_ID, MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
     values[task.label] = table[LABEL]
     kept = table.select(**values)
+    if task.split.deciding and KIND not in kept.columns:
+        kept = numbered(kept, task.split.deciding, dialect, KIND)
+    kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
+    kept = kept.select(ROW_ID, SPLIT, *(name for name in kept.columns if name not in (ROW_ID, SPLIT, MARK, KIND)))
     return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull())
 
 

@@ -33,20 +33,30 @@ class Sorting:
         rows: How many there will be, about.
     """
 
-    def __init__(self, folder: Path, schema: pa.Schema, rows: int, label: str):
+    def __init__(self, folder: Path, rows: int, label: str):
         folder.mkdir()
-        self._folder, self._label = folder, label
-        self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
-        width = sum(field.type.bit_width // 8 for field in self._stored)
-        self._bits = min(MOST_RANGE_BITS, max(0, (rows * width // RANGE_BYTES).bit_length()))
+        self._folder, self._rows, self._label = folder, rows, label
+        self._stored: pa.Schema | None = None
+        self._bits = 0
         self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
         #: The provisional code of each value of each category, in the order in which they came.
-        self._codes: dict[str, dict[str, int]] = {f.name: {} for f in schema if pa.types.is_string(f.type)}
+        self._codes = dict[str, dict[str, int]]()
         #: The rows of each split by the code of their label.
         self.labels: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
 
+    def __enter__(self) -> "Sorting":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def rows(self, split: int) -> int:
+        return sum(self.labels[split].values())
+
     def add(self, batch: pa.RecordBatch) -> None:
         """Raises UserError for an infinite number, and for a category of too many values."""
+        if not self._stored:
+            self._begin(batch.schema)
         columns = {name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns)}
         ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
         for split, label in np.unique(np.stack([splits, labels]), axis=1).T.tolist():
@@ -65,8 +75,7 @@ class Sorting:
 
     def tables(self) -> Iterator[tuple[int, pa.Table]]:
         """The rows in order, with the code of their split, which is no column of theirs any more."""
-        for file in self._files.values():
-            file.close()
+        self._close()
         final = {name: self._final(name, values) for name, values in self.values().items()}
         for number in sorted(self._files):
             with pa.memory_map(str(self._folder / str(number))) as stored:
@@ -77,7 +86,22 @@ class Sorting:
                 rows = rows.set_column(position, name, pa.array(codes[rows[name].to_numpy()]))
             yield number >> self._bits, rows.drop_columns([SPLIT])
 
-    def close(self) -> None:
+    def first(self, most: int) -> pa.Table:
+        """The first rows of the first split, which are as good as random ones."""
+        held, rows = list[pa.Table](), 0
+        for split, table in self.tables():
+            if split > 0 or rows >= most:
+                break
+            held, rows = [*held, table], rows + table.num_rows
+        return pa.concat_tables(held).slice(0, most)
+
+    def _begin(self, schema: pa.Schema) -> None:
+        self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
+        self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
+        width = sum(field.type.bit_width // 8 for field in self._stored)
+        self._bits = min(MOST_RANGE_BITS, (self._rows * width // RANGE_BYTES).bit_length())
+
+    def _close(self) -> None:
         for file in self._files.values():
             file.close()
 
