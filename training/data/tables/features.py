@@ -10,6 +10,7 @@ from training.data.engines import Engine
 from training.data.events import Events, hours
 from training.data.identity import numbered
 from training.data.tables import rebased
+from training.data.tables.duplicates import ID
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.printable import listed
@@ -26,6 +27,14 @@ def marked(task: TabularTask, source: ir.Table) -> ir.Table:
     if task.group == "day" and task.time:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+
+
+def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
+    """The rows with `_kind`, the number of the declared columns that decide their split, if some do."""
+    deciding = task.split.deciding
+    if not deciding or not set(deciding) <= {field.name for field in task.schema if field.known == "before"}:
+        return rows
+    return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
 
 
 def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
@@ -87,7 +96,8 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
     names = [name for name in table.columns if name not in hidden and not name.startswith("_")]
     rows = rebased.visible(table, names)
     features = _checked(task, _features(task, rows, hidden))
-    values: dict[str, ir.Value] = {name: table[name] for name in (ROW_ID, MARK, KIND) if name in table.columns}
+    values: dict[str, ir.Value] = {ROW_ID: table[ID]}
+    values |= {name: table[name] for name in (MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}

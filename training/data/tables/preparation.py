@@ -10,7 +10,6 @@ from training.data import alike, finish, leaks, manifest
 from training.data.destination import Destination
 from training.data.engines import Engine
 from training.data.engines.duckdb import DuckDB
-from training.data.identity import numbered
 from training.data.manifest import Manifest
 from training.data.settings import engines
 from training.data.shares import NAMES
@@ -36,10 +35,8 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
 
 def _prepared(name: str, task: TabularTask, engine: Engine, target: Destination, threads: int) -> Manifest:
     identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
-    marked = features.marked(task, identified)
+    marked = features.kinded(task, features.marked(task, identified), engine.dialect)
     counted = survey(engine, task, marked)
-    if task.split.counts_kinds:
-        marked = numbered(marked, task.split.deciding, engine.dialect, features.KIND)
     kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     joined = features.looking_back(task, engine, marked)
