@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +77,8 @@ def stated_float(value: float) -> str:
         return "0"
     if not math.isfinite(value):
         return str(value).removeprefix("-" * math.isnan(value))
-    size, step = abs(Fraction(value)), -1022
-    if size >= Fraction(2) ** -992:
-        step = max(step for step in range(-992, 993, 62) if size >= Fraction(2) ** step)
-    scaled = size / Fraction(2) ** step
-    rest = (scaled - math.floor(scaled)) * 2**52
-    assert rest.denominator == 1 and scaled < 2**62
-    return f"{'-' * (value < 0)}{step}:{math.floor(scaled)}:{rest}"
+    mantissa, exponent = math.frexp(abs(value))
+    return f"{'-' * (value < 0)}{exponent - 1}:{int(mantissa * 2**53)}"
 
 
 def stated_number(row: tuple[object, ...], kinds: list[str]) -> int:
