@@ -43,7 +43,7 @@ class Order:
     """What `write_shard` is to write: the file of each split, and the row id of its first row."""
 
     source: Path
-    files: Mapping[str, Path]
+    files: Mapping[str, str]
     first_row_ids: Mapping[str, int]
 
 
@@ -86,9 +86,9 @@ def _classes(rows: pa.Table, label: str) -> set[int]:
     return set(rows[label].unique().to_pylist())
 
 
-def write_shard(order: Order, values: Mapping[str, tuple[str, ...]]) -> dict[str, ShardFile]:
+def write_shard(order: Order, values: Mapping[str, tuple[str, ...]], folder: Path) -> dict[str, ShardFile]:
     """Writes a prepared shard's rows as Parquet, one file a split, with the codes of `values`."""
-    return {split: _write(order, split, path, values) for split, path in order.files.items()}
+    return {split: _write(order, split, folder / name, values) for split, name in order.files.items()}
 
 
 def _write(order: Order, split: str, path: Path, values: Mapping[str, tuple[str, ...]]) -> ShardFile:
