@@ -1,6 +1,8 @@
 """Prepares a dataset: raw input in, fixed-width Parquet shards and a manifest out.
 
-The destination is not touched before everything is known to be good, and the manifest comes last.
+Three ways: files as they are (raw.py), tables by expressions (tables/), everything else by shards (shards.py). None
+touches the destination before everything is known to be good, and the manifest comes last. What is written depends on
+the input and the configuration, not on processes, threads or memory.
 """
 
 import errno
@@ -13,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from training import tasks
-from training.data import raw, shards
+from training.data import raw
 from training.data.destination import Destination
 from training.data.manifest import Manifest
 from training.data.processes import Processes
+from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.task import Task
 
@@ -51,10 +54,9 @@ def prepare(
         target = Destination.checked(destination)
         if work.as_they_are:
             return _handed_on(task, work, data, target)
-        runner = Processes(workers)
         with tempfile.TemporaryDirectory(prefix="prepare-") as scratch:
             work.scratch = Path(scratch)
-            made = shards.make(task, work, data, target, runner)
+            made = _prepared(task, work, data, target, workers)
     rows = {split: made.rows(split) for split in made.splits}
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
     seconds = time.monotonic() - started
@@ -70,6 +72,15 @@ def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifes
     copied = f"copied {len(made.sources):,} file{plural}, {size:,} bytes, as they are" if made.sources else "no files"
     print(f"{copied} in {seconds:.1f} s", file=sys.stderr, flush=True)
     return made
+
+
+def _prepared(name: str, task: Task, data: str, target: Destination, workers: int | None) -> Manifest:
+    if isinstance(task, TabularTask):
+        from training.data.tables.preparation import prepare_table
+
+        return prepare_table(name, task, data, target, workers)
+    runner = Processes(workers)
+    return runner.make(name, task, task.shards(data), target)
 
 
 @contextmanager

@@ -1,35 +1,72 @@
-"""A dataset of a task that works shard by shard: scan all, combine, make the rows, check them, and only then write.
+"""A dataset from a task's `shards`, `scan`, `combine` and `rows`.
 
-What is done with a shard is a function of it and of what all shards tell (`shard.py`); a `Runner` says where: in
-processes here (`processes.py`). What is written depends on the input and the configuration, not on the runner.
+Scan all shards, combine what they tell, make the rows, check them, and only then write. What is done with one shard is
+a function of it and of what all shards tell (`shard.py`); a runner says where: in processes here (`processes.py`), or
+on Apache Beam (`beam/`). What is written does not depend on the runner.
 """
 
-import hashlib
-import inspect
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
-from training import tasks
-from training.data import leaks, manifest
+from training.data import finish, leaks, tree
 from training.data.columns import Sketch, category_values
 from training.data.destination import Destination
 from training.data.manifest import Column, Manifest, ShardFile
-from training.data.shard import Order, Prepared
+from training.data.shard import ROW_ID, Order, Prepared
 from training.errors import UserError
-from training.printable import listed
+from training.printable import MOST_LETTERS, plain
 from training.task import Task
 
 #: What `combine` returned.
 Statistics = Mapping[str, Any]
-#: What was written of each shard, by split.
-Files = Sequence[Mapping[str, ShardFile]]
+
+
+class Runner(Protocol):
+    """Where the functions of a task run over its shards."""
+
+    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+        """Prepares the dataset of the task called `name` in the folder.
+
+        Raises:
+            UserError: the input is wrong. Nothing is left behind.
+        """
+
+
+@dataclass
+class Figures:
+    """What neighbouring shards hold together."""
+
+    shards: list[Prepared]
+    columns: dict[str, Sketch]
+
+    @classmethod
+    def of(cls, shard: Prepared) -> "Figures":
+        return cls([replace(shard, columns={})], {ROW_ID: Sketch("id", pa.int64()), **shard.columns})
+
+    def merge(self, other: "Figures") -> "Figures":
+        """These and those of the shards that follow.
+
+        Raises:
+            UserError: the shards differ in their columns, or a category has too many values.
+        """
+        if self._holds_rows() and other._holds_rows() and (odd := sorted(self.columns.keys() ^ other.columns.keys())):
+            raise UserError(f"the shards differ in their columns: {odd[0]} is not in all of them.")
+        for name, sketch in other.columns.items():
+            if name in self.columns:
+                self.columns[name].merge(sketch)
+            else:
+                self.columns[name] = sketch
+            self.columns[name].require_few_values(name)
+        self.shards.extend(other.shards)
+        return self
+
+    def _holds_rows(self) -> bool:
+        return any(shard.rows for shard in self.shards)
 
 
 @dataclass(frozen=True)
@@ -39,84 +76,67 @@ class Plan:
     columns: tuple[Column, ...]
     #: The values of each category, in the order of their codes.
     values: Mapping[str, tuple[str, ...]]
-    #: One for each shard.
-    orders: Sequence[Order]
     #: Sentences for the log.
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Written:
-    statistics: Statistics
-    plan: Plan
-    files: Files
+def statistics(task: Task, scans: Iterable[Any]) -> dict[str, Any]:
+    """What the scans of all shards, in order, tell."""
+    if not merges(task):
+        return task.combine(scans)
+    whole = tree.merged(scans, task.merge)
+    return task.combine([] if whole is None else [whole])
 
 
-class Runner(Protocol):
-    """Where the functions of `shard.py` run over all shards of a task."""
-
-    def written(self, task: Task, shards: Sequence[Any], target: Destination) -> AbstractContextManager[Written]:
-        """Inside, the files of all shards lie in the destination; if what follows there fails, they are removed."""
+def merges(task: Task) -> bool:
+    """Whether the task says how two scans become one."""
+    return type(task).merge is not Task.merge
 
 
-def make(name: str, task: Task, data: str, target: Destination, runner: Runner) -> Manifest:
-    """Prepares the dataset of the task `name` from `data`; the manifest, its commit, is written last.
-
-    Raises:
-        UserError: the input is wrong. Nothing is left behind.
-    """
-    with runner.written(task, task.shards(data), target) as written:
-        made = _manifest(name, task, written)
-        manifest.save(made, target.folder)
-    return made
-
-
-def plan(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], statistics: Statistics) -> Plan:
-    """The plan for shards whose rows are made.
-
-    Args:
-        prepared: All of them, in order.
-        columns: The merged figures of all shards.
+def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, list[Order]]:
+    """The plan for shards whose rows are made, and what is to be written of each.
 
     Raises:
         UserError: there is nothing to learn from or to test on, or a column tells the label.
     """
-    notes = tuple(statistics.get("notes", ()))
+    notes, prepared, columns = tuple(statistics.get("notes", ())), figures.shards, figures.columns
     _check(task, prepared, columns, notes)
+    tested = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
     values = {name: category_values(sketch.counts) for name, sketch in columns.items() if sketch.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
-    return Plan(described, values, _orders(prepared), (*notes, *_absent(task, prepared)))
+    return Plan(described, values, (*notes, *finish.absent(task, tested))), _orders(prepared)
 
 
-def say(notes: Sequence[str]) -> None:
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr, flush=True)
+def manifest_of(
+    name: str, task: Task, statistics: Statistics, plan: Plan, files: Iterable[Mapping[str, ShardFile]]
+) -> Manifest:
+    """The manifest of a dataset whose files are written: those of each shard, in order."""
+    splits: dict[str, list[ShardFile]] = {}
+    for shard in files:
+        for split, file in shard.items():
+            splits.setdefault(split, []).append(file)
+    by_split = {split: tuple(splits[split]) for split in splits}
+    return finish.manifest_of(name, task, statistics, plan.columns, by_split)
 
 
 def sample_rows(shards: int) -> int:
     """Rows of each shard that are looked at for leaks."""
-    return max(64, leaks.SAMPLE_ROWS // max(1, shards))
+    return max(64 if shards <= leaks.SAMPLE_ROWS // 64 else 4, leaks.SAMPLE_ROWS // max(1, shards))
 
 
-def _absent(task: Task, prepared: Sequence[Prepared]) -> Iterator[str]:
-    """What is wrong with a test split that lacks a class; the train split may not lack one."""
-    known = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
-    if known and (absent := [title for code, title in enumerate(task.classes) if code not in known]):
-        yield f"The test split has no row of the class {listed(absent)}: there will be no AUC."
+def named(shard: Any) -> str:
+    """A shard, for a message."""
+    text = plain(repr(shard))
+    return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
 
 
 def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str]) -> None:
     rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
-    for split, other in (("train", "test"), ("test", "train")):
-        if not rows[split]:
-            lack = f"there is no row in the {split} split, and {rows[other]:,} in the {other} split: more are needed."
-            raise UserError(" ".join([lack, *notes]))
+    finish.require_rows(rows, notes)
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return
-    for code, title in enumerate(task.classes):
-        if not label.counts[str(code)]:
-            raise UserError(f"the class {title!r} does not occur in the train split: there is nothing to tell apart.")
+    finish.require_classes(task, label)
     samples = [shard.sample for shard in prepared if shard.rows.get("train")]
     joined = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
     leaks.check(joined, task.label, task.classes, (*task.trusted, task.group))
@@ -136,41 +156,3 @@ def _orders(prepared: Sequence[Prepared]) -> list[Order]:
         )
         for i, shard in enumerate(prepared)
     ]
-
-
-def _by_split(files: Files) -> dict[str, tuple[ShardFile, ...]]:
-    splits: dict[str, list[ShardFile]] = {}
-    for shard in files:
-        for split, file in shard.items():
-            splits.setdefault(split, []).append(file)
-    return {split: tuple(files) for split, files in splits.items()}
-
-
-def _manifest(name: str, task: Task, written: Written) -> Manifest:
-    own, statistics, splits = {"rows_read", "rows_dropped", "notes", "split"}, written.statistics, written.files
-    by_split = _by_split(splits)
-    return Manifest(
-        task=tasks.spec(name),
-        options=task.options,
-        split=statistics.get("split", {}),
-        columns=written.plan.columns,
-        splits=by_split,
-        statistics={key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
-        rows_read=statistics.get("rows_read", sum(f.rows for files in by_split.values() for f in files)),
-        rows_dropped=statistics.get("rows_dropped", {}),
-        notes=tuple(statistics.get("notes", ())),
-        sources=task.sources,
-        fingerprint=fingerprint(name, task),
-    )
-
-
-def fingerprint(name: str, task: Task) -> str:
-    """A checksum of what decides the dataset: the task, its code and options, and the sources."""
-    parts = {
-        "format": Manifest.model_fields["format"].default,
-        "task": tasks.spec(name),
-        "code": inspect.getsource(sys.modules[type(task).__module__]),
-        "options": task.options,
-        "sources": [source.sha256 for source in task.sources],
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
