@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.connection import wait
@@ -31,6 +32,10 @@ Result = TypeVar("Result")
 SHARDS_PER_WORKER = 4
 #: Between two lines of progress where there is no terminal, as in a log.
 LINE_EVERY_S = 10.0
+
+
+class ProcessDied(UserError):
+    """A process was killed, as for lack of memory: once more may go well."""
 
 
 class WorkerPool:
@@ -63,12 +68,31 @@ class WorkerPool:
         alone = self._executor is None and (workers <= 1 or len(items) <= 1)
         call = partial(_called, title, function)
         results = map(call, items) if alone else self._pool(workers).map(call, items)
+        with self._deaths_named(title, workers):
+            yield from progress(title, results, len(items))
+
+    def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
+        """The function's result for one item, from a process that is not this one even if it is alone.
+
+        Raises:
+            ProcessDied: it was killed; the next call has a new one.
+        """
+        future = self._pool(1).submit(_called, title, function, item)
+        with self._deaths_named(title, 1):
+            return future.result()
+
+    @contextmanager
+    def _deaths_named(self, title: str, workers: int) -> Iterator[None]:
         processes = dict(getattr(self._executor, "_processes", None) or {})  # forgotten once the pool is broken
         try:
-            yield from progress(title, results, len(items))
+            yield
         except BrokenProcessPool:
-            fix = f"most likely for lack of memory: try fewer than {workers} workers."
-            raise UserError(f"a process died while {title}{self._last_places(processes.values())}, {fix}") from None
+            self._executor = None
+            fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
+            raise ProcessDied(
+                f"a process died while {title}{self._last_places(processes.values())}, most likely for lack of memory: "
+                f"{fix}."
+            ) from None
 
     def _last_places(self, processes: Iterable[BaseProcess]) -> str:
         """What those that died by themselves were at; the others were ended when the first was missed."""
