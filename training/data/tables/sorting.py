@@ -6,6 +6,7 @@ range at a time is sorted in memory. Categories become codes on the way, numbers
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,9 @@ class Sorting:
         """Raises UserError for an infinite number, and for a category of too many values."""
         if not self._stored:
             self._begin(batch.schema)
-        columns = {name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns)}
+        columns = {
+            name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
         ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
         for split, label in np.unique(np.stack([splits, labels]), axis=1).T.tolist():
             self.labels[split][label] += int(np.count_nonzero((splits == split) & (labels == label)))
@@ -66,7 +69,7 @@ class Sorting:
         rows = pa.record_batch(list(columns.values()), schema=self._stored).take(pa.array(order))
         ranges = ranges[order]
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
-        for start, end in zip(starts, starts[1:]):
+        for start, end in pairwise(starts):
             self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
 
     def values(self) -> dict[str, tuple[str, ...]]:
