@@ -8,11 +8,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from training.data.schema import Field
-from training.data.sources import encoding, header
-from training.data.sources.delimited import Delimited
+from training.data.sources import encoding
+from training.data.sources.layouts import Layouts
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import Opened
-from training.data.sources.reading import Reading
 
 #: No real record is longer: somewhere a quote is not closed.
 MAX_RECORD_BYTES = 64 << 20
@@ -57,15 +56,19 @@ class Block:
     last: bool
 
 
-def of(number: int, opened: Opened, fields: Sequence[Field], reading: Reading) -> Iterator[Block]:
+def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
     """The blocks of one file of text.
 
     Raises:
         UserError: it is no table, or not of the declared columns.
         Mistake: the record after those of all blocks does not end, or is too long.
     """
-    _, texts = encoding.decoded(opened.blocks(), opened.name, reading.encoding)
-    layout, lines, texts = _layout(opened, texts, fields, reading)
+    encoded, texts = encoding.decoded(opened.blocks(), opened.name, layouts.reading.encoding)
+    if not layouts.reading.encoding:
+        layouts.encoded(opened.name, encoded)
+    usual = "\t" if opened.suffix.startswith(".tsv") else ","
+    layout, end, head = layouts.of(opened.name, usual, next(texts, b""), texts)
+    lines, texts = head.count(b"\n", 0, end), chain([head[end:]], texts)
     held = None
     try:
         for data in _whole(texts, layout):
@@ -78,21 +81,6 @@ def of(number: int, opened: Opened, fields: Sequence[Field], reading: Reading) -
         raise
     if held is not None:
         yield Block(number, held, layout, lines, last=True)
-
-
-def _layout(
-    opened: Opened, texts: Iterator[bytes], fields: Sequence[Field], reading: Reading
-) -> tuple[Layout, int, Iterator[bytes]]:
-    """The layout, the lines of the header, and what follows on it."""
-    usual = "\t" if opened.suffix.startswith(".tsv") else ","
-    head, end = next(texts, b""), 0
-    quote = reading.quote or '"'
-    while not (end := header.end(opened.name, head, quote, whole=False)) and (more := next(texts, b"")):
-        head += more
-    end = end or header.end(opened.name, head, quote, whole=True)
-    names, separator, quote = header.columns(opened.name, head[:end], fields, reading, usual)
-    layout = Delimited(names, separator, quote, reading.decimal or ".")
-    return layout, head.count(b"\n", 0, end), chain([head[end:]], texts)
 
 
 def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:

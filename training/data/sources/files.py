@@ -14,6 +14,7 @@ from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.sources import blocks, resolve, staging, together
 from training.data.sources.blocks import Block
+from training.data.sources.layouts import Layouts
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import opened
 from training.data.sources.reading import Reading
@@ -84,21 +85,22 @@ class Files:
         with closing(staging.staged([self.files[file]], self.scratch)) as local:
             _, chosen, path = next(local)
             with opened(chosen, path, resolve.suffix(name)) as stream:
-                return f"{name}, line {_line(blocks.of(file, stream, self.fields, self.reading), record)}"
+                return f"{name}, line {_line(blocks.of(file, stream, Layouts(self.fields, self.reading)), record)}"
 
     def _tasks(self, fields: Sequence[Field]) -> Iterator[Callable[[], list[Rows]]]:
         """What to do for all rows, in their order."""
         sources: list[SourceFile] = []
-        for group in together.grouped(self._blocks(sources)):
+        layouts = Layouts(self.fields, self.reading)
+        for group in together.grouped(self._blocks(layouts, sources)):
             yield partial(together.read, group, fields)
-        self.sources = tuple(sources)
+        self.sources, self.notes = tuple(sources), layouts.notes()
 
-    def _blocks(self, sources: list[SourceFile]) -> Iterator[Block]:
+    def _blocks(self, layouts: Layouts, sources: list[SourceFile]) -> Iterator[Block]:
         with closing(staging.staged(self.files, self.scratch)) as local:
             for number, file, path in local:
                 with opened(file, path, resolve.suffix(storage.plain(file.path))) as stream:
                     try:
-                        yield from blocks.of(number, stream, self.fields, self.reading)
+                        yield from blocks.of(number, stream, layouts)
                     except Mistake as mistake:
                         raise mistake.after(0, number) from None
                     sources.append(stream.source())

@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from training.data import schema
 from training.data.schema import Field
@@ -16,25 +16,22 @@ MAX_HEADER_BYTES = 16 << 20
 MAX_NAME_LETTERS = 10_000
 
 
-def end(name: str, head: bytes, quote: str, whole: bool) -> int:
-    """Where the header ends in the first bytes of a text; 0 if more of them are needed.
-
-    Args:
-        whole: Whether `head` is all of the text.
+def end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -> tuple[int, bytes]:
+    """Where the header of a text ends, and the text's first bytes: more of them if these were too few.
 
     Raises:
         UserError: it does not end.
     """
-    at = records.first_end(head, quote)
-    if max(at, 0 if at else len(head)) > MAX_HEADER_BYTES:
+    at = 0
+    while not (at := records.first_end(head, quote)) and len(head) <= MAX_HEADER_BYTES and (more := next(rest, b"")):
+        head += more
+    if (at or len(head)) > MAX_HEADER_BYTES:
         raise UserError(f"{name}, line 1: the names of the columns are longer than {MAX_HEADER_BYTES >> 20} MiB.")
-    if at or not whole:
-        return at
-    if b"\r" in head and b"\n" not in head:
+    if not at and b"\r" in head and b"\n" not in head:
         raise UserError(_old_mac(name))
-    if records.is_open(head, quote):
+    if not at and records.is_open(head, quote):
         raise UserError(f"{name}, line 1: a quote in the names of the columns is never closed.")
-    return len(head)
+    return at or len(head), head
 
 
 def columns(

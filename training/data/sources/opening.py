@@ -14,6 +14,7 @@ from training.storage.finding import File
 
 #: Read at once.
 BLOCK_BYTES = 4 << 20
+LITTLE_BYTES = 1 << 10
 
 
 class Opened:
@@ -23,7 +24,7 @@ class Opened:
         self.name, self.file, self.suffix = name, file, suffix
         self.version = files.version(file)
         self.sum = hashlib.sha256()
-        self.stream: inflate.Readable = _Summed(file, self.sum)
+        self.stream: inflate.Readable = _Summed(file, self.version.bytes, self.sum)
         if suffix.endswith(".zip"):  # begins at its end
             self.stream = inflate.Unpacked(name, file, self.version.bytes, ".csv")
         elif suffix.endswith((".gz", ".zst")):
@@ -48,11 +49,13 @@ class _Summed:
 
     closed = False
 
-    def __init__(self, file: BufferedReader, sum_: Any):
-        self.file, self.sum = file, sum_
+    def __init__(self, file: BufferedReader, bytes_: int, sum_: Any):
+        self.file, self.left, self.sum = file, bytes_, sum_
 
     def read(self, size: int = -1, /) -> bytes:
-        block = self.file.read(size)
+        """Asks for little where little is left: room is made for all that is asked for."""
+        block = self.file.read(min(size, max(self.left, 0) + LITTLE_BYTES) if size > 0 else size)
+        self.left -= len(block)
         self.sum.update(block)
         return block
 
