@@ -9,12 +9,15 @@ import pyarrow as pa
 
 from training.data.schema import Field
 from training.data.sources import encoding
+from training.data.sources.json_lines import JsonLines, require_lines
 from training.data.sources.layouts import Layouts
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import Opened
+from training.data.sources.resolve import KINDS
 
 #: No real record is longer: somewhere a quote is not closed.
 MAX_RECORD_BYTES = 64 << 20
+JSON = JsonLines()
 
 
 class Layout(Protocol):
@@ -35,7 +38,7 @@ class Layout(Protocol):
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """The fields of all records. Raises Mistake or pa.ArrowInvalid."""
 
-    def mistake(self, data: bytes, message: str, last: bool) -> Mistake:
+    def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
         """What Arrow's message means; `last` says whether the file ends with the data."""
 
 
@@ -63,11 +66,16 @@ def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
         UserError: it is no table, or not of the declared columns.
         Mistake: the record after those of all blocks does not end, or is too long.
     """
+    kind = KINDS[opened.suffix]
     encoded, texts = encoding.decoded(opened.blocks(), opened.name, layouts.reading.encoding)
     if not layouts.reading.encoding:
         layouts.encoded(opened.name, encoded)
-    usual = "\t" if opened.suffix.startswith(".tsv") else ","
-    layout, end, head = layouts.of(opened.name, usual, next(texts, b""), texts)
+    head, end = next(texts, b""), 0
+    layout: Layout = JSON
+    if kind == "json":
+        require_lines(opened.name, head)
+    else:
+        layout, end, head = layouts.of(opened.name, opened.suffix, head, texts)
     lines, texts = head.count(b"\n", 0, end), chain([head[end:]], texts)
     held = None
     try:
@@ -76,9 +84,9 @@ def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
                 yield Block(number, held, layout, lines, last=False)
                 lines = 0
             held = data
-    except Mistake:
+    except Mistake as mistake:
         yield Block(number, held or b"", layout, lines, last=False)
-        raise
+        raise mistake.after(0, number) from None
     if held is not None:
         yield Block(number, held, layout, lines, last=True)
 

@@ -67,7 +67,7 @@ def columns(
     names = split[marks]
     if not any(column.strip() for column in usual_names):
         raise UserError(f"{name} is empty: the first line must name the columns.")
-    _check(name, names)
+    check(name, names)
     schema.check_header(name, names, fields)
     return names, *marks
 
@@ -106,14 +106,15 @@ def _split(name: str, written: str, separator: str, quote: str) -> tuple[str, ..
         raise UserError(_old_mac(name)) from None
 
 
-def _check(name: str, names: Sequence[str]) -> None:
+def check(name: str, names: Sequence[str]) -> None:
+    """Raises UserError if a name occurs twice, or is no name."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
-        raise UserError(f"{name}, line 1: the name of the column {quoted(longest)} is too long.")
+        raise UserError(f"{name}: the name of the column {quoted(longest)} is too long.")
     repeated = sorted(column for column, count in Counter(names).items() if count > 1)
     if repeated:
         what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
-        raise UserError(f"{name}, line 1: the {what} twice.")
+        raise UserError(f"{name}: the {what} twice.")
 
 
 def _old_mac(name: str) -> str:

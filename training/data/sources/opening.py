@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
-from pathlib import Path
 from typing import Any
 
 from training.data.manifest import SourceFile
@@ -20,8 +19,8 @@ LITTLE_BYTES = 1 << 10
 class Opened:
     """One file while it is read, from its start to its end."""
 
-    def __init__(self, name: str, file: BufferedReader, suffix: str):
-        self.name, self.file, self.suffix = name, file, suffix
+    def __init__(self, name: str, file: BufferedReader, path: str, suffix: str):
+        self.name, self.file, self.path, self.suffix = name, file, path, suffix
         self.version = files.version(file)
         self.sum = hashlib.sha256()
         self.stream: inflate.Readable = _Summed(file, self.version.bytes, self.sum)
@@ -64,8 +63,8 @@ class _Summed:
 
 
 @contextmanager
-def opened(file: File, path: str | Path, suffix: str) -> Iterator[Opened]:
+def opened(file: File, path: str, suffix: str) -> Iterator[Opened]:
     """A file that lies at `path` on this machine. Raises UserError if it is another than it was when it was found."""
     name = storage.plain(file.path)
     with files.open_unchanged(path, file.version, name) if file.version else files.open_file(path) as stream:
-        yield Opened(name, stream, suffix)
+        yield Opened(name, stream, path, suffix)
