@@ -1,0 +1,72 @@
+"""From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from training.data import alike, finish, leaks, manifest
+from training.data.destination import Destination
+from training.data.engines import Engine
+from training.data.engines.opening import opened
+from training.data.identity import numbered
+from training.data.manifest import Manifest
+from training.data.shares import NAMES
+from training.data.tables import duplicates, features
+from training.data.tables.features import ROW_ID
+from training.data.tables.shards import Shards
+from training.data.tables.sorting import Sorting
+from training.data.tables.survey import survey
+from training.data.tabular import TabularTask
+from training.processes.cluster import cores
+
+
+def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
+    """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
+    with Sorting(task.scratch / "finished", task.label) as finished:
+        with opened(task, data, workers) as engine:
+            statistics = _finish(task, engine, finished)
+            task.sources = engine.sources
+        # The engine has given its memory back.
+        _check(task, finished, statistics["notes"])
+        absent = finish.absent(task, set(finished.labels[NAMES.index("test")]))
+        finish.say([*statistics["notes"], *absent])
+        return _written(name, task, finished, statistics, target, workers or cores())
+
+
+def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
+    """Checks, splits and computes the rows; returns what is told of them all."""
+    identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+    marked = features.marked(task, identified)
+    counted = survey(engine, task, marked)
+    if task.split.counts_kinds:
+        marked = numbered(marked, task.split.deciding, engine.dialect, features.KIND)
+    kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
+    planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
+    joined = features.looking_back(task, engine, marked)
+    finished.expected = sum(counted.labelled.values())
+    for batch in engine.batches(features.finished(task, joined, planned, engine.dialect)):
+        finished.add(batch)
+    return {**planned, "rows_read": counted.rows, "notes": (*engine.notes, *planned.get("notes", ()))}
+
+
+def _written(
+    name: str, task: TabularTask, finished: Sorting, statistics: Mapping[str, Any], target: Destination, threads: int
+) -> Manifest:
+    with target.writing() as folder:
+        shards = Shards(folder, task.label, finished.values())
+        shards.write(finished.tables(), threads)
+        made = finish.manifest_of(name, task, statistics, shards.columns(task.classes), shards.files)
+        manifest.save(made, folder)
+    return made
+
+
+def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> None:
+    """Raises UserError if there is nothing to learn from or to test on, or a column tells the label."""
+    finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
+    finish.require_classes(task, finished.labels[NAMES.index("train")])
+    sample = finished.first(leaks.SAMPLE_ROWS)
+    categories = finished.values()
+    columns = {name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID}
+    coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
+    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, task.group))
