@@ -118,7 +118,9 @@ def _features(task: TabularTask, rows: ir.Table, hidden: set[str]) -> Mapping[st
     try:
         return task.features(rows)
     except (AttributeError, ibis.IbisError) as error:
-        if asked := [name for name in sorted(hidden) if re.search(rf"\b{re.escape(name)}\b", str(error).splitlines()[0])]:
+        if asked := [
+            name for name in sorted(hidden) if re.search(rf"\b{re.escape(name)}\b", str(error).splitlines()[0])
+        ]:
             raise UserError(
                 f"{type(task).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
                 "the model would learn from what it is to predict."
