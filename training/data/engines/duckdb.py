@@ -35,7 +35,7 @@ class Read(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
 
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]: ...
 
     def place(self, file: int, record: int) -> str: ...
 
@@ -77,9 +77,9 @@ class DuckDB:
         return self._files.notes if self._files else ()
 
     def read_files(self, files: Read, fields: Sequence[Field]) -> None:
-        """Reads the files into the source. Raises UserError as they do."""
+        """Reads columns of the files into the source. Raises UserError as they do."""
         kinds = canonical.schema(fields)
-        self.load("stored", map(_plain, files.batches()))
+        self.load("stored", map(_plain, files.batches([field.name for field in fields])))
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
         columns += [f'"{name}"::BIGINT AS "{name}"' for name in PLACE]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM "stored"')
