@@ -4,7 +4,7 @@ Files are read by `training.data.sources`, strictly and with their places; DuckD
 itself, loads no extension and asks nobody: an expression cannot make it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -126,7 +126,7 @@ class DuckDB:
         with _errors_named():
             return self._connection.sql(_sql(expression)).to_arrow_table()
 
-    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         with _errors_named():
             yield from self._connection.sql(_sql(expression)).to_arrow_reader(rows)
 
