@@ -1,7 +1,7 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
@@ -12,7 +12,6 @@ from training.data.identity import numbered
 from training.data.tables import rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
-from training.printable import listed
 
 #: Columns of the finished rows beside the features and the group.
 ROW_ID, SPLIT, LABEL, DAY, MARK, KIND = "row_id", "_split", "_label", "_day", "_mark", "_kind"

@@ -1,15 +1,15 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
 from training.data import alike, finish, leaks, manifest
-from training.data.columns import Sketch, category_values
+from training.data.columns import Sketch
 from training.data.destination import Destination
 from training.data.engines.duckdb import DuckDB
 from training.data.identity import numbered
@@ -17,10 +17,10 @@ from training.data.manifest import Manifest
 from training.data.settings import engines
 from training.data.shares import NAMES
 from training.data.sources.files import Files
-from training.data.sources.reading import Reading
 from training.data.tables import duplicates, features
-from training.data.tables.features import LABEL, ROW_ID, SPLIT
+from training.data.tables.features import ROW_ID, SPLIT
 from training.data.tables.shards import Writer, cut, rows_per_shard
+from training.data.tables.sorting import Sorter
 from training.data.tables.survey import survey
 from training.data.tabular import TabularTask
 
@@ -46,55 +46,52 @@ def _prepared(name: str, task: TabularTask, engine: DuckDB, target: Destination)
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     joined = features.looking_back(task, engine, marked)
     rows = features.finished(task, joined, planned, engine.dialect)
-    made = engine.create("finished", rows.order_by([SPLIT, ROW_ID]))
     statistics = {**planned, "rows_read": counted.rows}
-    return _written(name, task, engine, made, statistics, target)
+    with Sorter(task.scratch / "rows", counted.rows) as sorter:
+        labels = Counter[tuple[int, int]]()
+        for batch in engine.batches(rows):
+            sorter.add(batch)
+            labels.update(_labels(batch, task.label))
+        return _written(name, task, sorter, labels, statistics, target)
+
+
+def _labels(batch: pa.RecordBatch, label: str) -> dict[tuple[int, int], int]:
+    """Rows by the codes of split and class."""
+    pairs = np.stack([batch[SPLIT].to_numpy().astype(np.int64), batch[label].to_numpy()])
+    values, counts = np.unique(pairs, axis=1, return_counts=True)
+    return dict(zip(map(tuple, values.T.tolist()), counts.tolist(), strict=True))
 
 
 def _written(
-    name: str, task: TabularTask, engine: DuckDB, made: ir.Table, statistics: Mapping[str, Any], target: Destination
+    name: str,
+    task: TabularTask,
+    sorter: Sorter,
+    labels: Counter[tuple[int, int]],
+    statistics: Mapping[str, Any],
+    target: Destination,
 ) -> Manifest:
     notes = tuple(statistics.get("notes", ()))
-    labels = engine.read(made.group_by([SPLIT, task.label]).agg(rows=made.count())).to_pylist()
-    rows = {split: sum(r["rows"] for r in labels if r[SPLIT] == code) for code, split in enumerate(NAMES)}
+    rows = {title: sum(n for (split, _), n in labels.items() if split == code) for code, title in enumerate(NAMES)}
     finish.require_rows(rows, notes)
-    train = Sketch("label", pa.int64())
-    train.counts.update({str(r[task.label]): r["rows"] for r in labels if r[SPLIT] == 0})
+    train = Sketch("label", pa.int64(), counts=Counter({str(code): n for (s, code), n in labels.items() if s == 0}))
     finish.require_classes(task, train)
-    tested = {r[task.label] for r in labels if NAMES[r[SPLIT]] == "test"}
-    sample = engine.read(made.filter(made[SPLIT] == 0).limit(leaks.SAMPLE_ROWS))
-    leaks.check(_sampled(sample), task.label, task.classes, (*task.trusted, task.group))
-    values = _values(engine, made)
-    finish.say([*notes, *finish.absent(task, tested)])
-    with target.writing() as folder:
-        writer = Writer(folder, task.label, values)
-        per_shard = rows_per_shard(sample.schema)
-        for split, table in cut(engine.batches(made), per_shard):
+    values = sorter.values
+    leaks.check(_sampled(sorter, values), task.label, task.classes, (*task.trusted, task.group))
+    finish.say([*notes, *finish.absent(task, {code for split, code in labels if NAMES[split] == "test"})])
+    with target.writing() as folder, Writer(folder, task.label, values, 2) as writer:
+        for split, table in cut(sorter.sorted(), rows_per_shard(sorter.schema)):
             writer.write(split, table)
-        for category, sketch in writer.columns.items():
-            sketch.counts.update(dict.fromkeys(values.get(category, ()), 0))
-        described = tuple(sketch.column(title, task.classes) for title, sketch in writer.columns.items())
-        dataset = finish.manifest_of(name, task, statistics, described, writer.splits)
+        files = writer.splits()
+        described = tuple(sketch.column(title, task.classes) for title, sketch in writer.figures().items())
+        dataset = finish.manifest_of(name, task, statistics, described, files)
         manifest.save(dataset, folder)
     return dataset
 
 
-def _sampled(rows: pa.Table) -> leaks.Sample:
+def _sampled(sorter: Sorter, values: Mapping[str, Any]) -> leaks.Sample:
+    """The first rows of the train split: their ids are random."""
+    _, rows = next(cut(sorter.sorted(), leaks.SAMPLE_ROWS))
     return {
-        name: np.unique(rows[name].to_numpy(), return_inverse=True)[1].astype(np.uint64)
-        if pa.types.is_string(rows[name].type) else rows[name].to_numpy()
-        for name in rows.column_names if name not in (SPLIT, ROW_ID)
+        name: rows[name].to_numpy().astype(np.uint64) if name in values else rows[name].to_numpy()
+        for name in rows.column_names if name != ROW_ID
     }  # fmt: skip
-
-
-def _values(engine: DuckDB, made: ir.Table) -> dict[str, tuple[str, ...]]:
-    """The values of each category."""
-    values = {}
-    for name, kind in made.schema().items():
-        if kind.is_string():
-            counted = engine.read(made.group_by(name).agg(rows=made.count()))
-            found = Sketch("category", pa.int32())
-            found.counts.update(dict(zip(counted[name].to_pylist(), counted["rows"].to_pylist(), strict=True)))
-            found.require_few_values(name)
-            values[name] = category_values(found.counts)
-    return values
