@@ -1,16 +1,14 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
 import os
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from training.data import alike, finish, leaks, manifest
-from training.data.columns import Sketch
 from training.data.destination import Destination
+from training.data.engines import Engine
 from training.data.engines.duckdb import DuckDB
 from training.data.identity import numbered
 from training.data.manifest import Manifest
@@ -18,9 +16,9 @@ from training.data.settings import engines
 from training.data.shares import NAMES
 from training.data.sources.files import Files
 from training.data.tables import duplicates, features
-from training.data.tables.features import ROW_ID, SPLIT
-from training.data.tables.shards import Writer, cut, rows_per_shard
-from training.data.tables.sorting import Sorter
+from training.data.tables.features import ROW_ID
+from training.data.tables.shards import Shards
+from training.data.tables.sorting import Sorting
 from training.data.tables.survey import survey
 from training.data.tabular import TabularTask
 
@@ -33,10 +31,10 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
     with DuckDB.opened(task.scratch, int(setting.memory_gb * 2**30) or 600 << 20, threads) as engine:
         engine.read_files(files, task.schema)
         task.sources = engine.sources
-        return _prepared(name, task, engine, target)
+        return _prepared(name, task, engine, target, threads)
 
 
-def _prepared(name: str, task: TabularTask, engine: DuckDB, target: Destination) -> Manifest:
+def _prepared(name: str, task: TabularTask, engine: Engine, target: Destination, threads: int) -> Manifest:
     identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
     marked = features.marked(task, identified)
     counted = survey(engine, task, marked)
@@ -46,52 +44,34 @@ def _prepared(name: str, task: TabularTask, engine: DuckDB, target: Destination)
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     joined = features.looking_back(task, engine, marked)
     rows = features.finished(task, joined, planned, engine.dialect)
-    statistics = {**planned, "rows_read": counted.rows}
-    with Sorter(task.scratch / "rows", counted.rows) as sorter:
-        labels = Counter[tuple[int, int]]()
+    kept = sum(counted.labelled.values())
+    with Sorting(task.scratch / "finished", kept, task.label) as finished:
         for batch in engine.batches(rows):
-            sorter.add(batch)
-            labels.update(_labels(batch, task.label))
-        return _written(name, task, sorter, labels, statistics, target)
-
-
-def _labels(batch: pa.RecordBatch, label: str) -> dict[tuple[int, int], int]:
-    """Rows by the codes of split and class."""
-    pairs = np.stack([batch[SPLIT].to_numpy().astype(np.int64), batch[label].to_numpy()])
-    values, counts = np.unique(pairs, axis=1, return_counts=True)
-    return dict(zip(map(tuple, values.T.tolist()), counts.tolist(), strict=True))
+            finished.add(batch)
+        statistics = {**planned, "rows_read": counted.rows}
+        return _written(name, task, finished, statistics, target, threads)
 
 
 def _written(
-    name: str,
-    task: TabularTask,
-    sorter: Sorter,
-    labels: Counter[tuple[int, int]],
-    statistics: Mapping[str, Any],
-    target: Destination,
+    name: str, task: TabularTask, finished: Sorting, statistics: Mapping[str, Any], target: Destination, threads: int
 ) -> Manifest:
     notes = tuple(statistics.get("notes", ()))
-    rows = {title: sum(n for (split, _), n in labels.items() if split == code) for code, title in enumerate(NAMES)}
-    finish.require_rows(rows, notes)
-    train = Sketch("label", pa.int64(), counts=Counter({str(code): n for (s, code), n in labels.items() if s == 0}))
-    finish.require_classes(task, train)
-    values = sorter.values
-    leaks.check(_sampled(sorter, values), task.label, task.classes, (*task.trusted, task.group))
-    finish.say([*notes, *finish.absent(task, {code for split, code in labels if NAMES[split] == "test"})])
-    with target.writing() as folder, Writer(folder, task.label, values, 2) as writer:
-        for split, table in cut(sorter.sorted(), rows_per_shard(sorter.schema)):
-            writer.write(split, table)
-        files = writer.splits()
-        described = tuple(sketch.column(title, task.classes) for title, sketch in writer.figures().items())
-        dataset = finish.manifest_of(name, task, statistics, described, files)
-        manifest.save(dataset, folder)
-    return dataset
+    _check(task, finished, notes)
+    finish.say([*notes, *finish.absent(task, set(finished.labels[NAMES.index("test")]))])
+    with target.writing() as folder:
+        shards = Shards(folder, task.label, finished.values())
+        shards.write(finished.tables(), threads)
+        made = finish.manifest_of(name, task, statistics, shards.columns(task.classes), shards.files)
+        manifest.save(made, folder)
+    return made
 
 
-def _sampled(sorter: Sorter, values: Mapping[str, Any]) -> leaks.Sample:
-    """The first rows of the train split: their ids are random."""
-    _, rows = next(cut(sorter.sorted(), leaks.SAMPLE_ROWS))
-    return {
-        name: rows[name].to_numpy().astype(np.uint64) if name in values else rows[name].to_numpy()
-        for name in rows.column_names if name != ROW_ID
-    }  # fmt: skip
+def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> None:
+    """Raises UserError if there is nothing to learn from or to test on, or a column tells the label."""
+    finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
+    finish.require_classes(task, finished.labels[NAMES.index("train")])
+    sample = finished.first(leaks.SAMPLE_ROWS)
+    categories = finished.values()
+    columns = {name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID}
+    coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
+    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, task.group))

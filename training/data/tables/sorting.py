@@ -1,127 +1,152 @@
-"""Rows that come in any order, given back by split and id: a sort that needs the memory of one bucket.
+"""Finished rows in the order of split and id, whatever order an engine gives them in, in bounded memory.
 
-Ids are bits of a hash, so the first of them deal the rows evenly into buckets, which lie on the disk until each is
-sorted in memory. Strings become codes on the way in: they are what makes rows wide.
+Ids are hashes, so ranges of them hold about equally many rows: each row goes to the scratch file of its range, and a
+range at a time is sorted in memory. Categories become codes on the way, numbers float32 with nan for missing.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from training.data.columns import Sketch, category_values
-from training.data.identity import BITS as ID_BITS
-from training.data.shares import NAMES
+from training.data.columns import require_few_values, require_finite
+from training.data.identity import BITS
 from training.data.tables.features import ROW_ID, SPLIT
+from training.errors import UserError
 
-#: About the size of a bucket, and of the rows that are dealt at once.
-BUCKET_BYTES = HELD_BYTES = 32 << 20
-#: So that split and bucket fit into 16 bits, which numpy sorts in one pass.
-MOST_BITS = 14
+#: Of a range that is sorted at once, about.
+RANGE_BYTES = 64 << 20
+#: Each range of each split is an open file.
+MOST_RANGE_BITS = 8
+
+Batch = dict[str, NDArray[np.generic]]
 
 
-class Sorter:
-    """Takes rows with `_split` and `row_id`, no id twice in a split; strings come back as codes of `values`.
+class Sorting:
+    """Takes rows in any order and gives them back in that of split and id.
 
     Args:
-        path: A file on scratch disk, which gets the size of the rows.
-        rows: About how many will come.
+        rows: How many there will be, about.
     """
 
-    def __init__(self, path: Path, rows: int):
-        #: Of the rows that come back, and `_split`; of no column before rows have come.
-        self.schema = pa.schema([])
-        self._rows = rows
-        #: Codes in the order in which the values come; `sorted` gives them theirs.
-        self._known: dict[str, dict[str, int]] = {}
+    def __init__(self, folder: Path, rows: int, label: str):
+        folder.mkdir()
+        self._folder, self._rows, self._label = folder, rows, label
+        self._stored: pa.Schema | None = None
         self._bits = 0
-        #: Of each bucket, where its rows lie in the file: (start, bytes).
-        self._pieces: list[list[tuple[int, int]]] = []
-        self._held, self._held_bytes = list[pa.RecordBatch](), 0
-        self._file = open(path, "w+b", buffering=0)  # noqa: SIM115
+        self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
+        #: The provisional code of each value of each category, in the order in which they came.
+        self._codes = dict[str, dict[str, int]]()
+        #: The rows of each split by the code of their label.
+        self.labels: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
 
-    def __enter__(self) -> "Sorter":
+    def __enter__(self) -> "Sorting":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._file.close()
+    def __exit__(self, *error: object) -> None:
+        self._close()
 
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """The values of each category, in the order of their codes."""
-        return {name: category_values(Counter(known)) for name, known in self._known.items()}
+    def rows(self, split: int) -> int:
+        return sum(self.labels[split].values())
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Raises UserError for a category that has too many values to be one."""
-        if not self._pieces:
+        """Raises UserError for an infinite number, and for a category of too many values."""
+        if not self._stored:
             self._begin(batch.schema)
-        columns = [
-            self._coded(field.name, column) if field.name in self._known else column.cast(field.type)
-            for field, column in zip(self.schema, batch.columns, strict=True)
-        ]
-        self._held.append(pa.record_batch(columns, schema=self.schema))
-        self._held_bytes += self._held[-1].nbytes
-        if self._held_bytes >= HELD_BYTES:
-            self._deal()
+        columns = {
+            name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
+        for split, label in np.unique(np.stack([splits, labels]), axis=1).T.tolist():
+            self.labels[split][label] += int(np.count_nonzero((splits == split) & (labels == label)))
+        ranges = (splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))
+        order = np.argsort(ranges, kind="stable")
+        rows = pa.record_batch(list(columns.values()), schema=self._stored).take(pa.array(order))
+        ranges = ranges[order]
+        starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
+        for start, end in pairwise(starts):
+            self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
+
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The values of each category in the order of their codes: "" = missing, then sorted."""
+        return {name: ("", *sorted(value for value in codes if value)) for name, codes in self._codes.items()}
+
+    def tables(self) -> Iterator[tuple[int, pa.Table]]:
+        """The rows in order, with the code of their split, which is no column of theirs any more."""
+        self._close()
+        final = {name: self._final(name, values) for name, values in self.values().items()}
+        for number in sorted(self._files):
+            with pa.memory_map(str(self._folder / str(number))) as stored:
+                rows = pa.ipc.open_stream(stored).read_all().combine_chunks()
+            rows = rows.take(pa.array(_order(rows)))
+            for name, codes in final.items():
+                position = rows.column_names.index(name)
+                rows = rows.set_column(position, name, pa.array(codes[rows[name].to_numpy()]))
+            yield number >> self._bits, rows.drop_columns([SPLIT])
+
+    def first(self, most: int) -> pa.Table:
+        """The first rows of the first split, which are as good as random ones."""
+        held, rows = list[pa.Table](), 0
+        for split, table in self.tables():
+            if split > 0 or rows >= most:
+                break
+            held, rows = [*held, table], rows + table.num_rows
+        return pa.concat_tables(held).slice(0, most)
 
     def _begin(self, schema: pa.Schema) -> None:
-        self._known = {field.name: {"": 0} for field in schema if pa.types.is_string(field.type)}
-        self.schema = pa.schema([f.with_type(pa.int32()) if f.name in self._known else f for f in schema])
-        width = sum(field.type.bit_width for field in self.schema) // 8 + 1
-        self._bits = min(MOST_BITS, (self._rows * width // BUCKET_BYTES).bit_length())
-        self._pieces = [[] for _ in range(len(NAMES) << self._bits)]
+        self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
+        self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
+        width = sum(field.type.bit_width // 8 for field in self._stored)
+        self._bits = min(MOST_RANGE_BITS, (self._rows * width // RANGE_BYTES).bit_length())
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _file(self, number: int) -> pa.ipc.RecordBatchStreamWriter:
+        if number not in self._files:
+            self._files[number] = pa.ipc.new_stream(str(self._folder / str(number)), self._stored)
+        return self._files[number]
+
+    def _plain(self, name: str, column: pa.Array) -> pa.Array:
+        if name in self._codes:
+            return self._coded(name, column)
+        if pa.types.is_floating(column.type):
+            values = pc.fill_null(column.cast(pa.float32()), np.nan)
+            require_finite(name, values.to_numpy())
+            return values
+        if column.null_count:
+            raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
+        return column
 
     def _coded(self, name: str, column: pa.Array) -> pa.Array:
-        known, encoded = self._known[name], pc.fill_null(column, "").dictionary_encode()
-        size = len(known)
-        codes = [known.setdefault(value, len(known)) for value in encoded.dictionary.to_pylist()]
-        if len(known) > size:
-            Sketch("category", pa.int32(), counts=Counter(known)).require_few_values(name)
-        return pa.array(np.array(codes, np.int32)[encoded.indices.to_numpy()])
+        known, encoded = self._codes[name], pc.fill_null(column, "").dictionary_encode()
+        codes = np.array([known.setdefault(v, len(known)) for v in encoded.dictionary.to_pylist()], np.int32)
+        require_few_values(name, known)
+        return pa.array(codes[encoded.indices.to_numpy()])
 
-    def _deal(self) -> None:
-        rows = _joined(self._held)
-        self._held, self._held_bytes = [], 0
-        top = rows[ROW_ID].to_numpy() >> (ID_BITS - self._bits)
-        bucket = ((rows[SPLIT].to_numpy().astype(np.int64) << self._bits) | top).astype(np.uint16)
-        rows = rows.take(pa.array(np.argsort(bucket, kind="stable")))
-        start = 0
-        for number, count in enumerate(np.bincount(bucket).tolist()):
-            if count:
-                piece = rows.slice(start, count).serialize()
-                self._pieces[number].append((self._file.tell(), piece.size))
-                self._file.write(piece)
-                start += count
-
-    def sorted(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """All rows by their split, named, and id, in batches of any size; without `_split`."""
-        if self._held:
-            self._deal()
-        orders = {name: _order(known, self.values[name]) for name, known in self._known.items()}
-        for number, pieces in enumerate(self._pieces):
-            if pieces:
-                rows = _joined([self._piece(start, size) for start, size in pieces])
-                rows = rows.take(pa.array(np.argsort(rows[ROW_ID].to_numpy())))
-                for name, order in orders.items():
-                    codes = pa.array(order[rows[name].to_numpy()])
-                    rows = rows.set_column(rows.schema.get_field_index(name), name, codes)
-                yield NAMES[number >> self._bits], rows.drop_columns([SPLIT])
-
-    def _piece(self, start: int, size: int) -> pa.RecordBatch:
-        self._file.seek(start)
-        return pa.ipc.read_record_batch(pa.py_buffer(self._file.read(size)), self.schema)
+    def _final(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
+        """The final code for each provisional one."""
+        code = {value: i for i, value in enumerate(values)}
+        return np.array([code[value] for value in self._codes[name]], np.int32)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.concat_batches(batches)
+def _stored(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.int32()
+    return pa.float32() if pa.types.is_floating(kind) else kind
 
 
-def _order(known: dict[str, int], values: tuple[str, ...]) -> np.ndarray:
-    """[code in the order of coming] is the code in `values`."""
-    order = np.empty(len(known), np.int32)
-    order[[known[value] for value in values]] = np.arange(len(values), dtype=np.int32)
-    return order
+def _order(rows: pa.Table) -> NDArray[np.int64]:
+    """By id; rows that share one, by all that they hold, so that no order of arrival shows."""
+    ids = rows[ROW_ID].to_numpy()
+    order = np.argsort(ids, kind="stable")
+    if len(ids) < 2 or np.diff(ids[order]).min() > 0:
+        return order
+    others = [rows[name].to_numpy() for name in reversed(rows.column_names) if name != ROW_ID]
+    return np.lexsort([*others, ids])
