@@ -33,6 +33,10 @@ class Engine(Protocol):
     def sources(self) -> "tuple[SourceFile, ...]":
         """What was read, and its checksums: all that the prepared dataset depends on besides code and options."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found in the source and is not usual, one sentence each."""
+
     def source(self) -> ir.Table:
         """The declared columns in their canonical types. Of files also `_file` and `_record` (int64), which say where
         a row came from; no expression of a task sees them."""
