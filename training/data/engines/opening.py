@@ -30,7 +30,8 @@ def opened(task: TabularTask, data: str, workers: int | None) -> Iterator[Engine
     threads = workers or allowed.workers or cores()
     files = task.files(data)
     with DuckDB.opened(task.scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
-        engine.read_files(Files(files, task.schema, task.reading, task.scratch, threads=threads), task.schema)
+        read = Files(files, task.schema, task.reading, task.scratch, threads=threads)
+        engine.read_files(read, task.schema, task.key)
         yield engine
 
 

@@ -7,15 +7,13 @@ from typing import Any, cast
 import ibis
 import ibis.expr.types as ir
 
-from training.data.engines import Engine
+from training.data.engines import PLACE, ROW_ID, Engine
 from training.data.identity import numbered
 from training.errors import UserError
 from training.printable import listed
 
-ROW_ID = "_row_id"
 #: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.
 MOST_REPEATED = 1_000
-_PLACE = ("_file", "_record")
 
 
 def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequence[str]) -> ir.Table:
@@ -62,7 +60,7 @@ def _renumbered(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.
 
 def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int]) -> None:
     """Raises UserError if two rows of these ids have the same key."""
-    place = [name for name in _PLACE if name in rows.columns]
+    place = [name for name in PLACE if name in rows.columns]
     found = rows.filter(rows[ROW_ID].isin(ids)).select(ROW_ID, *place, *(name for name in key if name not in place))
     order = [ROW_ID, *key, *place]
     seen = engine.read(found.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()

@@ -6,10 +6,11 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
+from training.data import engines
 from training.data.engines import PLACE, Engine
 from training.data.events import Events, hours
 from training.data.identity import numbered
-from training.data.tables import duplicates, rebased
+from training.data.tables import rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
 
@@ -17,7 +18,7 @@ from training.errors import UserError
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
 SPLIT, LABEL, DAY, MARK, KIND = "_split", "_label", "_day", "_mark", "_kind"
-INTERNAL = frozenset({*PLACE, duplicates.ROW_ID, SPLIT, LABEL, DAY, MARK, KIND})
+INTERNAL = frozenset({*PLACE, engines.ROW_ID, SPLIT, LABEL, DAY, MARK, KIND})
 
 
 def marked(task: TabularTask, source: ir.Table) -> ir.Table:
@@ -99,7 +100,7 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
         kept = numbered(kept, task.split.deciding, dialect, KIND)
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL]
-    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[duplicates.ROW_ID]})
+    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[engines.ROW_ID]})
     return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
 
 
