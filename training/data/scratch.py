@@ -32,7 +32,7 @@ def _remove_left(home: Path) -> None:
     for path in home.glob(f"{PREFIX}*.lock"):
         with suppress(OSError), open(path, "r+b") as lock:
             if path.lstat().st_uid == os.getuid() and _free(lock):
-                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+                shutil.rmtree(path.with_suffix(""))
                 path.unlink(missing_ok=True)
 
 

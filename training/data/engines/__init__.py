@@ -19,7 +19,7 @@ SOURCE = "source"
 #: Columns of a source of files that say where a row came from.
 PLACE = ("_file", "_record")
 #: The column of a row's number (`training.data.identity`): of its key, else of all columns; some sources have it.
-ROW_ID = "_row_id"
+ID = "_row_id"
 
 
 class Engine(Protocol):

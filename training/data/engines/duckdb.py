@@ -15,7 +15,7 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from training.data.engines import PLACE, ROW_ID, SOURCE, canonical
+from training.data.engines import ID, PLACE, SOURCE, canonical
 from training.data.engines.stored import store
 from training.data.identity import numbered
 from training.data.schema import Field
@@ -83,13 +83,13 @@ class DuckDB:
         """Reads the files into the source; numbers the rows by the key, else by all columns. Raises UserError."""
         kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
         columns = ", ".join(f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items())
-        typed = numbered(ibis.table(kinds, name="typed"), key or list(kinds), self.dialect, ROW_ID).select(ROW_ID)
+        typed = numbered(ibis.table(kinds, name="typed"), key or list(kinds), self.dialect, ID).select(ID)
         ids = f'WITH "typed" AS (SELECT {columns} FROM "batch") {_sql(typed)}'
-        store(files.batches(), path, ROW_ID, lambda batch: self._computed(ids, batch))
-        inner = ", ".join(f'"{name}"::BIGINT AS "{name}"' for name in (*PLACE, ROW_ID))
+        store(files.batches(), path, ID, lambda batch: self._computed(ids, batch))
+        inner = ", ".join(f'"{name}"::BIGINT AS "{name}"' for name in (*PLACE, ID))
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {columns}, {inner} FROM read_parquet({_file(path)})')
         self._files = files
-        self._source = ibis.table(ibis.schema({**kinds, **dict.fromkeys((*PLACE, ROW_ID), "int64")}), name=SOURCE)
+        self._source = ibis.table(ibis.schema({**kinds, **dict.fromkeys((*PLACE, ID), "int64")}), name=SOURCE)
 
     def _computed(self, sql: str, batch: pa.RecordBatch) -> pa.Array:
         """One column, computed of a batch; in the batch's order, since it is read by one thread."""

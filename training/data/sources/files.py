@@ -1,7 +1,7 @@
 """The rows of all files, in order, as typed and checked Arrow batches that know where they lie."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from training.data.manifest import SourceFile
 from training.data.schema import Field
-from training.data.sources import blocks, resolve, staging, together
+from training.data.sources import blocks, parquet, resolve, staging, together
 from training.data.sources.blocks import Block
+from training.data.sources.layouts import Layouts
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import opened
 from training.data.sources.reading import Reading
@@ -84,23 +85,27 @@ class Files:
         with closing(staging.staged([self.files[file]], self.scratch)) as local:
             _, chosen, path = next(local)
             with opened(chosen, path, resolve.suffix(name)) as stream:
-                return f"{name}, line {_line(blocks.of(file, stream, self.fields, self.reading), record)}"
+                return f"{name}, line {_line(blocks.of(file, stream, Layouts(self.fields, self.reading)), record)}"
 
-    def _tasks(self, fields: Sequence[Field]) -> Iterator[Callable[[], list[Rows]]]:
+    def _tasks(self, fields: Sequence[Field]) -> Iterator[together.Task]:
         """What to do for all rows, in their order."""
         sources: list[SourceFile] = []
-        for group in together.grouped(self._blocks(sources)):
-            yield partial(together.read, group, fields)
-        self.sources = tuple(sources)
+        layouts = Layouts(self.fields, self.reading)
+        yield from together.tasks(self._parts(fields, layouts, sources), fields)
+        self.sources, self.notes = tuple(sources), layouts.notes()
 
-    def _blocks(self, sources: list[SourceFile]) -> Iterator[Block]:
+    def _parts(
+        self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]
+    ) -> Iterator[Block | together.Task]:
+        types = parquet.Types()
         with closing(staging.staged(self.files, self.scratch)) as local:
             for number, file, path in local:
                 with opened(file, path, resolve.suffix(storage.plain(file.path))) as stream:
-                    try:
-                        yield from blocks.of(number, stream, self.fields, self.reading)
-                    except Mistake as mistake:
-                        raise mistake.after(0, number) from None
+                    if stream.suffix == ".parquet":
+                        for convert in parquet.parts(stream, fields, self.fields, types):
+                            yield partial(together.converted, number, convert, fields)
+                    else:
+                        yield from blocks.of(number, stream, layouts)
                     sources.append(stream.source())
 
 

@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from training.data import schema
 from training.data.schema import Field
@@ -16,25 +16,22 @@ MAX_HEADER_BYTES = 16 << 20
 MAX_NAME_LETTERS = 10_000
 
 
-def end(name: str, head: bytes, quote: str, whole: bool) -> int:
-    """Where the header ends in the first bytes of a text; 0 if more of them are needed.
-
-    Args:
-        whole: Whether `head` is all of the text.
+def end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -> tuple[int, bytes]:
+    """Where the header of a text ends, and the text's first bytes: more of them if these were too few.
 
     Raises:
         UserError: it does not end.
     """
-    at = records.first_end(head, quote)
-    if max(at, 0 if at else len(head)) > MAX_HEADER_BYTES:
+    at = 0
+    while not (at := records.first_end(head, quote)) and len(head) <= MAX_HEADER_BYTES and (more := next(rest, b"")):
+        head += more
+    if (at or len(head)) > MAX_HEADER_BYTES:
         raise UserError(f"{name}, line 1: the names of the columns are longer than {MAX_HEADER_BYTES >> 20} MiB.")
-    if at or not whole:
-        return at
-    if b"\r" in head and b"\n" not in head:
+    if not at and b"\r" in head and b"\n" not in head:
         raise UserError(_old_mac(name))
-    if records.is_open(head, quote):
+    if not at and records.is_open(head, quote):
         raise UserError(f"{name}, line 1: a quote in the names of the columns is never closed.")
-    return len(head)
+    return at or len(head), head
 
 
 def columns(
@@ -70,7 +67,7 @@ def columns(
     names = split[marks]
     if not any(column.strip() for column in usual_names):
         raise UserError(f"{name} is empty: the first line must name the columns.")
-    _check(name, names)
+    check(name, names)
     schema.check_header(name, names, fields)
     return names, *marks
 
@@ -109,14 +106,15 @@ def _split(name: str, written: str, separator: str, quote: str) -> tuple[str, ..
         raise UserError(_old_mac(name)) from None
 
 
-def _check(name: str, names: Sequence[str]) -> None:
+def check(name: str, names: Sequence[str]) -> None:
+    """Raises UserError if a name occurs twice, or is no name."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
-        raise UserError(f"{name}, line 1: the name of the column {quoted(longest)} is too long.")
+        raise UserError(f"{name}: the name of the column {quoted(longest)} is too long.")
     repeated = sorted(column for column, count in Counter(names).items() if count > 1)
     if repeated:
         what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
-        raise UserError(f"{name}, line 1: the {what} twice.")
+        raise UserError(f"{name}: the {what} twice.")
 
 
 def _old_mac(name: str) -> str:

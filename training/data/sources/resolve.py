@@ -1,5 +1,7 @@
 """The files that `data` stands for, and the kind of each."""
 
+import re
+
 from training.errors import UserError
 from training.storage import storage
 from training.storage.finding import File
@@ -13,6 +15,7 @@ KINDS = {
     ".parquet": "parquet",
 }
 SUFFIXES = tuple(KINDS)
+_SUFFIX = re.compile(f"({'|'.join(map(re.escape, SUFFIXES))})$")
 
 
 def resolve(data: str) -> list[File]:
@@ -38,9 +41,8 @@ def resolve(data: str) -> list[File]:
 
 def suffix(path: str) -> str:
     """The ending of a table's name that says its kind, in lower case. Raises UserError if it has none."""
-    name = path.lower()
-    if known := [ending for ending in SUFFIXES if name.endswith(ending)]:
-        return max(known, key=len)
+    if known := _SUFFIX.search(path.lower()):
+        return known[0]
     raise UserError(f"{path} is not a table that is read here: its name must end in {', '.join(SUFFIXES)}.")
 
 
