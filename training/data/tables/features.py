@@ -7,12 +7,11 @@ import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
-from training.data.engines import PLACE, Engine, canonical
+from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import Events, hours
 from training.data.identity import numbered
 from training.data.schema import Field
 from training.data.tables import rebased
-from training.data.tables.duplicates import ID
 from training.data.tabular import TabularTask
 from training.errors import UserError
 
