@@ -3,15 +3,12 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data.engines.duckdb import DuckDB
@@ -47,14 +44,6 @@ def engine_of(table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), th
     with DuckDB.opened(scratch, 512 << 20, threads) as engine:
         engine.read_files(Rows(table), declared)
         yield engine
-
-
-def values(engine: DuckDB, expression: ir.Table) -> list[Mapping[str, Any]]:
-    return engine.read(expression).to_pylist()
-
-
-def unbound(table: pa.Table, name: str = "rows") -> ir.Table:
-    return ibis.table(ibis.schema(table.schema), name=name)
 
 
 def stated(value: object, last: bool) -> str:

@@ -80,7 +80,7 @@ class DuckDB:
         return self._files.notes if self._files else ()
 
     def read_files(self, files: Read, fields: Sequence[Field], key: Sequence[str] = ()) -> None:
-        """Reads columns of the files, and numbers their rows: by the key, else by all that is read. Raises as they do."""
+        """Reads columns of the files, and numbers their rows: by the key, else by all. Raises as they do."""
         kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
         columns = ", ".join(f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items())
         typed = numbered(ibis.table(kinds, name="typed"), key or list(kinds), self.dialect, ID).select(ID)
