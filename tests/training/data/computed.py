@@ -46,6 +46,13 @@ def engine_of(table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), th
         yield engine
 
 
+def keep(engine: DuckDB, name: str, table: pa.Table) -> None:
+    """One more table in the engine."""
+    engine._connection.register("kept", table)
+    engine._connection.execute(f'CREATE TEMP TABLE "{name}" AS FROM kept')
+    engine._connection.unregister("kept")
+
+
 def stated(value: object, last: bool) -> str:
     """The text of a value, in words of its own."""
     if value is None:
