@@ -40,7 +40,8 @@ def duckdb(
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
     with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
-        engine.read_files(Files(files, task.schema, task.reading, scratch, threads=threads), fields)
+        read = Files(files, task.schema, task.reading, scratch, threads=threads)
+        engine.read_files(read, fields, [name for name in task.key if name in {field.name for field in fields}])
         yield engine
 
 

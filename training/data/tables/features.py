@@ -9,12 +9,11 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from training.data import events as lookback
-from training.data.engines import PLACE, Engine, canonical
+from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import hours
 from training.data.identity import numbered, whole
 from training.data.schema import Field
 from training.data.tables import rebased
-from training.data.tables.duplicates import ID
 from training.data.tabular import TabularTask
 from training.errors import UserError
 

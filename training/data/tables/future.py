@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from training.data.engines import PLACE, Engine
+from training.data.engines import ID, PLACE, Engine
 from training.data.identity import BITS
 from training.data.tables import features
-from training.data.tables.duplicates import ID
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.printable import listed
@@ -119,10 +118,8 @@ def _differ(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
         return np.asarray(pc.not_equal(one.fill_null(""), other.fill_null("")))
     first, second = (np.asarray(values.cast(pa.float64()).fill_null(np.nan)) for values in (one, other))
     sizes = np.abs(second[np.isfinite(second)])
-    near = np.isclose(
-        first, second, rtol=TOLERANCE, atol=TOLERANCE * (sizes.mean() if len(sizes) else 0), equal_nan=True
-    )
-    return ~near
+    small = TOLERANCE * (sizes.mean() if len(sizes) else 0)
+    return np.asarray(~np.isclose(first, second, rtol=TOLERANCE, atol=small, equal_nan=True))
 
 
 def _spoken(moment: int, kind: dt.DataType) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.training.data.computed import engine_of
 from training.data.events import Events, hours
 from training.data.schema import Field
 from training.data.tables import features, future
@@ -16,8 +17,6 @@ from training.data.tables.duplicates import identified
 from training.data.tables.survey import survey
 from training.data.tabular import TabularTask
 from training.errors import UserError
-
-from ..computed import engine_of
 
 DRAW = np.random.default_rng(0)
 ROWS = 600
@@ -57,7 +56,7 @@ def visits(count: int = ROWS) -> pa.Table:
 
 
 def kept(task: TabularTask, table: pa.Table, scratch) -> pa.Table:
-    with engine_of(table, scratch, task.schema) as engine:
+    with engine_of(table, scratch, task.schema, key=task.key) as engine:
         rows = identified(engine, engine.source(), task.key, [field.name for field in task.schema])
         marked = features.kinded(task, features.marked(task, rows, engine.dialect), engine.dialect)
         counted = survey(engine, task, marked)
@@ -177,7 +176,7 @@ def test_few_rows_are_no_trouble(count, tmp_path):
 def test_the_moment_leaves_at_most_so_many_rows_before_it(tmp_path, monkeypatch):
     monkeypatch.setattr(future, "MOST_ROWS", 50)
     task = type("Mine", (Visits,), {"made": BEFORE["the row itself"]})()
-    with engine_of(visits(), tmp_path, task.schema) as engine:
+    with engine_of(visits(), tmp_path, task.schema, key=task.key) as engine:
         rows = identified(engine, engine.source(), task.key, [])
         marked = features.marked(task, rows, engine.dialect)
         past = future.past(task, engine, marked, {"_spans": (((0, 10**6),), ((0, 1),)), "_held_out": []})
