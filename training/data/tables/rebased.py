@@ -2,12 +2,14 @@
 table that has more."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import ibis
 import ibis.expr.types as ir
 
+from training.data.events import Events
+from training.data.tables import order
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.options import nearest
@@ -27,11 +29,12 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
     """What a method of the task says of `rows`.
 
     Raises:
-        UserError: it names a column that there is not, or that it may not see; or Ibis refuses what it says.
+        UserError: it names a column that there is not, or that it may not see; Ibis refuses what it says; or it says
+            something else every time.
     """
     where = f"{type(task).__name__}.{method}"
     try:
-        return getattr(task, method)(rows)
+        answer = getattr(task, method)(rows)
     except (AttributeError, ibis.IbisError) as error:
         message = " ".join(str(error).split())
         asked = NO_COLUMN.match(message)
@@ -47,6 +50,11 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         if isinstance(error, ibis.IbisError):
             raise UserError(f"{where}: {message[:500]}") from None
         raise
+    for name, part in answer.items() if isinstance(answer, Mapping) else [("", answer)]:
+        expression = part.table if isinstance(part, Events) else part
+        if isinstance(expression, ir.Expr):
+            order.check(f"{where}: {name}" if name else where, expression)
+    return answer
 
 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:
