@@ -28,7 +28,7 @@ split_column.py   by a column that says it
 shares.py         what the three have in common
 windows.py        which days train and which test
 periods.py        time windows as people write them
-keys.py           duplicate keys in bounded memory
+identity.py       a row's number, the same on every engine
 alike.py          how often rows are alike
 leaks.py          columns that tell the label by themselves
 events.py         what happened lately, for features that look back

@@ -19,7 +19,7 @@ def check(where: str, expression: ir.Expr) -> None:
 
 def _problems(expression: ir.Expr) -> Iterator[str]:
     operation = expression.op()
-    if impure := operation.find(ops.Impure):
+    if impure := [found for found in operation.find(ops.Impure) if not isinstance(found, ops.ScalarUDF)]:
         yield f"uses {type(impure[0]).__name__}, which is another value every time."
     if operation.find(ops.Arbitrary):
         yield "takes an arbitrary value of some rows: take the `min` or the `max`, or the `first` by an order."
