@@ -1,6 +1,7 @@
 """What a table's expressions run on: one engine for each place where data lives.
 
 duckdb.py     files, on this machine; larger than its memory
+stored.py     what was read, as a file for it
 bigquery.py   tables and queries of BigQuery, there
 """
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SOURCE = "source"
 #: Columns of a source of files that say where a row came from.
 PLACE = ("_file", "_record")
+#: The column of a row's number (`training.data.identity`): of its key, else of all columns; some sources have it.
+ID = "_row_id"
 
 
 class Engine(Protocol):

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from training.data import settings
 from training.data.engines import Engine
 from training.data.engines.duckdb import DuckDB
+from training.data.schema import Field
 from training.data.sources.files import Files
 from training.data.tabular import TabularTask
 from training.processes import memory
@@ -26,11 +28,20 @@ def opened(task: TabularTask, data: str, workers: int | None) -> Iterator[Engine
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
     """
+    with duckdb(task, task.files(data), task.scratch, task.schema, workers) as engine:
+        yield engine
+
+
+@contextmanager
+def duckdb(
+    task: TabularTask, files: Sequence[File], scratch: Path, fields: Sequence[Field], workers: int | None = None
+) -> Iterator[DuckDB]:
+    """DuckDB with some of the declared columns of these files. Raises as `opened`."""
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
-    files = task.files(data)
-    with DuckDB.opened(task.scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
-        engine.read_files(Files(files, task.schema, task.reading, task.scratch, threads=threads), task.schema)
+    with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
+        read = Files(files, task.schema, task.reading, scratch, threads=threads)
+        engine.read_files(read, fields, [name for name in task.key if name in {field.name for field in fields}])
         yield engine
 
 
