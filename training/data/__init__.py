@@ -16,9 +16,8 @@ rows.py           the rows of a prepared split, by number
 columns.py        columns brought to fixed width, and counted
 tabular.py        a task over CSV files
 declaration.py    what the class of such a task declares
-schema.py         the declared columns, and reading a chunk of CSV
-records.py        records of CSV text
-sources.py        raw CSV files, cut into chunks
+schema.py         the declared columns
+sources/          tables in files, as typed and checked batches
 text.py           text files, cut into passages
 tokens.py         text to tokens and back
 splits.py         which rows train, validate and test: one of three ways
