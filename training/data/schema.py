@@ -1,4 +1,4 @@
-"""The declared columns of a table."""
+"""The declared columns of a table, and what to say of a file that lacks one."""
 
 import difflib
 import re
