@@ -28,9 +28,15 @@ def task_of(**attributes) -> type[TabularTask]:
         ({"time": "page"}, "time must be a date or a timestamp; page is string"),
         ({"schema": (DAY, PAGE, Field("done", pa.bool_()))}, "must be declared with known='after'"),
         ({"time": "day", "schema": (Field("day", pa.date32(), nullable=True), PAGE, DONE)}, "may not be nullable"),
-        ({"schema": (PAGE, Field("Page", pa.string()), DONE)}, "has both page and Page: no two names may differ in case"),
+        (
+            {"schema": (PAGE, Field("Page", pa.string()), DONE)},
+            "has both page and Page: no two names may differ in case",
+        ),
         ({"schema": (Field("_kind", pa.string()), DONE)}, "_kind is a name that preparing needs itself"),
-        ({"schema": (Field("at", pa.time32("s")), DONE)}, "the column at is declared as time32.*: a table's columns are"),
+        (
+            {"schema": (Field("at", pa.time32("s")), DONE)},
+            "the column at is declared as time32.*: a table's columns are",
+        ),
         ({"summary": lambda self, table: None}, "Mine.summary is no method of a task over a table: `days`, `labels`"),
     ],
 )

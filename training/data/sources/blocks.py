@@ -23,6 +23,10 @@ JSON = JsonLines()
 class Layout(Protocol):
     """How the records of a text are laid out; equal ones can be read together."""
 
+    @property
+    def doubt(self) -> str:
+        """What a record that does not end makes one ask."""
+
     def last_end(self, block: bytes) -> int:
         """Where the last whole record of a block ends that begins with one; 0 if none does."""
 
@@ -101,7 +105,7 @@ def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
         if end:
             yield block[:end] if rest else block
         elif len(rest) > MAX_RECORD_BYTES:
-            raise Mistake(0, f": a record of more than {MAX_RECORD_BYTES >> 20} MB; is a quote never closed?")
+            raise Mistake(0, f": a record of more than {MAX_RECORD_BYTES >> 20} MB; {layout.doubt}")
     if layout.is_open(rest):
         raise Mistake(0, ": the file ends inside a quoted field: it is cut off, or a quote is never closed.")
     if rest:

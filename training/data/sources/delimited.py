@@ -28,6 +28,8 @@ class Delimited:
     quote: str = '"'
     decimal: str = "."
 
+    doubt = "is a quote never closed?"
+
     def last_end(self, block: bytes) -> int:
         return records.last_end(block, self.quote, self.separator)
 

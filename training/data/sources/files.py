@@ -80,7 +80,7 @@ class Files:
     def place(self, file: int, record: int) -> str:
         """Where a row lies, such as `flights.csv, line 12`: its `_file` and its `_record`."""
         name = storage.plain(self.files[file].path)
-        if resolve.kind(name) == "parquet":
+        if resolve.suffix(name) == ".parquet":
             return f"{name}, row {record + 1:,}"
         with closing(staging.staged([self.files[file]], self.scratch)) as local:
             _, chosen, path = next(local)
@@ -92,7 +92,7 @@ class Files:
         sources: list[SourceFile] = []
         layouts = Layouts(self.fields, self.reading)
         yield from together.tasks(self._parts(fields, layouts, sources), fields)
-        self.sources, self.notes = tuple(sources), layouts.notes()
+        self.sources, self.notes = tuple(sources), (*_several(self.files), *layouts.notes())
 
     def _parts(
         self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]
@@ -107,6 +107,14 @@ class Files:
                     else:
                         yield from blocks.of(number, stream, layouts)
                     sources.append(stream.source())
+
+
+def _several(files: Sequence[File]) -> Iterator[str]:
+    """What is said of files of several kinds."""
+    counts = Counter(resolve.suffix(storage.plain(file.path)) for file in files)
+    if len({resolve.KINDS[suffix] for suffix in counts}) > 1:
+        kinds = " and ".join(f"{count:,} {suffix}" for suffix, count in sorted(counts.items()))
+        yield f"The data is of several kinds, and all are read: {kinds}."
 
 
 def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[pa.Table]:

@@ -1,6 +1,7 @@
 """The first record of a CSV file: the names of its columns, and what separates and quotes them."""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -14,6 +15,7 @@ from training.printable import listed, quoted
 #: Tables of 100,000 columns have a header of a megabyte.
 MAX_HEADER_BYTES = 16 << 20
 MAX_NAME_LETTERS = 10_000
+_EDGES = re.compile("[,;\t|\"'\r\n]")
 
 
 def end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -> tuple[int, bytes]:
@@ -51,7 +53,7 @@ def columns(
     declared = {field.name for field in fields}
     separators = [reading.separator] if reading.separator else sorted(records.SEPARATORS, key=lambda s: s != usual)
     quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
-    split = {(s, q): _split(name, written, s, q) for q in quotes for s in separators}
+    split = {(s, q): _split(written, s, q) for q in quotes for s in separators}
     usual_names = split[separators[0], quotes[0]]
     fitting = [marks for marks, names in split.items() if declared <= set(names) and marks[1] == quotes[0]]
     fitting = fitting or [marks for marks, names in split.items() if declared <= set(names)]
@@ -65,9 +67,11 @@ def columns(
     best = max(split, key=lambda marks: len(declared & set(split[marks])))
     marks = fitting[0] if fitting else best if declared & set(split[best]) else (separators[0], quotes[0])
     names = split[marks]
+    if "\r" in written.rstrip("\r\n") and not usual_names:
+        raise UserError(_old_mac(name))
     if not any(column.strip() for column in usual_names):
         raise UserError(f"{name} is empty: the first line must name the columns.")
-    check(name, names)
+    check(f"{name}, line 1", names)
     schema.check_header(name, names, fields)
     return names, *marks
 
@@ -88,8 +92,9 @@ def _decoded(name: str, text: bytes) -> str:
 
 def in_windows(text: bytes, at: int) -> str:
     """How a message about text goes on that is not UTF-8."""
-    start = max(text.rfind(b"\n", 0, at), text.rfind(b",", 0, at), at - 20) + 1
-    word = text[start : at + 20].decode("windows-1252", errors="replace").splitlines()[0].partition(",")[0]
+    before, after = (re.split(_EDGES, part.decode("windows-1252", errors="replace"))
+                     for part in (text[max(0, at - 20) : at], text[at : at + 20]))  # fmt: skip
+    word = before[-1] + after[0]
     if not word.isprintable() or "\ufffd" in word:
         return ": if it is a table, save it as UTF-8, or give its encoding in task_options."
     return (
@@ -98,23 +103,23 @@ def in_windows(text: bytes, at: int) -> str:
     )
 
 
-def _split(name: str, written: str, separator: str, quote: str) -> tuple[str, ...]:
+def _split(written: str, separator: str, quote: str) -> tuple[str, ...]:
     csv.field_size_limit(1 << 30)
     try:
         return tuple(next(csv.reader([written], **records.dialect(separator, quote)), []))
-    except csv.Error:  # a CR outside of quotes
-        raise UserError(_old_mac(name)) from None
+    except csv.Error:  # a line end outside of quotes
+        return ()
 
 
-def check(name: str, names: Sequence[str]) -> None:
+def check(where: str, names: Sequence[str]) -> None:
     """Raises UserError if a name occurs twice, or is no name."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
-        raise UserError(f"{name}: the name of the column {quoted(longest)} is too long.")
+        raise UserError(f"{where}: the name of the column {quoted(longest)} is too long.")
     repeated = sorted(column for column, count in Counter(names).items() if count > 1)
     if repeated:
         what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
-        raise UserError(f"{name}: the {what} twice.")
+        raise UserError(f"{where}: the {what} twice.")
 
 
 def _old_mac(name: str) -> str:

@@ -22,6 +22,8 @@ from training.printable import listed, quoted
 class JsonLines:
     """An object on each line. Numbers, text, true and false are what they are; dates and times are text."""
 
+    doubt = "is it one object a line?"
+
     def last_end(self, block: bytes) -> int:
         return block.rfind(b"\n") + 1
 

@@ -33,20 +33,25 @@ def tasks(parts: Iterator[Block | Task], fields: Sequence[Field]) -> Iterator[Ta
     """What is to be done for all parts: blocks that follow each other, and can be read together, are one task."""
     group: list[Block] = []
     size = 0
-    for part in parts:
-        full = isinstance(part, Block) and group and (
-            size + len(part.data) > opening.BLOCK_BYTES or part.layout != group[0].layout
-        )  # fmt: skip
-        if group and (full or not isinstance(part, Block)):
-            yield partial(read, group, fields)
-            group, size = [], 0
-        if isinstance(part, Block):
-            group.append(part)
-            size += len(part.data)
-        else:
-            yield part
+    failure: Exception | None = None
+    try:
+        for part in parts:
+            size += len(part.data) if isinstance(part, Block) else 0
+            if group and not (
+                isinstance(part, Block) and size <= opening.BLOCK_BYTES and part.layout == group[0].layout
+            ):
+                yield partial(read, group, fields)
+                group, size = [], len(part.data) if isinstance(part, Block) else 0
+            if isinstance(part, Block):
+                group.append(part)
+            else:
+                yield part
+    except Exception as error:  # those before it may have one of their own
+        failure = error
     if group:
         yield partial(read, group, fields)
+    if failure:
+        raise failure
 
 
 def converted(file: int, convert: Callable[[], pa.Table], fields: Sequence[Field]) -> list[Rows]:
