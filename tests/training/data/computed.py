@@ -29,9 +29,10 @@ class Rows:
     batch_rows: int = 1 << 16
     read: list[int] = field(default_factory=list)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         count = self.table.num_rows
-        placed = self.table.append_column("_file", pa.array([0] * count, pa.int32()))
+        placed = self.table.select(columns or self.table.column_names)
+        placed = placed.append_column("_file", pa.array([0] * count, pa.int32()))
         placed = placed.append_column("_record", pa.array(range(count), pa.int64()))
         return iter(placed.to_batches(self.batch_rows) or [pa.RecordBatch.from_pylist([], placed.schema)])
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from training.data import settings
 from training.data.engines import Engine
 from training.data.engines.duckdb import DuckDB
+from training.data.schema import Field
 from training.data.sources.files import Files
 from training.data.tabular import TabularTask
 from training.processes import memory
@@ -26,12 +28,25 @@ def opened(task: TabularTask, data: str, workers: int | None) -> Iterator[Engine
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
     """
+    key = task.key or [field.name for field in task.schema]
+    with duckdb(task, task.files(data), task.scratch, task.schema, workers, key) as engine:
+        yield engine
+
+
+@contextmanager
+def duckdb(
+    task: TabularTask,
+    files: Sequence[File],
+    scratch: Path,
+    fields: Sequence[Field],
+    workers: int | None = None,
+    key: Sequence[str] = (),
+) -> Iterator[DuckDB]:
+    """DuckDB with some of the declared columns of these files; with a key, rows are numbered by it. Raises as `opened`."""
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
-    files = task.files(data)
-    with DuckDB.opened(task.scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
-        read = Files(files, task.schema, task.reading, task.scratch, threads=threads)
-        engine.read_files(read, task.schema, task.key)
+    with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
+        engine.read_files(Files(files, task.schema, task.reading, scratch, threads=threads), fields, key)
         yield engine
 
 

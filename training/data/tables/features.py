@@ -1,15 +1,16 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import ibis
+import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
-from training.data.engines import ID, PLACE, Engine
+from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import Events, hours
 from training.data.identity import numbered
+from training.data.schema import Field
 from training.data.tables import rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
@@ -24,11 +25,28 @@ INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND})
 def marked(task: TabularTask, source: ir.Table) -> ir.Table:
     """The source with what decides its rows' splits, and their labels: `_mark` and `_label`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
-    day = task.days(rows).epoch_days() if task.time else None
-    values = {MARK: task.split.mark(rows, day), LABEL: task.labels(rows).cast("int64")}
-    if task.group == "day" and task.time:
+    day = rebased.said(task, "days", rows).epoch_days() if task.time else None
+    values: dict[str, ir.Value] = {
+        MARK: task.split.mark(rows, day),
+        LABEL: rebased.said(task, "labels", rows).cast("int64"),
+    }
+    if task.group == "day" and day is not None:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+
+
+def days(task: TabularTask, source: ir.Table) -> ir.Table:
+    """The file of each row and its `day`, from 1970-01-01; of a source that has the columns which tell it."""
+    rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
+    day = rebased.onto(source, rows, rebased.said(task, "days", rows)).epoch_days()
+    return source.select("_file", day=day)
+
+
+def telling_days(task: TabularTask) -> list[Field]:
+    """The columns that the days of rows follow from."""
+    rows = rebased.visible(ibis.table(canonical.schema(task.schema)), (field.name for field in task.schema))
+    named = {field.name for field in rebased.said(task, "days", rows).op().find(ops.Field)}
+    return [field for field in task.schema if field.name in named or field.name == task.time]
 
 
 def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
@@ -43,7 +61,7 @@ def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Tabl
     """The table with what its rows look back on."""
     rows = rebased.visible(source, (field.name for field in task.schema))
     joined = source
-    for name, events in task.events(rows).items():
+    for name, events in rebased.said(task, "events", rows).items():
         happened = rebased.onto(source, rows, events.table)
         moment = source[task.time]
         sums = _sums(source, happened, events, moment)
@@ -97,7 +115,7 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
     hidden = {f.name for f in task.schema if f.known == "after"}
     names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
     rows = rebased.visible(table, names)
-    features = _checked(task, _features(task, rows, hidden))
+    features = _checked(task, rebased.said(task, "features", rows))
     values: dict[str, ir.Value] = {ROW_ID: table[ID]}
     values |= {name: table[name] for name in (MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
@@ -111,20 +129,6 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
     rest = [name for name in kept.columns if name not in INTERNAL]
     kept = kept.select(SPLIT, *rest)
     return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
-
-
-def _features(task: TabularTask, rows: ir.Table, hidden: set[str]) -> Mapping[str, Any]:
-    try:
-        return task.features(rows)
-    except (AttributeError, ibis.IbisError) as error:
-        if asked := [
-            name for name in sorted(hidden) if re.search(rf"\b{re.escape(name)}\b", str(error).splitlines()[0])
-        ]:
-            raise UserError(
-                f"{type(task).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
-                "the model would learn from what it is to predict."
-            ) from None
-        raise
 
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:
