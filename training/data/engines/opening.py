@@ -42,7 +42,7 @@ def duckdb(
     workers: int | None = None,
     key: Sequence[str] = (),
 ) -> Iterator[DuckDB]:
-    """DuckDB with some of the declared columns of these files; with a key, rows are numbered by it. Raises as `opened`."""
+    """DuckDB with some of the declared columns of these files; rows are numbered by a key. Raises as `opened`."""
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
     with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
