@@ -7,8 +7,7 @@ import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
-from training.data.engines import ID, PLACE, Engine, canonical
-from training.data.events import Events, hours
+from training.data.engines import ID, PLACE, canonical
 from training.data.identity import numbered
 from training.data.schema import Field
 from training.data.tables import rebased
@@ -55,54 +54,6 @@ def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
     if not deciding or not set(deciding) <= {field.name for field in task.schema if field.known == "before"}:
         return rows
     return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
-
-
-def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
-    """The table with what its rows look back on."""
-    rows = rebased.visible(source, (field.name for field in task.schema))
-    joined = source
-    for name, events in rebased.said(task, "events", rows).items():
-        happened = rebased.onto(source, rows, events.table)
-        moment = source[task.time]
-        sums = _sums(source, happened, events, moment)
-        history = engine.create(f"{name}_lately", _windows(sums, name, events))
-        joined = _joined(joined, history, name, events, joined[task.time])
-    return joined
-
-
-def _sums(source: ir.Table, happened: ir.Table, events: Events, moment: ir.Value) -> ir.Table:
-    """Events by place and hour; also the hours of rows, without events, so that each finds its windows."""
-    value = happened[events.value].cast("int64") if events.value else ibis.literal(0, "int64")
-    keys = {name: happened[name] for name in events.by}
-    one = happened.select(**keys, hour=happened[events.hour].cast("int64"), n=ibis.literal(1, "int64"), total=value)
-    counted = one.group_by([*events.by, "hour"]).agg(n=one.n.sum(), total=one.total.sum())
-    asked = source.select(**{name: source[name] for name in events.by}, hour=hours(moment)).distinct()
-    asked = asked.mutate(n=ibis.literal(0, "int64"), total=ibis.literal(0, "int64"))
-    both = ibis.union(counted, asked)
-    return both.group_by([*events.by, "hour"]).agg(n=both.n.sum(), total=both.total.sum())
-
-
-def _windows(sums: ir.Table, name: str, events: Events) -> ir.Table:
-    columns: dict[str, ir.Value] = {}
-    for first, last in events.windows:
-        if not 1 <= last <= first:
-            raise UserError(
-                f"the events {name} look back from {first} to {last} hours ago: a window must end at least one hour "
-                "ago, for what happens in a row's own hour may be its outcome."
-            )
-        window = ibis.range_window(preceding=(first, last), group_by=list(events.by), order_by="hour")
-        n = sums.n.sum().over(window).fill_null(0)
-        columns[f"{name}_count_{first}_{last}"] = n.cast("float64")
-        if events.value:
-            columns[f"{name}_mean_{first}_{last}"] = sums.total.sum().over(window) / n.nullif(0)
-    keys = {f"_{name}_{by}": sums[by] for by in events.by}
-    return sums.select(**keys, **{f"_{name}_hour": sums.hour}, **columns)
-
-
-def _joined(joined: ir.Table, history: ir.Table, name: str, events: Events, moment: ir.Value) -> ir.Table:
-    same = [joined[by] == history[f"_{name}_{by}"] for by in events.by]
-    joint = joined.left_join(history, [*same, hours(moment) == history[f"_{name}_hour"]])
-    return joint.drop(*(f"_{name}_{by}" for by in (*events.by, "hour")))
 
 
 def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dialect: str) -> ir.Table:
