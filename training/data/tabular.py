@@ -23,7 +23,6 @@ runs them where the data lies (`training.data.engines`).
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
-import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
