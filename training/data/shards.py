@@ -136,7 +136,7 @@ def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketc
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return
-    finish.require_classes(task, label)
+    finish.require_classes(task, {int(code): count for code, count in label.counts.items()})
     samples = [shard.sample for shard in prepared if shard.rows.get("train")]
     joined = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
     leaks.check(joined, task.label, task.classes, (*task.trusted, task.group))

@@ -30,6 +30,7 @@ from training.data import splits
 from training.data.declaration import Declaration
 from training.data.events import Events
 from training.data.schema import Field
+from training.data.sources.reading import Reading
 from training.data.sources.resolve import resolve
 from training.errors import UserError
 from training.storage.storage import File
@@ -118,6 +119,11 @@ class TabularTask(Task):
         return {name: rows[name] for name in rows.columns if name not in spare}
 
     # ---- the contract of Task
+
+    @property
+    def reading(self) -> Reading:
+        chosen = {**self.defaults(), **self.options}
+        return Reading(*(str(chosen[name]) for name in ("separator", "quote", "encoding", "decimal")))
 
     def files(self, data: str) -> Sequence[File]:
         return resolve(data.strip() or self.default_data())
