@@ -10,19 +10,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from training import run_folder
 from training.data import finish
 from training.data.beam.dataset import Dataset
 from training.data.beam.following import cancelling_on_signals, follow
+from training.data.beam.local import require_beam
 from training.data.beam.naming import job_name, labels
 from training.data.beam.submission import submit
 from training.data.beam.work import NOTES_FILE, Work
 from training.data.manifest import FILE_NAME, Manifest
 from training.data.settings import Dataflow as Settings
 from training.errors import ProcessFailed, UserError
-from training.storage import objects, strict
+from training.storage import objects, storage, strict
 from training.storage.dataflow import Job, Jobs, project
 from training.task import Task
 
@@ -30,6 +32,32 @@ from training.task import Task
 IMAGE_VARIABLE, REGION_VARIABLE = "TRAINING_IMAGE", "CLOUD_ML_REGION"
 #: Of what a job says where its shards go.
 PLACE_FILE = "place.json"
+
+
+def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Path, settings: Settings) -> Manifest:
+    """Prepares the dataset of the task called `name` in a folder of a bucket, by a job of Dataflow.
+
+    Raises:
+        UserError: the input is wrong or on this machine, or so is the destination, a setting or a permission; or there
+            is no room for the job.
+        ProcessFailed: the job failed, or Google could not be reached.
+        Preempted: SIGTERM came; the job is cancelled.
+    """
+    require_beam()
+    target = Dataset.checked(destination)
+    runner = Dataflow(settings, target)
+    if data and task.finds_files:
+        for file in task.files(data):
+            if not storage.is_remote(file.path):
+                raise UserError(
+                    f"{file.path} is on this machine, where Dataflow's workers cannot read it: copy it to a bucket "
+                    "(gcloud storage cp), or leave [steps.prepare.dataflow] out to prepare it here."
+                )
+    task.elsewhere = True
+    try:
+        return runner.make(name, task, task.shards(data), target)
+    except ConnectionError as error:
+        raise ProcessFailed(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -61,13 +89,9 @@ class Dataflow:
         self.jobs = Jobs(self.settings.project, self.settings.region)
 
     def make(self, name: str, task: Task, shards: Sequence[Any], target: Dataset) -> Manifest:
-        """As `shards.Runner.make`, into a bucket.
-
-        Raises:
-            UserError: the input, a setting or a permission is wrong, or there is no room for the job.
-            ProcessFailed: the job failed.
-            Preempted: SIGTERM came; the job is cancelled.
-        """
+        """As `shards.Runner.make`, into a bucket. Raises as `prepare_on_dataflow`."""
+        if not shards:
+            raise UserError("the task has cut its input into no shards: there is nothing to prepare.")
         title = job_name(name, task, target.path, self.settings.image)
         with cancelling_on_signals() as stop:
             if (ended := self._finished(title)) is None:

@@ -113,14 +113,11 @@ def _errors(jobs: Jobs, job: Job) -> list[Message]:
 
 
 def _last_words(errors: list[Message]) -> str:
-    """The end of a worker's traceback, or else what the service says."""
+    """The end of a worker's traceback, or else the first that the service says; the last only counts attempts."""
     if not errors:
         return "the service gave no reason."
     traces = [message.text for message in errors if "Traceback" in message.text]
-    text = plain((traces or [message.text for message in errors])[-1]).strip()
-    if traces:
-        lines = [
-            line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Exit|Interrupt|Failed)\b", line)
-        ]
-        text = lines[-1] if lines else text
+    text = plain(traces[-1] if traces else errors[0].text).strip()
+    ends = re.findall(r"^[\w.]+(?:Error|Exception|Exit|Interrupt|Failed|Died)\b.*", text, re.MULTILINE)
+    text = ends[-1] if traces and ends else text
     return text if len(text) <= LAST_LETTERS else "..." + text[-LAST_LETTERS:]
