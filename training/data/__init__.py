@@ -20,6 +20,9 @@ schema.py         the declared columns, and reading a chunk of CSV
 records.py        records of CSV text
 sources.py        raw CSV files, cut into chunks
 text.py           text files, cut into passages
+images.py         a task over folders of images
+image_labels.py   their classes: folders, or a table beside them
+pixels.py         an image file decoded, of one size
 tokens.py         text to tokens and back
 splits.py         which rows train, validate and test: one of three ways
 split_time.py     by windows of time
