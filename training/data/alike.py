@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import ibis
 import ibis.expr.types as ir
 
 from training.data.engines import Engine

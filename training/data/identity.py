@@ -16,12 +16,24 @@ its 32 digits are read backwards: DuckDB shifts the number that `md5_number` giv
 long), BigQuery reverses the text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import ibis
-import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
+
+
+def _function(name: str, argument: str, result: str) -> Callable[[ir.Value], ir.Value]:
+    """A function that the engine has."""
+    builtin = ibis.udf.scalar.builtin(lambda value: value, name=name, signature=((argument,), result))
+    return cast(Callable[[ir.Value], ir.Value], builtin)
+
+
+#: Of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
+_md5_number, _epoch_us = _function("md5_number", "string", "uint64"), _function("epoch_us", "timestamp", "int64")
+#: Of BigQuery.
+_md5, _to_hex = _function("MD5", "string", "binary"), _function("TO_HEX", "binary", "string")
+_unix_micros = _function("UNIX_MICROS", "timestamp", "int64")
 
 #: Numbers are below 2**BITS.
 BITS = 60
@@ -89,7 +101,8 @@ def _float_text(rows: ir.Table, column: str, number: int) -> ir.StringValue:
     scaled = size * scale
     whole = scaled.floor()
     rest = ((scaled - whole) * 2.0**52).cast("int64").cast("string")
-    digits = scale.log2().round().cast("int64").cast("string") + ":" + whole.cast("int64").cast("string") + ":" + rest
+    step = (-scale.log2()).round().cast("int64").cast("string")
+    digits = step + ":" + whole.cast("int64").cast("string") + ":" + rest
     sign = (value < 0).ifelse("-", "")
     return cast(
         ir.StringValue,
@@ -98,28 +111,3 @@ def _float_text(rows: ir.Table, column: str, number: int) -> ir.StringValue:
             (value < 0, "-inf"), else_="0",
         ),
     )  # fmt: skip
-
-
-@ibis.udf.scalar.builtin(name="md5_number")
-def _md5_number(text: dt.string) -> dt.uint64:
-    """DuckDB's, of 128 bits: Ibis has no such type."""
-
-
-@ibis.udf.scalar.builtin(name="epoch_us")
-def _epoch_us(moment: dt.timestamp) -> dt.int64:
-    """DuckDB's; a difference of two moments with a zone takes three times as long."""
-
-
-@ibis.udf.scalar.builtin(name="UNIX_MICROS")
-def _unix_micros(moment: dt.timestamp) -> dt.int64:
-    """BigQuery's."""
-
-
-@ibis.udf.scalar.builtin(name="MD5")
-def _md5(text: dt.string) -> dt.binary:
-    """BigQuery's."""
-
-
-@ibis.udf.scalar.builtin(name="TO_HEX")
-def _to_hex(digest: dt.binary) -> dt.string:
-    """BigQuery's."""

@@ -11,11 +11,14 @@ import pytest
 TASK = '''
 import os
 import signal
+import time
+from dataclasses import replace
 
 import pyarrow as pa
 
 from training.data.schema import Field
 from training.data.tabular import TabularTask
+from training.task import Task
 
 
 class Visits(TabularTask):
@@ -36,25 +39,17 @@ class Visits(TabularTask):
 
 
 class Leaky(Visits):
-    def features(self, table, statistics):
-        return {"page": table["page"], "refunded": table["refunded"]}
+    def features(self, rows):
+        return {"page": rows.page, "refunded": rows.refunded}
 
 
 class Hidden(Visits):
-    """Brings the outcome in by a back door: the statistics."""
+    """Brings the outcome in by a back door: a column that is said to be known before."""
 
-    def summary(self, table):
-        return dict(zip(table["visitor"].to_pylist(), table["refunded"].to_pylist()))
+    schema = tuple(replace(field, known="before") if field.name == "refunded" else field for field in Visits.schema)
 
-    def merge(self, summaries):
-        known = {}
-        for summary in summaries:
-            known |= summary
-        return {"_known": known}
-
-    def features(self, table, statistics):
-        hint = pa.array([statistics["_known"][v] for v in table["visitor"].to_pylist()], pa.float64())
-        return {"page": table["page"], "hint": hint}
+    def features(self, rows):
+        return {"page": rows.page, "hint": rows.refunded}
 
 
 class Trusting(Hidden):
@@ -67,14 +62,37 @@ class Timeless(Visits):
     slices = ()
 
 
-class Dying(Visits):
+class Pieces(Task):
+    """No table: rows are made piece by piece."""
+
+    def shards(self, data):
+        return list(range(8))
+
+    def rows(self, shard, statistics):
+        table = pa.table({"x": [0.5, 1.5 + shard], "label": pa.array([0, 1], pa.int64())})
+        return {"train": table, "test": table}
+
+    def model(self, data): ...
+
+    def loss(self, model, batch): ...
+
+    def predict(self, model, batch): ...
+
+
+class Dying(Pieces):
     def rows(self, shard, statistics):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Failing(Visits):
+class Failing(Pieces):
     def rows(self, shard, statistics):
         raise OSError(28, "No space left on device", "rows-0")
+
+
+class Slow(Pieces):
+    def rows(self, shard, statistics):
+        os.write(1, b"started\\n")
+        time.sleep(60)
 '''
 
 HEADER = "visitor,day,page,seconds,refunded,bought"

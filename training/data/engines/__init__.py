@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The name of the table or view that holds the declared columns in their canonical types.
 SOURCE = "source"
+#: Columns of a source of files that say where a row came from.
+PLACE = ("_file", "_record")
 
 
 class Engine(Protocol):
@@ -30,6 +32,10 @@ class Engine(Protocol):
     @property
     def sources(self) -> "tuple[SourceFile, ...]":
         """What was read, and its checksums: all that the prepared dataset depends on besides code and options."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found in the source and is not usual, one sentence each."""
 
     def source(self) -> ir.Table:
         """The declared columns in their canonical types. Of files also `_file` and `_record` (int64), which say where

@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from training.data.engines import SOURCE, canonical
+from training.data.engines import PLACE, SOURCE, canonical
 from training.data.schema import Field
 from training.errors import UserError
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Rows of a batch that is read: small, so that a batch costs little memory.
 BATCH_ROWS = 1 << 16
-#: Where the rows of files came from; no expression of a task sees these.
-PLACE = ("_file", "_record")
 
 
 class Read(Protocol):
@@ -33,6 +31,9 @@ class Read(Protocol):
 
     @property
     def sources(self) -> "tuple[SourceFile, ...]": ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
@@ -71,10 +72,14 @@ class DuckDB:
     def sources(self) -> "tuple[SourceFile, ...]":
         return self._files.sources if self._files else ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._files.notes if self._files else ()
+
     def read_files(self, files: Read, fields: Sequence[Field]) -> None:
         """Reads the files into the source. Raises UserError as they do."""
         kinds = canonical.schema(fields)
-        self.load("stored", (_plain(batch) for batch in files.batches()))
+        self.load("stored", map(_plain, files.batches()))
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
         columns += [f'"{name}"::BIGINT AS "{name}"' for name in PLACE]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM "stored"')

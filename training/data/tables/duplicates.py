@@ -12,19 +12,19 @@ from training.data.identity import numbered
 from training.errors import UserError
 from training.printable import listed
 
-ROW_ID = "row_id"
+ROW_ID = "_row_id"
 #: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.
 MOST_REPEATED = 1_000
 _PLACE = ("_file", "_record")
 
 
 def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequence[str]) -> ir.Table:
-    """The rows with their `row_id` (int64): of their key, else of all declared columns.
+    """The rows with their `_row_id` (int64): of their key, else of all declared columns.
 
     Without a key equal rows are numbered, and all but the first have ids of their number too.
 
     Args:
-        rows: A source. If it has `row_id` already, that is the number of the key or of the columns.
+        rows: A source. If it has `_row_id` already, that is the number of the key or of the columns.
         columns: All declared columns.
 
     Raises:

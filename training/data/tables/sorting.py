@@ -6,6 +6,7 @@ range at a time is sorted in memory. Categories become codes on the way, numbers
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +28,13 @@ Batch = dict[str, NDArray[np.generic]]
 
 
 class Sorting:
-    """Takes rows in any order and gives them back in that of split and id.
+    """Takes rows in any order and gives them back in that of split and id."""
 
-    Args:
-        rows: How many there will be, about.
-    """
-
-    def __init__(self, folder: Path, rows: int, label: str):
+    def __init__(self, folder: Path, label: str):
         folder.mkdir()
-        self._folder, self._rows, self._label = folder, rows, label
+        self._folder, self._label = folder, label
+        #: How many rows there will be, about.
+        self.expected = 0
         self._stored: pa.Schema | None = None
         self._bits = 0
         self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
@@ -57,7 +56,9 @@ class Sorting:
         """Raises UserError for an infinite number, and for a category of too many values."""
         if not self._stored:
             self._begin(batch.schema)
-        columns = {name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns)}
+        columns = {
+            name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
         ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
         for split, label in np.unique(np.stack([splits, labels]), axis=1).T.tolist():
             self.labels[split][label] += int(np.count_nonzero((splits == split) & (labels == label)))
@@ -66,7 +67,7 @@ class Sorting:
         rows = pa.record_batch(list(columns.values()), schema=self._stored).take(pa.array(order))
         ranges = ranges[order]
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
-        for start, end in zip(starts, starts[1:]):
+        for start, end in pairwise(starts):
             self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
 
     def values(self) -> dict[str, tuple[str, ...]]:
@@ -99,7 +100,7 @@ class Sorting:
         self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
         self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
         width = sum(field.type.bit_width // 8 for field in self._stored)
-        self._bits = min(MOST_RANGE_BITS, (self._rows * width // RANGE_BYTES).bit_length())
+        self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
 
     def _close(self) -> None:
         for file in self._files.values():
