@@ -139,7 +139,7 @@ class Dataflow:
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
-        place = Place(folder, target.path if target.is_empty() else f"{folder}/dataset")
+        place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):
             place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
         work = Work(name, task, len(shards), place.folder, place.output, True)
