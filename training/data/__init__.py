@@ -25,6 +25,9 @@ settings.py       what engines may use
 scratch.py        folders for what is put aside
 finish.py         what all ways of preparing have in common at their end
 text.py           text files, cut into passages
+images.py         a task over folders of images
+image_labels.py   their classes: folders, or a table beside them
+pixels.py         an image file decoded, of one size
 tokens.py         text to tokens and back
 splits.py         which rows train, validate and test: one of three ways
 split_time.py     by windows of time
