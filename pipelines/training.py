@@ -27,7 +27,7 @@ from vgp.compiling.target import Target
 
 def build(target: Target) -> Any:
     """The pipeline with every step placed on its machine for `target`."""
-    resolve_step = target.step(resolve)
+    resolve_step = target.step(resolve, bigquery_of="prepare")
     prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True, collect=collect)
     evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
     notify_step = target.step(notify)
