@@ -27,10 +27,12 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from training.data import sources, splits
+from training.data import splits
 from training.data.declaration import Declaration
 from training.data.events import Events
 from training.data.schema import Field
+from training.data.sources.reading import Reading
+from training.data.sources.resolve import resolve
 from training.errors import UserError
 from training.storage.storage import File
 from training.task import Task
@@ -119,8 +121,13 @@ class TabularTask(Task):
 
     # ---- the contract of Task
 
+    @property
+    def reading(self) -> Reading:
+        chosen = {**self.defaults(), **self.options}
+        return Reading(*(str(chosen[name]) for name in ("separator", "quote", "encoding", "decimal")))
+
     def files(self, data: str) -> Sequence[File]:
-        return sources.resolve(data.strip() or self.default_data())
+        return resolve(data.strip() or self.default_data())
 
     def shards(self, data: str) -> NoReturn:
         raise AssertionError("a table is prepared by its expressions")
