@@ -22,7 +22,7 @@ class Declaration:
     group: str
     target: str
     #: Whether the class has methods of its own in place of the columns `time` and `target`.
-    own_dates: bool
+    own_days: bool
     own_labels: bool
 
     @property
@@ -43,7 +43,7 @@ class Declaration:
         for name in filter(None, (*self.key, self.time)):
             if fields[name].nullable:
                 raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
-        if self.time and not pa.types.is_temporal(fields[self.time].type) and not self.own_dates:
+        if self.time and not pa.types.is_temporal(fields[self.time].type) and not self.own_days:
             raise UserError(f"{self.task}.time must be a date or a timestamp; {self.time} is {fields[self.time].type}.")
 
     def _check_target(self, fields: Mapping[str, Field]) -> None:

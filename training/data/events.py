@@ -5,8 +5,11 @@ asks for the hours before its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import cast
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +18,33 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 MERGED_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Events:
+    """Things that happened, and the hours before a row's own over which the row looks back on them.
+
+    A row gets `NAME_count_FIRST_LAST` (float64, never null), and with a value `NAME_mean_FIRST_LAST` (float64, null
+    without an event), for each window: of the events with the row's own `by` values in the hours from FIRST to LAST
+    before the row's hour, which is that of the task's `time`. NAME is the key in `TabularTask.events`.
+    """
+
+    #: An event a row, made from the source's rows: filtered, repeated (`ibis.union`), with columns of its own.
+    table: ir.Table
+    #: Columns of both the events and the source's rows, known before the outcome: who looks back on which.
+    by: tuple[str, ...]
+    #: (first, last): from `first` to `last` hours ago, 1 <= last <= first. No window reaches the row's own hour.
+    windows: tuple[tuple[int, int], ...]
+    #: The column of `table` that says when it happened, int64: hours since 1970-01-01 UTC (see `hours`).
+    hour: str = "hour"
+    #: The integer column of `table` whose mean is taken; "" = events are counted only.
+    value: str = ""
+
+
+def hours(moment: ir.TimestampValue | ir.DateValue) -> ir.IntegerValue:
+    """The hour of a moment, in hours since 1970-01-01 UTC."""
+    seconds = moment.cast("timestamp('UTC')").epoch_seconds()
+    return cast(ir.IntegerValue, seconds // 3600)
 
 
 def counted(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) -> pa.Table:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from training.data import records
-from training.data.sources import Chunk
+from training.data.cutting import Chunk
 from training.errors import UserError
 from training.printable import listed, quoted
 

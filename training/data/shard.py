@@ -96,23 +96,23 @@ def _write(order: Order, split: str, path: Path, values: Mapping[str, tuple[str,
         rows = pa.ipc.open_file(file).read_all().combine_chunks()
         for name, known in values.items():
             position = rows.column_names.index(name)
-            rows = rows.set_column(position, name, _coded(rows[name].combine_chunks(), known))
+            rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
         if ROW_ID not in rows.column_names:
             ids = np.arange(rows.num_rows, dtype=np.int64) + order.first_row_ids[split]
             rows = rows.add_column(0, ROW_ID, pa.array(ids))
-        data = _parquet(rows, list(values))
+        data = parquet(rows, list(values))
     path.write_bytes(data)
     return ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
 
 
-def _coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
+def coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
     """The codes of a category in the whole dataset, for its codes in this shard."""
     code = {value: i for i, value in enumerate(known)}
     codes = np.array([code[value] for value in column.dictionary.to_pylist()], np.int32)
     return pa.array(codes[column.indices.to_numpy()])
 
 
-def _parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
+def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
     """In memory first: the checksum costs no second read, and a shard is small."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd", use_dictionary=categories, row_group_size=max(1, rows.num_rows))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,18 @@ class ByTime:
 
     def marks(self, table: pa.Table, days: Callable[[pa.Table], NDArray[np.int32]]) -> NDArray[np.int32]:
         return days(table)
+
+    def mark(self, rows, day):
+        return day
+
+    def assigned(self, table, planned):
+        import ibis
+        train, test = planned["_spans"]
+        mark = table["_mark"]
+        held = [(date.fromisoformat(d) - date(1970, 1, 1)).days for d in planned["validation_days"]]
+        def inside(spans):
+            return ibis.or_(*[(mark >= a) & (mark < b) for a, b in spans])
+        return ibis.cases((inside(test), 2), (inside(train) & mark.isin(held), 1), (inside(train), 0), else_=-1).cast("int8")
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
         present = labelled.keys() | unlabelled.keys()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from training.data import schema, sources
+from training.data import cutting, schema
 from training.data.tabular import TabularTask
 from training.errors import ProcessFailed, UserError
 from training.storage import storage, strict
@@ -57,7 +57,7 @@ def _scanned(task: TabularTask, file: File) -> Stretches:
     if file.generation and file.path == storage.plain(file.path):
         file = File(_name(file), file.bytes, file.generation)
     with tempfile.TemporaryDirectory(prefix="days-") as scratch:
-        _, chunks = sources.cut_file(file, Path(scratch) / "source")
+        _, chunks = cutting.cut_file(file, Path(scratch) / "source")
         for source, columns in dict.fromkeys((chunk.source, chunk.columns) for chunk in chunks):
             schema.check_header(source, columns, task.schema)
         return _stretches(set().union(*(task.days(chunk).tolist() for chunk in chunks)))

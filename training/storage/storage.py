@@ -130,6 +130,19 @@ def split(path: str) -> tuple[str, str]:
     return bucket, name
 
 
+def location(path: str) -> str:
+    """Where a bucket lies, such as EU or US-CENTRAL1; "" if that may not be read, as by a reader of objects alone."""
+    from google.api_core.exceptions import Forbidden
+
+    with explained(path):
+        try:
+            return str(
+                _client(os.getpid()).get_bucket(split(path)[0], retry=patient(1, READ_DEADLINE_S, path)).location
+            )
+        except Forbidden:
+            return ""
+
+
 def generation_of(path: str) -> tuple[str, int]:
     """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
     match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,17})", path, re.DOTALL)

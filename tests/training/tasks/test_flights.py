@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.data import schema, sources
+from training.data import cutting, schema
 from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.tasks.flights import Flights
@@ -20,7 +20,7 @@ from training.tasks.flights import Flights
 def three_days(tmp_path_factory) -> pa.Table:
     """All flights of 10 to 12 January 2013, as the task reads them."""
     folder = tmp_path_factory.mktemp("flights")
-    chunks, _ = sources.cut(Flights().default_data(), folder)
+    chunks, _ = cutting.cut(Flights().default_data(), folder)
     table = schema.read(chunks[0], Flights.schema)
     return table.filter((pc.field("month") == 1) & (pc.field("day") >= 10) & (pc.field("day") <= 12))
 
@@ -118,7 +118,7 @@ def test_all_flights_of_the_year_are_read_and_accounted_for(prepared):
 
 def test_row_ids_lead_back_to_the_line_of_the_file(prepared, tmp_path):
     folder, _ = prepared
-    chunks, _ = sources.cut(Flights().default_data(), tmp_path)
+    chunks, _ = cutting.cut(Flights().default_data(), tmp_path)
     raw = schema.read(chunks[0], Flights.schema)
     train = open_rows(folder, "train").columns
     inside = train["row_id"] < raw.num_rows

@@ -1,0 +1,56 @@
+"""What a table's expressions run on: one engine for each place where data lives.
+
+duckdb.py     files, on this machine; larger than its memory
+bigquery.py   tables and queries of BigQuery, there
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import ibis.expr.types as ir
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from training.data.manifest import SourceFile
+
+#: The name of the table or view that holds the declared columns in their canonical types.
+SOURCE = "source"
+
+
+class Engine(Protocol):
+    """Runs Ibis expressions over one source. Expressions are unbound: their tables are known by their names.
+
+    Canonical types, on every engine: int64, float64, string ("" = missing), boolean, date, timestamp (naive) and
+    timestamp('UTC'); null = missing for all but strings.
+    """
+
+    #: What `ibis.to_sql` prints for this engine: duckdb or bigquery.
+    dialect: str
+
+    @property
+    def sources(self) -> "tuple[SourceFile, ...]":
+        """What was read, and its checksums: all that the prepared dataset depends on besides code and options."""
+
+    def source(self) -> ir.Table:
+        """The declared columns in their canonical types. Of files also `_file` and `_record` (int64), which say where
+        a row came from; no expression of a task sees them."""
+
+    def create(self, name: str, expression: ir.Table) -> ir.Table:
+        """Runs the expression and keeps its result until the engine is closed; the unbound table of that name.
+
+        Raises:
+            UserError: the engine refuses the expression, or the disk is full.
+        """
+
+    def read(self, expression: ir.Table) -> pa.Table:
+        """A small result, at once; its columns have the expression's types. Raises as `create`."""
+
+    def batches(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
+        """A large result, in the order of the expression, if it has one. Raises as `create`."""
+
+    def place(self, row: Mapping[str, Any]) -> str:
+        """Where a row of the source is, for people: "flights.csv, line 12", or "a row of bq://p.d.t with id=7".
+
+        Args:
+            row: What a query has read of it: `_file` and `_record` where the source has them, else the key.
+        """

@@ -1,0 +1,34 @@
+"""The types that a task's expressions see, the same on every engine, whatever the source stores."""
+
+from collections.abc import Sequence
+
+import ibis
+import pyarrow as pa
+
+from training.data.schema import Field
+from training.errors import UserError
+
+TYPES = "whole numbers, floats, decimals, strings, booleans, dates and timestamps"
+
+
+def schema(fields: Sequence[Field]) -> ibis.Schema:
+    """Raises UserError for a field of a type that no engine has."""
+    return ibis.schema({field.name: dtype(field) for field in fields})
+
+
+def dtype(field: Field) -> str:
+    """Raises UserError for a type that no engine has."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_integer(kind):
+        return "int64"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "float64"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "string"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_timestamp(kind):
+        return "timestamp('UTC')" if kind.tz else "timestamp"
+    raise UserError(f"the column {field.name} is declared as {field.type}: a table's columns are {TYPES}.")

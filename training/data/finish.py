@@ -1,0 +1,80 @@
+"""What every way of preparing has in common at its end: what must be true of the rows, and the manifest."""
+
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from training import tasks
+from training.data import manifest
+from training.data.columns import Sketch
+from training.data.manifest import Manifest, ShardFile
+from training.errors import UserError
+from training.printable import listed
+from training.task import Task
+
+
+def require_rows(rows: Mapping[str, int], notes: Sequence[str]) -> None:
+    """Raises UserError if there is nothing to learn from or to test on."""
+    for split, other in (("train", "test"), ("test", "train")):
+        if not rows.get(split):
+            lack = (
+                f"there is no row in the {split} split, and {rows.get(other, 0):,} in the {other} split: more are "
+                "needed."
+            )
+            raise UserError(" ".join([lack, *notes]))
+
+
+def require_classes(task: Task, label: Sketch) -> None:
+    """Raises UserError if the train split lacks a class."""
+    for code, title in enumerate(task.classes):
+        if not label.counts[str(code)]:
+            raise UserError(f"the class {title!r} does not occur in the train split: there is nothing to tell apart.")
+
+
+def absent(task: Task, test_classes: set[int]) -> Iterator[str]:
+    """What is wrong with a test split that lacks a class; the train split may not lack one."""
+    lacking = [title for code, title in enumerate(task.classes) if code not in test_classes]
+    if test_classes and lacking:
+        yield f"The test split has no row of the class {listed(lacking)}: there will be no AUC."
+
+
+def say(notes: Sequence[str]) -> None:
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr, flush=True)
+
+
+def manifest_of(
+    name: str,
+    task: Task,
+    statistics: Mapping[str, Any],
+    columns: tuple[manifest.Column, ...],
+    splits: dict[str, tuple[ShardFile, ...]],
+) -> Manifest:
+    own = {"rows_read", "rows_dropped", "notes", "split"}
+    return Manifest(
+        task=tasks.spec(name),
+        options=task.options,
+        split=statistics.get("split", {}),
+        columns=columns,
+        splits=splits,
+        statistics={key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
+        rows_read=statistics.get("rows_read", sum(f.rows for files in splits.values() for f in files)),
+        rows_dropped=statistics.get("rows_dropped", {}),
+        notes=tuple(statistics.get("notes", ())),
+        sources=task.sources,
+        fingerprint=_fingerprint(name, task),
+    )
+
+
+def _fingerprint(name: str, task: Task) -> str:
+    parts = {
+        "format": Manifest.model_fields["format"].default,
+        "task": tasks.spec(name),
+        "code": inspect.getsource(sys.modules[type(task).__module__]),
+        "options": task.options,
+        "sources": [source.sha256 for source in task.sources],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
