@@ -97,5 +97,3 @@ def _by_split(files: Iterator[dict[str, ShardFile]]) -> dict[str, tuple[ShardFil
         for split, file in written.items():
             splits[split] = (*splits.get(split, ()), file)
     return splits
-
-

@@ -41,12 +41,17 @@ class ByTime:
 
     def assigned(self, table, planned):
         import ibis
+
         train, test = planned["_spans"]
         mark = table["_mark"]
         held = [(date.fromisoformat(d) - date(1970, 1, 1)).days for d in planned["validation_days"]]
+
         def inside(spans):
             return ibis.or_(*[(mark >= a) & (mark < b) for a, b in spans])
-        return ibis.cases((inside(test), 2), (inside(train) & mark.isin(held), 1), (inside(train), 0), else_=-1).cast("int8")
+
+        return ibis.cases((inside(test), 2), (inside(train) & mark.isin(held), 1), (inside(train), 0), else_=-1).cast(
+            "int8"
+        )
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
         present = labelled.keys() | unlabelled.keys()

@@ -73,7 +73,5 @@ class Writer:
         files = self.splits.get(split, ())
         path = self.folder / f"{split}-{len(files):05}.parquet"
         path.write_bytes(data)
-        file = ShardFile(
-            path=path.name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest()
-        )
+        file = ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
         self.splits[split] = (*files, file)
