@@ -22,8 +22,8 @@ from vgp.text.printable import PASSWORD
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
 APIS = (
-    "aiplatform", "artifactregistry", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas", "cloudresourcemanager",
-    "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
+    "aiplatform", "artifactregistry", "bigquery", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas",
+    "cloudresourcemanager", "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
 )  # fmt: skip
 MAX_LABELS = 64
 
