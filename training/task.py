@@ -117,6 +117,14 @@ class Task(ABC):
         """
         return {}
 
+    def merge(self, first: Any, second: Any) -> Any:
+        """Optional: two scans of neighbours as one, which may be the first itself.
+
+        `combine` is then given one scan, merged in a tree whose shape depends on the number of shards alone: no process
+        holds them all. Without it `combine` is given every scan, in one process.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
         """The finished rows of one shard by split (`train`, `test`...), with the label, int64 class codes.

@@ -1,6 +1,12 @@
 """From raw input to fixed-width Parquet shards with a manifest, and back to rows.
 
-prepare.py        a dataset of a task: scan, combine, make rows, check, write
+prepare.py        a dataset of a task
+shards.py         of one that works shard by shard: scan, combine, make rows, check, write
+processes.py      shards in processes of this machine
+beam/             shards on Apache Beam: here, or on Dataflow
+tree.py           values merged in a tree of a fixed shape
+ids.py            ids that a task gives, compared
+place.py          what a process is at, for messages
 raw.py            files as they are, in a dataset's folder
 destination.py    the folder that a preparation may write to
 pool.py           work on many shards in a pool of processes

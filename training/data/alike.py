@@ -1,44 +1,19 @@
-"""How often rows are alike, counted over any number of shards in bounded memory: each hash once a shard."""
+"""How often rows are alike: those with the same number, by what decides their split (`identity.numbered`)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+import ibis.expr.types as ir
 
-from training.data import keys
-from training.data.keys import Hashes
+from training.data.engines import Engine
 
 #: A kind of rows is common if it has more rows than this, and more than this share of all. Kinds that are not common
 #: may go to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two
 #: percentage points, or in a small table by twice what it would be if all its rows differed.
 FEW_ROWS = 4
-FEW_SHARE = 1 / 400
+FEW_SHARE = 400
 
 
 @dataclass(frozen=True)
-class CountFile:
-    """The different hashes of one shard, sorted, uint64 (rows,), and beside them how often each occurs there."""
-
-    path: str
-    rows: int
-
-    @classmethod
-    def write(cls, path: Path, hashes: Hashes) -> "CountFile":
-        kinds, counts = np.unique(hashes, return_counts=True)
-        np.save(path.with_suffix(".hashes.npy"), kinds)
-        np.save(path.with_suffix(".counts.npy"), counts)
-        return cls(str(path), len(kinds))
-
-    def hashes(self) -> Hashes:
-        return np.asarray(np.load(Path(self.path).with_suffix(".hashes.npy"), mmap_mode="r"))
-
-    def counts(self) -> NDArray[np.int64]:
-        return np.asarray(np.load(Path(self.path).with_suffix(".counts.npy"), mmap_mode="r"))
-
-
-@dataclass
 class Kinds:
     """The rows of a table by kind: those that are alike."""
 
@@ -48,23 +23,24 @@ class Kinds:
     alike: int = 0
     #: The sum of the squares of the kinds' shares: one over their number, if they are equally frequent.
     concentration: float = 0.0
-    #: Hashes of the common kinds, sorted, and their rows.
-    common: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    #: The numbers of the common kinds, sorted, and their rows.
+    common: tuple[int, ...] = ()
     common_rows: int = 0
 
 
-def count(files: Sequence[CountFile]) -> Kinds:
-    total = sum(int(file.counts().sum()) for file in files)
-    kinds = Kinds(total)
-    for slices in keys.ranges(files):
-        pairs = list(zip(files, slices, strict=True))
-        hashes, position = np.unique(np.concatenate([f.hashes()[s] for f, s in pairs]), return_inverse=True)
-        counts = np.zeros(len(hashes), np.int64)
-        np.add.at(counts, position, np.concatenate([file.counts()[span] for file, span in pairs]))
-        common = counts > max(FEW_ROWS, FEW_SHARE * total)
-        kinds.kinds += len(hashes)
-        kinds.alike += int(counts[counts > 1].sum())
-        kinds.concentration += float(np.square(counts / total).sum())
-        kinds.common = np.concatenate([kinds.common, hashes[common]])
-        kinds.common_rows += int(counts[common].sum())
-    return kinds
+def count(engine: Engine, rows: ir.Table, column: str) -> Kinds:
+    """Counts the rows of each value of an integer column."""
+    counted = rows.group_by(kind=rows[column]).agg(rows=rows.count())
+    # How many kinds have so many rows: a short table, and whole numbers, which add up alike on every engine.
+    sizes = engine.read(counted.group_by("rows").agg(kinds=counted.count())).to_pylist()
+    total = sum(size["rows"] * size["kinds"] for size in sizes)
+    many = max(FEW_ROWS, total // FEW_SHARE)
+    common = counted.filter(counted.rows > many).order_by("kind") if any(s["rows"] > many for s in sizes) else None
+    return Kinds(
+        rows=total,
+        kinds=sum(size["kinds"] for size in sizes),
+        alike=sum(size["rows"] * size["kinds"] for size in sizes if size["rows"] > 1),
+        concentration=sum(size["rows"] ** 2 * size["kinds"] for size in sizes) / max(1, total) ** 2,
+        common=tuple(engine.read(common)["kind"].to_pylist()) if common is not None else (),
+        common_rows=sum(size["rows"] * size["kinds"] for size in sizes if size["rows"] > many),
+    )

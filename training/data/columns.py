@@ -1,6 +1,7 @@
 """The columns of a prepared table: brought to fixed width, and counted in figures that merge across shards."""
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,13 +47,8 @@ class Sketch:
         self.counts.update(other.counts)
 
     def require_few_values(self, name: str) -> None:
-        """Raises UserError for a category that cannot be one: free text, or a number that was read as text."""
-        if self.kind == "category" and len(self.counts) > MAX_VALUES:
-            raise UserError(f"the category {name} has more than {MAX_VALUES:,} values; drop it or group them.")
-        if self.kind == "category" and sum(map(len, self.counts)) > MAX_VALUE_BYTES:
-            raise UserError(
-                f"the values of the category {name} take more than {MAX_VALUE_BYTES >> 20} MiB; drop it or group them."
-            )
+        if self.kind == "category":
+            require_few_values(name, self.counts)
 
     def column(self, name: str, classes: tuple[str, ...]) -> Column:
         """The column's entry in the manifest."""
@@ -69,6 +65,16 @@ class Sketch:
         )  # fmt: skip
 
 
+def require_few_values(name: str, values: Collection[str]) -> None:
+    """Raises UserError for a category that cannot be one: free text, or a number that was read as text."""
+    if len(values) > MAX_VALUES:
+        raise UserError(f"the category {name} has more than {MAX_VALUES:,} values; drop it or group them.")
+    if sum(map(len, values)) > MAX_VALUE_BYTES:
+        raise UserError(
+            f"the values of the category {name} take more than {MAX_VALUE_BYTES >> 20} MiB; drop it or group them."
+        )
+
+
 def category_values(counts: Counter[str]) -> tuple[str, ...]:
     """The values in the order of their codes: "" = missing, then sorted, so that no order of shards shows."""
     return "", *sorted(value for value in counts if value)
@@ -78,12 +84,15 @@ def fixed_width(table: pa.Table, label: str) -> pa.Table:
     """The table with every column in its form on disk, strings still as dictionaries.
 
     Raises:
-        UserError: a column has no fixed width, or an id or the label is missing somewhere.
+        UserError: a column has no fixed width or an infinite value, or an id or the label is missing somewhere.
     """
     columns = {name: _fixed(name, table[name].combine_chunks()) for name in table.column_names}
     for name, column in columns.items():
         if column.null_count:
             raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
+    for name, column in columns.items():
+        if not pa.types.is_dictionary(column.type):
+            require_finite(name, elements(column))
     if label in columns and pa.types.is_integer(columns[label].type):
         columns[label] = columns[label].cast(pa.int64())
     return pa.table(columns)
@@ -106,12 +115,24 @@ def _fixed(name: str, column: pa.Array) -> pa.Array:
     )
 
 
+def require_finite(name: str, values: NDArray[np.generic]) -> None:
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
+
+
 def sketches(table: pa.Table, label: str, train: bool) -> dict[str, Sketch]:
     """Figures of a table of `fixed_width`; of a split other than train only which values occur."""
-    return {name: _sketch(name, table[name].combine_chunks(), name == label, train) for name in table.column_names}
+    return {name: sketch(table[name].combine_chunks(), name == label, train) for name in table.column_names}
 
 
-def _sketch(name: str, column: pa.Array, is_label: bool, train: bool) -> Sketch:
+def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] | None = None) -> Sketch:
+    """Figures of one column.
+
+    Args:
+        values: Of a category that comes as codes.
+    """
+    if values is not None:
+        column = pa.DictionaryArray.from_arrays(column, pa.array(values, pa.string()))
     if pa.types.is_dictionary(column.type):
         counts = Counter(_value_counts(column))
         sketch = Sketch("category", pa.int32(), counts=counts if train else Counter(dict.fromkeys(counts, 0)))
@@ -125,10 +146,8 @@ def _sketch(name: str, column: pa.Array, is_label: bool, train: bool) -> Sketch:
         return Sketch("id", column.type, count=len(column) if train else 0)
     vector = not pa.types.is_floating(column.type)
     sketch = Sketch("vector" if vector else "number", column.type)
-    values = elements(column).reshape(-1)
-    if values.dtype.kind == "f" and np.isinf(values).any():
-        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
-    return _with_moments(sketch, values) if train and len(column) else sketch
+    numbers = elements(column).reshape(-1)
+    return _with_moments(sketch, numbers) if train and len(column) else sketch
 
 
 def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:

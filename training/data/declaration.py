@@ -1,13 +1,18 @@
 """What the class of a tabular task declares about its columns; checked before any file is opened."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from training.data.engines import canonical
 from training.data.schema import Field
 from training.errors import UserError
 from training.options import nearest
+
+#: Columns of our own beside the declared ones, on the way.
+RESERVED = re.compile(r"_(file|record|row_id|split|label|day|mark|kind|text|copy|again|where|other)|_(size|scale)_\d+")
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class Declaration:
         """Raises UserError if the names do not fit the schema."""
         fields = {field.name: field for field in self.schema}
         if not fields:
-            raise UserError(f"{self.task} declares no schema: name the columns of the CSV files and their types.")
+            raise UserError(f"{self.task} declares no schema: name the columns of the table and their types.")
+        self._check_names()
+        canonical.schema(self.schema)
         for attribute, names in (("key", self.key), ("time", [self.time]), ("target", [self.target])):
             for name in filter(None, names):
                 if name not in fields:
@@ -45,6 +52,18 @@ class Declaration:
                 raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
         if self.time and not pa.types.is_temporal(fields[self.time].type) and not self.own_days:
             raise UserError(f"{self.task}.time must be a date or a timestamp; {self.time} is {fields[self.time].type}.")
+
+    def _check_names(self) -> None:
+        """Engines do not tell upper from lower case in the names of columns."""
+        spelled = dict[str, str]()
+        for name in [field.name for field in self.schema]:
+            other = spelled.setdefault(name.lower(), name)
+            if RESERVED.fullmatch(name.lower()):
+                raise UserError(f"{self.task}.schema: {name} is a name that preparing needs itself: rename the column.")
+            if other is not name:
+                raise UserError(
+                    f"{self.task}.schema has both {other} and {name}: no two names may differ in case only."
+                )
 
     def _check_target(self, fields: Mapping[str, Field]) -> None:
         if not self.target and not self.own_labels:

@@ -9,7 +9,6 @@ from typing import Any
 
 from training import tasks
 from training.data import manifest
-from training.data.columns import Sketch
 from training.data.manifest import Manifest, ShardFile
 from training.errors import UserError
 from training.printable import listed
@@ -27,10 +26,10 @@ def require_rows(rows: Mapping[str, int], notes: Sequence[str]) -> None:
             raise UserError(" ".join([lack, *notes]))
 
 
-def require_classes(task: Task, label: Sketch) -> None:
+def require_classes(task: Task, counts: Mapping[int, int]) -> None:
     """Raises UserError if the train split lacks a class."""
     for code, title in enumerate(task.classes):
-        if not label.counts[str(code)]:
+        if not counts.get(code):
             raise UserError(f"the class {title!r} does not occur in the train split: there is nothing to tell apart.")
 
 

@@ -1,12 +1,13 @@
 """A column that tells the label by itself is most often made from it: measured on a sample before training."""
 
 from collections.abc import Container
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from training.data import keys
+from training.data.shares import mixed
 from training.errors import UserError
 
 #: Area under the ROC curve of one column alone above which it is refused.
@@ -22,13 +23,19 @@ Sample = dict[str, NDArray[np.generic]]
 def sample(table: pa.Table, number: int, rows: int) -> Sample:
     """Up to `rows` rows of a shard in an order that is random but always the same: numbers, and hashed strings."""
     positions = np.arange(table.num_rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
-    chosen = table.take(pa.array(np.argsort(keys.mixed(positions))[:rows]))
+    chosen = table.take(pa.array(np.argsort(mixed(positions))[:rows]))
     arrays = {name: chosen[name].combine_chunks() for name in chosen.column_names}
     return {
-        name: keys.hashed([array.cast(pa.string())]) if pa.types.is_dictionary(array.type) else array.to_numpy()
+        name: _hashed(array) if pa.types.is_dictionary(array.type) else array.to_numpy()
         for name, array in arrays.items()
         if pa.types.is_dictionary(array.type) or pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
     }
+
+
+def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
+    """The same number for the same text in every shard."""
+    digests = (blake2b(value.encode(), digest_size=8).digest() for value in categories.dictionary.to_pylist())
+    return np.asarray(np.frombuffer(b"".join(digests), "<u8")[categories.indices.to_numpy()])
 
 
 def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str]) -> None:

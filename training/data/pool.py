@@ -6,12 +6,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +22,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from training.data import place
 from training.errors import UserError
 
 Item = TypeVar("Item")
@@ -31,16 +34,21 @@ SHARDS_PER_WORKER = 4
 LINE_EVERY_S = 10.0
 
 
+class ProcessDied(UserError):
+    """A process was killed, as for lack of memory: once more may go well."""
+
+
 class WorkerPool:
     """Maps functions over shards, in order, with `workers` processes; one worker is this process itself.
 
     None = as many as there are cores and shards enough to keep them busy.
     """
 
-    def __init__(self, workers: int | None):
+    def __init__(self, workers: int | None, scratch: Path | None = None):
+        """With a folder `scratch`, a message about a process that died says what it was at (`place.py`)."""
         if workers is not None and workers < 1:
             raise UserError(f"workers is {workers}; it must be at least 1.")
-        self.workers = workers
+        self.workers, self.scratch = workers, scratch
         self._executor: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> "WorkerPool":
@@ -58,19 +66,48 @@ class WorkerPool:
         """
         workers = self.workers or min(_cores(), len(items) // SHARDS_PER_WORKER)
         alone = self._executor is None and (workers <= 1 or len(items) <= 1)
-        results = map(function, items) if alone else self._pool(workers).map(function, items)
-        try:
+        call = partial(_called, title, function)
+        results = map(call, items) if alone else self._pool(workers).map(call, items)
+        with self._deaths_named(title, workers):
             yield from progress(title, results, len(items))
+
+    def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
+        """The function's result for one item, from a process that is not this one even if it is alone.
+
+        Raises:
+            ProcessDied: it was killed; the next call has a new one.
+        """
+        future = self._pool(1).submit(_called, title, function, item)
+        with self._deaths_named(title, 1):
+            return future.result()
+
+    @contextmanager
+    def _deaths_named(self, title: str, workers: int) -> Iterator[None]:
+        processes = dict(getattr(self._executor, "_processes", None) or {})  # forgotten once the pool is broken
+        try:
+            yield
         except BrokenProcessPool:
-            raise UserError(
-                f"a process died while {title}, most likely for lack of memory: try fewer than {workers} workers."
+            self._executor = None
+            fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
+            raise ProcessDied(
+                f"a process died while {title}{self._last_places(processes.values())}, most likely for lack of memory: "
+                f"{fix}."
             ) from None
+
+    def _last_places(self, processes: Iterable[BaseProcess]) -> str:
+        """What those that died by themselves were at; the others were ended when the first was missed."""
+        for process in processes:
+            process.join(1)
+        died = [process for process in processes if process.exitcode not in (0, None, -signal.SIGTERM)]
+        places = [place.last(self.scratch / f"place-{process.pid}") for process in died] if self.scratch else []
+        return f" ({'; '.join(told)})" if (told := sorted({text for text in places if text})) else ""
 
     def _pool(self, workers: int) -> ProcessPoolExecutor:
         if self._executor is None:
             # Not fork: this process may have threads (pyarrow, torch, Google clients), whose locks a fork keeps.
             context = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+            start = partial(_start_worker, self.scratch)
+            self._executor = ProcessPoolExecutor(workers, mp_context=context, initializer=start)
         return self._executor
 
 
@@ -100,8 +137,21 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _start_worker() -> None:
+def _called(title: str, function: Callable[[Item], Result], item: Item) -> Result:
+    place.forget()
+    try:
+        return function(item)
+    except Exception as error:
+        if place.current() and not isinstance(error, UserError):
+            error.add_note(f"while {title}: {place.current()}")
+        raise
+
+
+def _start_worker(scratch: Path | None) -> None:
     import pyarrow as pa
+
+    if scratch:
+        place.keep(scratch / f"place-{os.getpid()}")
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     pa.set_cpu_count(1)

@@ -18,9 +18,7 @@ from training import tasks
 from training.data import raw
 from training.data.destination import Destination
 from training.data.manifest import Manifest
-from training.data.pool import WorkerPool
-from training.data.shards import prepare_shards
-from training.data.tables.preparation import prepare_table
+from training.data.processes import Processes
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.task import Task
@@ -78,9 +76,11 @@ def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifes
 
 def _prepared(name: str, task: Task, data: str, target: Destination, workers: int | None) -> Manifest:
     if isinstance(task, TabularTask):
+        from training.data.tables.preparation import prepare_table
+
         return prepare_table(name, task, data, target, workers)
-    with WorkerPool(workers) as pool:
-        return prepare_shards(name, task, data, target, pool)
+    runner = Processes(workers)
+    return runner.make(name, task, task.shards(data), target)
 
 
 @contextmanager

@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from training.data import leaks
-from training.data.columns import Sketch, fixed_width, sketches
+from training.data.columns import Sketch, elements, fixed_width, sketches
+from training.data.ids import Ids
 from training.data.manifest import MOST_SHARD_BYTES, ShardFile
 from training.errors import UserError
+from training.storage import objects, storage
 from training.task import Task
 
 ROW_ID = "row_id"
@@ -30,26 +32,32 @@ SPLIT_NAME = re.compile(r"[\w-]{1,100}")
 class Prepared:
     """The statistics of one shard."""
 
-    path: Path
+    #: Where its rows lie until they are written: what the paths of their files begin with.
+    path: str
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, Sketch] = field(default_factory=dict)
     #: The codes of the classes that occur, by split.
     classes: dict[str, set[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
+    #: The ids of its rows, where the task gives them.
+    ids: Ids | None = None
 
 
 @dataclass(frozen=True)
 class Order:
     """What `write_shard` is to write: the file of each split, and the row id of its first row."""
 
-    source: Path
-    files: Mapping[str, Path]
+    source: str
+    files: Mapping[str, str]
     first_row_ids: Mapping[str, int]
 
 
-def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, Any], sample_rows: int) -> Prepared:
-    """Makes the rows of one shard and leaves them in the task's scratch folder."""
-    prepared = Prepared(task.scratch / f"rows-{number}")
+def prepare_shard(
+    task: Task, number: int, shard: Any, statistics: Mapping[str, Any], sample_rows: int, scratch: str
+) -> Prepared:
+    """Makes the rows of one shard and leaves them in the folder `scratch`, here or in a bucket."""
+    prepared = Prepared(f"{scratch}/rows-{number}")
+    ids = []
     for split, table in task.rows(shard, statistics).items():
         if not SPLIT_NAME.fullmatch(split):
             raise UserError(f"{type(task).__name__}.rows names a split {split!r}: letters, digits, _ and - only.")
@@ -64,10 +72,25 @@ def prepare_shard(task: Task, number: int, shard: Any, statistics: Mapping[str, 
         _merge(prepared, sketches(rows, task.label, split == "train"))
         if split == "train":
             prepared.sample = leaks.sample(rows, number, sample_rows)
+        if ROW_ID in rows.column_names:
+            ids.append(elements(rows[ROW_ID].combine_chunks()))
         if rows.num_rows:
-            with pa.OSFile(_scratch(prepared.path, split), "wb") as file, pa.ipc.new_file(file, rows.schema) as ipc:
-                ipc.write_table(rows)
+            _leave(_scratch(prepared.path, split), rows)
+    prepared.ids = np.concatenate(ids).astype(np.int64) if ids else None
     return prepared
+
+
+def _leave(path: str, rows: pa.Table) -> None:
+    sink = pa.BufferOutputStream() if storage.is_remote(path) else pa.OSFile(path, "wb")
+    with sink, pa.ipc.new_file(sink, rows.schema) as ipc:
+        ipc.write_table(rows)
+    if storage.is_remote(path):
+        objects.replace(path, sink.getvalue())
+
+
+def _left(path: str) -> pa.Table:
+    source = pa.py_buffer(objects.read(path)) if storage.is_remote(path) else pa.memory_map(path)
+    return pa.ipc.open_file(source).read_all().combine_chunks()
 
 
 def _merge(prepared: Prepared, columns: dict[str, Sketch]) -> None:
@@ -86,23 +109,26 @@ def _classes(rows: pa.Table, label: str) -> set[int]:
     return set(rows[label].unique().to_pylist())
 
 
-def write_shard(order: Order, values: Mapping[str, tuple[str, ...]]) -> dict[str, ShardFile]:
-    """Writes a prepared shard's rows as Parquet, one file a split, with the codes of `values`."""
-    return {split: _write(order, split, path, values) for split, path in order.files.items()}
+def write_shard(order: Order, values: Mapping[str, tuple[str, ...]], folder: str) -> dict[str, ShardFile]:
+    """Writes a prepared shard's rows as Parquet into the folder, one file a split, with the codes of `values`."""
+    return {split: _write(order, split, f"{folder}/{name}", values) for split, name in order.files.items()}
 
 
-def _write(order: Order, split: str, path: Path, values: Mapping[str, tuple[str, ...]]) -> ShardFile:
-    with pa.memory_map(_scratch(order.source, split)) as file:
-        rows = pa.ipc.open_file(file).read_all().combine_chunks()
-        for name, known in values.items():
-            position = rows.column_names.index(name)
-            rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
-        if ROW_ID not in rows.column_names:
-            ids = np.arange(rows.num_rows, dtype=np.int64) + order.first_row_ids[split]
-            rows = rows.add_column(0, ROW_ID, pa.array(ids))
-        data = parquet(rows, list(values))
-    path.write_bytes(data)
-    return ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
+def _write(order: Order, split: str, path: str, values: Mapping[str, tuple[str, ...]]) -> ShardFile:
+    rows = _left(_scratch(order.source, split))
+    for name, known in values.items():
+        position = rows.column_names.index(name)
+        rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
+    if ROW_ID not in rows.column_names:
+        ids = np.arange(rows.num_rows, dtype=np.int64) + order.first_row_ids[split]
+        rows = rows.add_column(0, ROW_ID, pa.array(ids))
+    data = parquet(rows, list(values))
+    if storage.is_remote(path):
+        objects.replace(path, data)
+    else:
+        Path(path).write_bytes(data)
+    name = path.rpartition("/")[2]
+    return ShardFile(path=name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
 
 
 def coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
@@ -119,5 +145,5 @@ def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _scratch(path: Path, split: str) -> str:
+def _scratch(path: str, split: str) -> str:
     return f"{path}-{split}.arrow"

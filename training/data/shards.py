@@ -1,81 +1,148 @@
-"""A dataset from a task's `shards`, `scan`, `combine` and `rows`, by processes of this machine.
+"""A dataset from a task's `shards`, `scan`, `combine` and `rows`.
 
-Scan all shards, combine what they tell, make the rows, check them, and only then write: the destination is not touched
-before everything is known to be good. What is written does not depend on the number of workers.
+Scan all shards, combine what they tell, make the rows, check them, and only then write. What is done with one shard is
+a function of it and of what all shards tell (`shard.py`); a runner says where: in processes here (`processes.py`), or
+on Apache Beam (`beam/`). What is written does not depend on the runner.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, count
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from training.data import finish, leaks, manifest
+from training.data import finish, leaks, tree
 from training.data.columns import Sketch, category_values
 from training.data.destination import Destination
-from training.data.manifest import Manifest, ShardFile
-from training.data.pool import Shared, WorkerPool
-from training.data.shard import ROW_ID, Order, Prepared, prepare_shard, write_shard
+from training.data.manifest import Column, Manifest, ShardFile
+from training.data.shard import ROW_ID, Order, Prepared
+from training.errors import UserError
+from training.printable import MOST_LETTERS, plain
 from training.task import Task
 
+#: What `combine` returned.
+Statistics = Mapping[str, Any]
 
-def prepare_shards(name: str, task: Task, data: str, target: Destination, pool: WorkerPool) -> Manifest:
-    shards = task.shards(data)
-    statistics = task.combine(pool.map("scanning", task.scan, shards))
-    shared = Shared(statistics, task.scratch / "statistics")
-    make = partial(_make, task, shared, max(64, leaks.SAMPLE_ROWS // max(1, len(shards))))
-    prepared, columns = _merged(pool.map("making rows", make, list(enumerate(shards))))
-    notes = tuple(statistics.get("notes", ()))
+
+class Runner(Protocol):
+    """Where the functions of a task run over its shards."""
+
+    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+        """Prepares the dataset of the task called `name` in the folder.
+
+        Raises:
+            UserError: the input is wrong. Nothing is left behind.
+        """
+
+
+@dataclass
+class Figures:
+    """What neighbouring shards hold together."""
+
+    shards: list[Prepared]
+    columns: dict[str, Sketch]
+
+    @classmethod
+    def of(cls, shard: Prepared) -> "Figures":
+        return cls([replace(shard, columns={})], {ROW_ID: Sketch("id", pa.int64()), **shard.columns})
+
+    def merge(self, other: "Figures") -> "Figures":
+        """These and those of the shards that follow.
+
+        Raises:
+            UserError: the shards differ in their columns, or a category has too many values.
+        """
+        if self._holds_rows() and other._holds_rows() and (odd := sorted(self.columns.keys() ^ other.columns.keys())):
+            raise UserError(f"the shards differ in their columns: {odd[0]} is not in all of them.")
+        for name, sketch in other.columns.items():
+            if name in self.columns:
+                self.columns[name].merge(sketch)
+            else:
+                self.columns[name] = sketch
+            self.columns[name].require_few_values(name)
+        self.shards.extend(other.shards)
+        return self
+
+    def _holds_rows(self) -> bool:
+        return any(shard.rows for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be written, once the rows of all shards are made and found good."""
+
+    columns: tuple[Column, ...]
+    #: The values of each category, in the order of their codes.
+    values: Mapping[str, tuple[str, ...]]
+    #: Sentences for the log.
+    notes: tuple[str, ...]
+
+
+def statistics(task: Task, scans: Iterable[Any]) -> dict[str, Any]:
+    """What the scans of all shards, in order, tell."""
+    if not merges(task):
+        return task.combine(scans)
+    whole = tree.merged(scans, task.merge)
+    return task.combine([] if whole is None else [whole])
+
+
+def merges(task: Task) -> bool:
+    """Whether the task says how two scans become one."""
+    return type(task).merge is not Task.merge
+
+
+def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, list[Order]]:
+    """The plan for shards whose rows are made, and what is to be written of each.
+
+    Raises:
+        UserError: there is nothing to learn from or to test on, or a column tells the label.
+    """
+    notes, prepared, columns = tuple(statistics.get("notes", ())), figures.shards, figures.columns
     _check(task, prepared, columns, notes)
     tested = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
-    finish.say([*notes, *finish.absent(task, tested)])
-    values = {name: category_values(s.counts) for name, s in columns.items() if s.kind == "category"}
+    values = {name: category_values(sketch.counts) for name, sketch in columns.items() if sketch.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
-    with target.writing() as folder:
-        orders = _orders(prepared, folder)
-        files = pool.map("writing", partial(write_shard, values=values), orders)
-        made = finish.manifest_of(name, task, statistics, described, _by_split(files))
-        manifest.save(made, folder)
-    return made
+    return Plan(described, values, (*notes, *finish.absent(task, tested))), _orders(prepared)
 
 
-def _make(task: Task, statistics: Shared, sample_rows: int, numbered: tuple[int, Any]) -> Prepared:
-    return prepare_shard(task, *numbered, statistics.value, sample_rows)
+def manifest_of(
+    name: str, task: Task, statistics: Statistics, plan: Plan, files: Iterable[Mapping[str, ShardFile]]
+) -> Manifest:
+    """The manifest of a dataset whose files are written: those of each shard, in order."""
+    splits: dict[str, list[ShardFile]] = {}
+    for shard in files:
+        for split, file in shard.items():
+            splits.setdefault(split, []).append(file)
+    by_split = {split: tuple(splits[split]) for split in splits}
+    return finish.manifest_of(name, task, statistics, plan.columns, by_split)
 
 
-def _merged(shards: Iterable[Prepared]) -> tuple[list[Prepared], dict[str, Sketch]]:
-    """The shards, and the figures of all; merged as they come, so that the values of each are not held."""
-    prepared, merged = [], {ROW_ID: Sketch("id", pa.int64())}
-    for shard in shards:
-        for name, sketch in shard.columns.items():
-            if name in merged:
-                merged[name].merge(sketch)
-            else:
-                merged[name] = sketch
-            merged[name].require_few_values(name)
-        prepared.append(replace(shard, columns={}))
-    return prepared, merged
+def sample_rows(shards: int) -> int:
+    """Rows of each shard that are looked at for leaks."""
+    return max(64 if shards <= leaks.SAMPLE_ROWS // 64 else 4, leaks.SAMPLE_ROWS // max(1, shards))
+
+
+def named(shard: Any) -> str:
+    """A shard, for a message."""
+    text = plain(repr(shard))
+    return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
 
 
 def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str]) -> None:
-    """Raises UserError if there is nothing to learn from or to test on, or a column tells the label."""
-    finish.require_rows(
-        {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}, notes
-    )
+    rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
+    finish.require_rows(rows, notes)
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return
-    finish.require_classes(task, label)
+    finish.require_classes(task, {int(code): count for code, count in label.counts.items()})
     samples = [shard.sample for shard in prepared if shard.rows.get("train")]
     joined = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
     leaks.check(joined, task.label, task.classes, (*task.trusted, task.group))
 
 
-def _orders(prepared: Sequence[Prepared], folder: Path) -> list[Order]:
+def _orders(prepared: Sequence[Prepared]) -> list[Order]:
     """Numbers the files of each split in the order of the shards; a shard without rows of a split has none."""
     splits = sorted({split for shard in prepared for split, rows in shard.rows.items() if rows})
     numbers = {split: count() for split in splits}
@@ -84,16 +151,8 @@ def _orders(prepared: Sequence[Prepared], folder: Path) -> list[Order]:
     return [
         Order(
             shard.path,
-            {s: folder / f"{s}-{next(numbers[s]):05}.parquet" for s in splits if shard.rows.get(s)},
+            {s: f"{s}-{next(numbers[s]):05}.parquet" for s in splits if shard.rows.get(s)},
             {s: starts[k * len(prepared) + i] for k, s in enumerate(splits)},
         )
         for i, shard in enumerate(prepared)
     ]
-
-
-def _by_split(files: Iterator[dict[str, ShardFile]]) -> dict[str, tuple[ShardFile, ...]]:
-    splits: dict[str, tuple[ShardFile, ...]] = {}
-    for written in files:
-        for split, file in written.items():
-            splits[split] = (*splits.get(split, ()), file)
-    return splits

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from training.errors import UserError
 
 #: The splits of a table; the code of one is its position, and a row of none has -1.
@@ -23,3 +26,11 @@ def require_labelled(labelled: bool, where: str, reason: str) -> None:
 
 def nonzero(counts: dict[str, int]) -> dict[str, int]:
     return {reason: count for reason, count in counts.items() if count}
+
+
+def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The output function of SplitMix64 (Steele, Lea, Flood 2014, https://doi.org/10.1145/2714064.2660195)."""
+    z = values + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -4,19 +4,15 @@ Never by what is known only after the outcome: rows that differ in their label a
 and the model would be tested on the opposite of what it learned.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import gcd
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+import ibis
+import ibis.expr.types as ir
 
-from training.data import keys
 from training.data.alike import Kinds
 from training.data.declaration import Declaration
-from training.data.keys import Hashes
 from training.data.shares import nonzero, percent, require_labelled
 from training.errors import UserError
 
@@ -24,6 +20,10 @@ from training.errors import UserError
 MANY_ALIKE = 0.05
 #: Below this, splits of whole groups are off by more than .4 * sqrt(1 / 64), five percentage points, by chance.
 ENOUGH_GROUPS = 64
+
+
+#: Rows of a common kind go to the splits in steps of a share of this.
+STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ByHash:
     test_percent: int
     validation_percent: int
     unlabelled: str
-    column = ""
+    column: str = ""
 
     @classmethod
     def chosen(cls, task: Declaration, unlabelled: str, options: Mapping[str, Any]) -> "ByHash":
@@ -58,13 +58,15 @@ class ByHash:
         """Whether rows may be alike in what decides: not with a key, which occurs once."""
         return bool(self.columns) if self.group else not self.key or self.columns != self.key
 
-    def marks(self, table: pa.Table, days: Callable[[pa.Table], NDArray[np.int32]]) -> NDArray[np.int32]:
-        return np.zeros(table.num_rows, np.int32)
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        return self.columns or (self.group,)
 
-    def hashes(self, table: pa.Table) -> Hashes:
-        """The hash of the deciding columns of each row, uint64 (rows,)."""
-        columns = [table[name].combine_chunks() for name in self.columns]
-        return keys.hashed(columns) if columns else np.zeros(table.num_rows, np.uint64)
+    def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
+        return cast(ir.IntegerValue, ibis.literal(0, "int64"))
+
+    def wrong(self, row: Mapping[str, Any]) -> str:
+        raise AssertionError("every row has a mark")
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
         require_labelled(any(labelled.values()), "the input", self.unlabelled)
@@ -74,35 +76,21 @@ class ByHash:
             "split": {"by": by, "test_share": test, "validation_share": validation},
             "notes": notes,
             "rows_dropped": nonzero({self.unlabelled: sum(unlabelled.values())}),
-            "_common": kinds.common if kinds else np.zeros(0, np.uint64),
+            "_common": kinds.common if kinds and not self.group else (),
         }
 
-    def assign(
-        self, table: pa.Table, marks: NDArray[np.int32], group: pa.Array | None, first_row: int,
-        statistics: Mapping[str, Any],
-    ) -> NDArray[np.int8]:  # fmt: skip
-        if group is not None:
-            return self._by_hash(self.hashes(table) if self.columns else keys.hashed([group]))
-        kinds = self.hashes(table)
-        common = np.isin(kinds, statistics["_common"])
-        return np.where(common, self.by_position(first_row, len(kinds)), self._by_hash(kinds))
+    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+        kind = cast(ir.IntegerValue, rows["_kind"])
+        if not planned["_common"]:
+            return self._codes(kind % 100)
+        common = kind.isin(planned["_common"])
+        return self._codes(cast(ir.IntegerValue, common.ifelse(_by_number(rows, kind), kind % 100)))
 
-    def by_position(self, first: int, rows: int) -> NDArray[np.int8]:
-        """Splits by chance, but the same for the same position, and with the exact shares in each short run."""
-        percent_a_row = gcd(100, self.test_percent, self.validation_percent)
-        length = 100 // percent_a_row
-        start, stop = first // length, -(-(first + rows) // length)
-        draws = keys.mixed(np.arange(start * length, stop * length, dtype=np.uint64)).reshape(-1, length)
-        ranks = draws.argsort(axis=1).argsort(axis=1).reshape(-1)
-        return self._codes(ranks[first - start * length :][:rows] * percent_a_row)
-
-    def _by_hash(self, hashes: Hashes) -> NDArray[np.int8]:
-        return self._codes(hashes % np.uint64(100))
-
-    def _codes(self, places: NDArray[Any]) -> NDArray[np.int8]:
+    def _codes(self, places: ir.IntegerValue) -> ir.IntegerValue:
         """The splits of rows at these places, 0 to 99."""
         ends = (self.test_percent, self.test_percent + self.validation_percent)
-        return np.select([places < ends[0], places < ends[1]], [2, 1], 0).astype(np.int8)
+        codes = ibis.cases((places < ends[0], 2), (places < ends[1], 1), else_=0)
+        return cast(ir.IntegerValue, codes.cast("int8"))
 
     def _decided_by(self, kinds: Kinds | None) -> tuple[str, tuple[str, ...]]:
         """What decides the split, and what a reader must know of it."""
@@ -112,7 +100,7 @@ class ByHash:
         if not kinds:
             return "key", ()
         many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows
-        by = "position" if kinds.common_rows > kinds.rows / 2 else "columns"
+        by = "number" if kinds.common_rows > kinds.rows / 2 else "columns"
         return by, (self._alike(kinds),) if many else ()
 
     def _alike(self, kinds: Kinds) -> str:
@@ -124,11 +112,23 @@ class ByHash:
         if len(kinds.common):
             text += (
                 f" Rows of common kinds ({len(kinds.common):,} kinds, {kinds.common_rows:,} rows) go to the splits one "
-                "by one, by their position in the input, so that their like may be in train and test."
+                "by one, by their number within the kind, so that their like may be in train and test."
             )
         if kinds.alike > kinds.common_rows:
             text += f" Rows of {'every other' if len(kinds.common) else 'one'} kind stay together."
         return text + " A key or a group, if you declare one, decides instead."
+
+
+def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
+    """Places by the number of a row within its kind, in the order of its id: each kind has its shares, to a row.
+
+    Where a kind begins follows from its hash, so that small kinds have them together. More rows of a kind move few of
+    the others.
+    """
+    of_kind = ibis.window(group_by=kind, order_by=rows["_row_id"])
+    number = ibis.row_number().over(of_kind)
+    rows_of_kind = rows.count().over(ibis.window(group_by=kind))
+    return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))
 
 
 def _few_groups(group: str, kinds: Kinds) -> str:

@@ -5,12 +5,10 @@ split_hash.py     shares by a hash of the group, the key, or the columns known b
 split_column.py   a column of the input that says it
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+import ibis.expr.types as ir
 
 from training.data.alike import Kinds
 from training.data.declaration import Declaration
@@ -26,17 +24,34 @@ OPTIONS: Mapping[str, Any] = {"split": "", "train": "", "test": "", "test_share"
 
 
 class Split(Protocol):
-    """One of the three ways. Rows are split by their marks: whole numbers, which are counted in a first pass."""
+    """One of the three ways. Rows are split by their marks: whole numbers, which are counted first."""
 
     @property
     def column(self) -> str:
         """A column that says the split, and is no feature; "" if there is none."""
 
-    def marks(self, table: pa.Table, days: Callable[[pa.Table], NDArray[np.int32]]) -> NDArray[np.int32]:
-        """The mark of each row; `days` gives their days, where there is a time."""
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Columns, or the one feature, by whose values alone the split is decided; none if the mark says all.
+
+        Their number (`identity.numbered`) is then the column `_kind` of the rows that are split.
+        """
+
+    @property
+    def counts_kinds(self) -> bool:
+        """Whether `plan` wants to know how often rows are alike: then all of `deciding` are declared columns."""
+
+    def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
+        """The mark of each row; `day` is its day since 1970-01-01, where there is a time.
+
+        Null is the mark of a row that cannot be split: `wrong` says why.
+        """
+
+    def wrong(self, row: Mapping[str, Any]) -> str:
+        """What is wrong with a row that has no mark; the row has all declared columns."""
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
-        """The statistics that `assign` needs, and `split`, `rows_dropped` and `notes` of the manifest.
+        """The statistics that `assigned` needs, and `split`, `rows_dropped` and `notes` of the manifest.
 
         Args:
             labelled, unlabelled: How many rows have each mark.
@@ -46,15 +61,11 @@ class Split(Protocol):
             UserError: the data lacks what the split needs.
         """
 
-    def assign(
-        self, table: pa.Table, marks: NDArray[np.int32], group: pa.Array | None, first_row: int,
-        statistics: Mapping[str, Any],
-    ) -> NDArray[np.int8]:  # fmt: skip
-        """The split of each row, a position in `shares.NAMES`, int8 (rows,); -1 for none.
+    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+        """The split of each row, a position in `shares.NAMES`; -1 for none.
 
         Args:
-            group: The rows' groups, if the task has some.
-            first_row: The position of the first row in the whole input.
+            rows: With `_row_id`, `_mark`, and where some columns are `deciding` their `_kind`.
         """
 
 

@@ -23,7 +23,6 @@ runs them where the data lies (`training.data.engines`).
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
-import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
@@ -72,6 +71,7 @@ class TabularTask(Task):
     settings: ClassVar[Mapping[str, Any]] = {"hidden": [256, 128], "dropout": 0.1, **splits.OPTIONS, **OPTIONS}
 
     def __init__(self, options: Mapping[str, Any] | None = None):
+        self._check_methods()
         super().__init__(options)
         self.declaration = Declaration(
             type(self).__name__, self.schema, self.key, self.time, self.group, self.target,
@@ -80,6 +80,14 @@ class TabularTask(Task):
         )  # fmt: skip
         self.declaration.check()
         self.split = splits.choose(self.declaration, self.unlabelled, self.defaults(), self.options)
+
+    def _check_methods(self) -> None:
+        for name in ("dates", "summary", "merge", "shards", "scan", "combine", "rows"):
+            if getattr(type(self), name, None) is not getattr(TabularTask, name, None):
+                raise UserError(
+                    f"{type(self).__name__}.{name} is no method of a task over a table: `days`, `labels`, `events` and "
+                    "`features` are, and they are expressions over all its rows (docs/your-own-task.md)."
+                )
 
     def defaults(self) -> Mapping[str, Any]:
         return {**splits.OPTIONS, **OPTIONS, **self.settings}

@@ -1,4 +1,4 @@
-"""Compressed files, expanded to the disk within limits: a few megabytes can be packed to look like nothing."""
+"""Compressed files, expanded within limits: a few megabytes can be packed to look like nothing."""
 
 import errno
 import gzip
@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from training.errors import UserError
 
@@ -23,6 +23,36 @@ BLOCK_BYTES = 8 << 20
 MAX_DIRECTORY_BYTES = 4 << 20
 
 
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Unpacked:
+    """What a packed file holds, from its start.
+
+    Args:
+        name: Of the file, for messages; its ending says how it is packed: .gz, .zst, or .zip with one member.
+        file: Read from its start; of a .zip it must be able to seek.
+        packed_bytes: The size of the file.
+        member: Of a .zip, the ending of its member's name.
+    """
+
+    def __init__(self, name: str, file: Any, packed_bytes: int, member: str = ""):
+        self.name, self.bytes, self.packed_bytes = name, 0, packed_bytes
+        self.most = max(MAX_BYTES, MAX_RATIO * packed_bytes)
+        with _damage_named(name):
+            self.stream = _opened(name, file, member)
+
+    def read(self, size: int, /) -> bytes:
+        """Raises UserError: the file is damaged, or inflates beyond the limits."""
+        with _damage_named(self.name):
+            block = self.stream.read(size)
+        self.bytes += len(block)
+        if self.bytes > self.most:
+            raise _too_large(self.name, self.most, self.packed_bytes)
+        return block
+
+
 def gunzip(name: str, packed: Path, target: Path) -> None:
     """Expands a gzip file. Raises UserError, about `name`: it is damaged, or inflates beyond the limits."""
     with _damage_named(name), gzip.open(packed, "rb") as stream:
@@ -33,7 +63,8 @@ def unzip(name: str, packed: Path, target: Path, suffix: str) -> None:
     """Expands the one member of a zip file whose name ends in `suffix`. Raises UserError as `gunzip`, and if there
     is not exactly one."""
     with _damage_named(name):
-        _check_directory(name, packed)
+        with open(packed, "rb") as file:
+            _check_directory(name, file)
         with zipfile.ZipFile(packed) as archive, archive.open(_member(name, archive, suffix)) as stream:
             _copy(name, cast(BinaryIO, stream), packed.stat().st_size, target)
 
@@ -56,12 +87,29 @@ def _copy(name: str, stream: BinaryIO, packed_bytes: int, target: Path) -> None:
     with open(target, "wb") as plain:
         while block := stream.read(BLOCK_BYTES):
             if plain.tell() + len(block) > most:
-                raise UserError(
-                    f"{name} inflates to more than {most >> 20:,} MiB ({packed_bytes:,} bytes packed): if that is "
-                    "right, unpack it and give the plain file."
-                )
+                raise _too_large(name, most, packed_bytes)
             require_space(target.parent, plain.tell(), len(block), name)
             plain.write(block)
+
+
+def _too_large(name: str, most: int, packed_bytes: int) -> UserError:
+    return UserError(
+        f"{name} inflates to more than {most >> 20:,} MiB ({packed_bytes:,} bytes packed): if that is right, unpack it "
+        "and give the plain file."
+    )
+
+
+def _opened(name: str, file: Any, member: str) -> Readable:
+    ending = name.lower().rpartition(".")[2]
+    if ending == "gz":
+        return cast(Readable, gzip.GzipFile(fileobj=file))
+    if ending == "zst":
+        import pyarrow as pa
+
+        return cast(Readable, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
+    _check_directory(name, file)
+    archive = zipfile.ZipFile(file)
+    return cast(Readable, archive.open(_member(name, archive, member)))
 
 
 def _member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
@@ -73,11 +121,10 @@ def _member(name: str, archive: zipfile.ZipFile, suffix: str) -> str:
     return members[0]
 
 
-def _check_directory(name: str, packed: Path) -> None:
+def _check_directory(name: str, file: BinaryIO) -> None:
     """Refuses a directory that would fill the memory, by the sizes that the archive's end states."""
-    with open(packed, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - (1 << 16) - 128))
-        tail = file.read()
+    file.seek(max(0, os.fstat(file.fileno()).st_size - (1 << 16) - 128))
+    tail = file.read()
     end = tail.rfind(b"PK\x05\x06")
     size, end_64 = tail[end + 12 : end + 16], end - 76
     if end_64 >= 0 and tail[end - 20 : end - 16] == b"PK\x06\x07":  # of a large archive, a second end before it

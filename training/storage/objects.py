@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from typing_extensions import Buffer
+
 from training.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
 
 
@@ -60,6 +62,11 @@ class Folder:
         with os_errors(f"{self.path}/{name}"):
             return self._create(name, pieces)
 
+    def replace(self, name: str, data: Buffer) -> None:
+        """Writes an object in place of what is there: whole, its CRC-32C checked by the server, or not at all."""
+        with os_errors(f"{self.path}/{name}"):
+            self._upload(name, [memoryview(data)])
+
     def read(self, name: str) -> bytes:
         """The object's bytes. Raises OSError if they do not have the checksum that the server keeps."""
         try:
@@ -102,21 +109,25 @@ class Folder:
 
     def _create(self, name: str, pieces: Sequence[memoryview]) -> bool:
         from google.api_core.exceptions import PreconditionFailed
+
+        try:
+            self._upload(name, pieces, if_generation_match=0)
+        except PreconditionFailed:  # another's, or our own whose answer was lost
+            return self._holds(name, _Pieces(pieces))
+        return True
+
+    def _upload(self, name: str, pieces: Sequence[memoryview], **conditions: int) -> None:
         from google.api_core.retry import Retry
 
         stream = _Pieces(pieces)
 
-        def upload() -> bool:
+        def upload() -> None:
             stream.seek(0)
-            try:
-                self._blob(name, chunk_size=self.upload_chunk).upload_from_file(
-                    stream, size=stream.size, checksum="crc32c", if_generation_match=0, **self._limits()
-                )
-            except PreconditionFailed:  # another's, or our own whose answer was lost
-                return self._holds(name, stream)
-            return True
+            self._blob(name, chunk_size=self.upload_chunk).upload_from_file(
+                stream, size=stream.size, checksum="crc32c", **conditions, **self._limits()
+            )
 
-        return bool(Retry(predicate=starts_anew, initial=self.first_pause_s, timeout=self.deadline_s)(upload)())
+        Retry(predicate=starts_anew, initial=self.first_pause_s, timeout=self.deadline_s)(upload)()
 
     def _holds(self, name: str, stream: "_Pieces") -> bool:
         """Whether the object has exactly these bytes."""
@@ -145,6 +156,18 @@ class Folder:
 
     def _limits(self) -> dict[str, Any]:
         return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}
+
+
+def replace(path: str, data: Buffer) -> None:
+    """Writes gs://bucket/name in place of what is there. Raises as `Folder`."""
+    folder, _, name = path.rpartition("/")
+    Folder(folder).replace(name, data)
+
+
+def read(path: str) -> bytes:
+    """The bytes of gs://bucket/name. Raises as `Folder`."""
+    folder, _, name = path.rpartition("/")
+    return Folder(folder).read(name)
 
 
 class _Pieces(io.RawIOBase):

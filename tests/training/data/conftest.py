@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 TASK = '''
-import os
-import signal
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -36,25 +35,17 @@ class Visits(TabularTask):
 
 
 class Leaky(Visits):
-    def features(self, table, statistics):
-        return {"page": table["page"], "refunded": table["refunded"]}
+    def features(self, rows):
+        return {"page": rows.page, "refunded": rows.refunded}
 
 
 class Hidden(Visits):
-    """Brings the outcome in by a back door: the statistics."""
+    """Brings the outcome in by a back door: a column that is said to be known before."""
 
-    def summary(self, table):
-        return dict(zip(table["visitor"].to_pylist(), table["refunded"].to_pylist()))
+    schema = tuple(replace(field, known="before") if field.name == "refunded" else field for field in Visits.schema)
 
-    def merge(self, summaries):
-        known = {}
-        for summary in summaries:
-            known |= summary
-        return {"_known": known}
-
-    def features(self, table, statistics):
-        hint = pa.array([statistics["_known"][v] for v in table["visitor"].to_pylist()], pa.float64())
-        return {"page": table["page"], "hint": hint}
+    def features(self, rows):
+        return {"page": rows.page, "hint": rows.refunded}
 
 
 class Trusting(Hidden):
@@ -65,16 +56,6 @@ class Timeless(Visits):
     time = ""
     group = "visitor"
     slices = ()
-
-
-class Dying(Visits):
-    def rows(self, shard, statistics):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Failing(Visits):
-    def rows(self, shard, statistics):
-        raise OSError(28, "No space left on device", "rows-0")
 '''
 
 HEADER = "visitor,day,page,seconds,refunded,bought"

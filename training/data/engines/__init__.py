@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The name of the table or view that holds the declared columns in their canonical types.
 SOURCE = "source"
+#: Columns of a source of files that say where a row came from.
+PLACE = ("_file", "_record")
 
 
 class Engine(Protocol):

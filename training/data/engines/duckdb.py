@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from training.data.engines import SOURCE, canonical
+from training.data.engines import PLACE, SOURCE, canonical
 from training.data.schema import Field
 from training.errors import UserError
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Rows of a batch that is read: small, so that a batch costs little memory.
 BATCH_ROWS = 1 << 16
-#: Where the rows of files came from; no expression of a task sees these.
-PLACE = ("_file", "_record")
 
 
 class Read(Protocol):

@@ -1,17 +1,32 @@
 """The rows of all files, in order, as typed and checked Arrow batches that know where they lie."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from training.data.manifest import SourceFile
 from training.data.schema import Field
+from training.data.sources import blocks, resolve, staging, together
+from training.data.sources.blocks import Block
+from training.data.sources.mistakes import Mistake
+from training.data.sources.opening import opened
 from training.data.sources.reading import Reading
+from training.data.sources.together import Rows, in_order
+from training.errors import UserError
+from training.processes.cluster import cores
+from training.storage import storage
 from training.storage.finding import File
 
 #: Columns beside the declared ones: the position of the row's file among all, and the row's among those of its file.
 FILE, RECORD = "_file", "_record"
+#: Fewer rows are put together with those that follow.
+BATCH_ROWS = 16_384
 
 
 class Files:
@@ -26,7 +41,8 @@ class Files:
     def __init__(
         self, files: Sequence[File], fields: Sequence[Field], reading: Reading, scratch: Path, *, threads: int = 0
     ):
-        self.files, self.fields, self.reading, self.scratch, self.threads = files, fields, reading, scratch, threads
+        self.files, self.fields, self.reading, self.scratch = files, fields, reading, scratch
+        self.threads = threads or cores()
         #: Every file with its checksum, once `batches` has come to its end.
         self.sources: tuple[SourceFile, ...] = ()
         #: What was found in the files and is not usual, one sentence each, once `batches` has come to its end.
@@ -35,8 +51,7 @@ class Files:
     @property
     def schema(self) -> pa.Schema:
         """Of the batches with all columns: the declared ones in their declared types, `_file` and `_record`."""
-        declared = [pa.field(field.name, field.type) for field in self.fields]
-        return pa.schema([*declared, (FILE, pa.int32()), (RECORD, pa.int64())])
+        return _schema(self.fields)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of all files, in order; each batch has tens of thousands, the last fewer.
@@ -50,8 +65,87 @@ class Files:
             UserError: a file is damaged, lacks a column, holds a value of another type or none where one must be;
                 names file, line and column. Or it was written to meanwhile, or no file has a row.
         """
-        raise NotImplementedError
+        fields = [field for field in self.fields if columns is None or field.name in columns]
+        rows = Counter[int]()
+        try:
+            yield from _merged(_numbered(in_order(self._tasks(fields), self.threads), rows), _schema(fields))
+        except Mistake as mistake:
+            record = rows[mistake.file] + mistake.record
+            raise UserError(f"{self.place(mistake.file, record)}{mistake.says}") from None
+        if not rows.total():
+            names = ", ".join(storage.plain(file.path) for file in self.files[:3]) + ", ..." * (len(self.files) > 3)
+            raise UserError(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
 
     def place(self, file: int, record: int) -> str:
         """Where a row lies, such as `flights.csv, line 12`: its `_file` and its `_record`."""
-        raise NotImplementedError
+        name = storage.plain(self.files[file].path)
+        if resolve.kind(name) == "parquet":
+            return f"{name}, row {record + 1:,}"
+        with closing(staging.staged([self.files[file]], self.scratch)) as local:
+            _, chosen, path = next(local)
+            with opened(chosen, path, resolve.suffix(name)) as stream:
+                return f"{name}, line {_line(blocks.of(file, stream, self.fields, self.reading), record)}"
+
+    def _tasks(self, fields: Sequence[Field]) -> Iterator[Callable[[], list[Rows]]]:
+        """What to do for all rows, in their order."""
+        sources: list[SourceFile] = []
+        for group in together.grouped(self._blocks(sources)):
+            yield partial(together.read, group, fields)
+        self.sources = tuple(sources)
+
+    def _blocks(self, sources: list[SourceFile]) -> Iterator[Block]:
+        with closing(staging.staged(self.files, self.scratch)) as local:
+            for number, file, path in local:
+                with opened(file, path, resolve.suffix(storage.plain(file.path))) as stream:
+                    try:
+                        yield from blocks.of(number, stream, self.fields, self.reading)
+                    except Mistake as mistake:
+                        raise mistake.after(0, number) from None
+                    sources.append(stream.source())
+
+
+def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[pa.Table]:
+    """The rows with their files and records; `counted` has the rows of each file so far."""
+    for rows in chain.from_iterable(results):
+        files = np.repeat(*np.array(rows.runs or [(0, 0)], np.int32).T)
+        starts = []
+        for file, count in rows.runs:
+            starts.append(np.arange(counted[file], counted[file] + count))
+            counted[file] += count
+        records = np.concatenate([np.zeros(0, np.int64), *starts])
+        yield rows.table.append_column(FILE, pa.array(files)).append_column(RECORD, pa.array(records))
+
+
+def _merged(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of at least BATCH_ROWS, but for the last."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(table.num_rows for table in waiting) >= BATCH_ROWS:
+            yield from _batch(waiting, schema)
+            waiting = []
+    yield from _batch(waiting, schema)
+
+
+def _batch(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if rows := sum(table.num_rows for table in tables):
+        yield from pa.concat_tables(tables).cast(schema).combine_chunks().to_batches(rows)
+
+
+def _schema(fields: Sequence[Field]) -> pa.Schema:
+    return pa.schema([*together.schema(fields), (FILE, pa.int32()), (RECORD, pa.int64())])
+
+
+def _line(parts: Iterator[Block], record: int) -> int:
+    """The line at which a record of a file starts, as an editor shows it."""
+    lines = 1
+    try:
+        for block in parts:
+            lines += block.lines
+            if (before := block.layout.line(block.data, record)) >= 0:
+                return lines + before
+            record -= -1 - before
+            lines += block.data.count(b"\n")
+    except Mistake:  # it is the record that does not end
+        pass
+    return lines

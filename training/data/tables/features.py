@@ -1,27 +1,30 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 
-from training.data.engines import Engine
+from training.data.engines import PLACE, Engine
 from training.data.events import Events, hours
-from training.data.tables import rebased
+from training.data.identity import numbered
+from training.data.tables import duplicates, rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
-from training.printable import listed
 
-#: Columns of the finished rows beside the features and the group.
-ROW_ID, SPLIT, LABEL, DAY = "row_id", "_split", "_label", "_day"
+#: The column of the finished rows that is their id; beside the label, no feature has its name.
+ROW_ID = "row_id"
+#: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
+SPLIT, LABEL, DAY, MARK, KIND = "_split", "_label", "_day", "_mark", "_kind"
+INTERNAL = frozenset({*PLACE, duplicates.ROW_ID, SPLIT, LABEL, DAY, MARK, KIND})
 
 
 def marked(task: TabularTask, source: ir.Table) -> ir.Table:
     """The source with what decides its rows' splits, and their labels: `_mark` and `_label`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
     day = task.days(rows).epoch_days() if task.time else None
-    values = {"_mark": task.split.mark(rows, day), LABEL: task.labels(rows).cast("int64")}
+    values = {MARK: task.split.mark(rows, day), LABEL: task.labels(rows).cast("int64")}
     if task.group == "day" and task.time:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
@@ -75,19 +78,29 @@ def _joined(joined: ir.Table, history: ir.Table, name: str, events: Events, mome
     return joint.drop(*(f"_{name}_{by}" for by in (*events.by, "hour")))
 
 
-def finished(task: TabularTask, table: ir.Table, split: ir.Value, row_id: ir.Value) -> ir.Table:
-    """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name."""
+def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dialect: str) -> ir.Table:
+    """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
+
+    Args:
+        table: Marked and identified rows, with what they look back on and, if declared columns decide their split,
+            with `_kind`.
+    """
     hidden = {f.name for f in task.schema if f.known == "after"}
-    names = [name for name in table.columns if name not in hidden and not name.startswith("_")]
+    names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
     rows = rebased.visible(table, names)
     features = _checked(task, _features(task, rows, hidden))
-    values: dict[str, ir.Value] = {ROW_ID: row_id, SPLIT: split}
+    values: dict[str, ir.Value] = {name: table[name] for name in INTERNAL if name in table.columns}
     if task.group and task.group not in features:
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
     values[task.label] = table[LABEL]
     kept = table.select(**values)
-    return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull())
+    if task.split.deciding and KIND not in kept.columns:
+        kept = numbered(kept, task.split.deciding, dialect, KIND)
+    kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
+    rest = [name for name in kept.columns if name not in INTERNAL]
+    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[duplicates.ROW_ID]})
+    return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
 
 
 def _features(task: TabularTask, rows: ir.Table, hidden: set[str]) -> Mapping[str, Any]:
@@ -110,6 +123,8 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
     hidden = {field.name for field in task.schema if field.known == "after"}
     if leaks := sorted(hidden & features.keys()):
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
+    if own := [name for name in (ROW_ID, task.label) if name in features]:
+        raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
     if lacking := [name for name in task.slices if name not in features]:
         raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
     return {name: _feature(name, value) for name, value in features.items()}

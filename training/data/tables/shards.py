@@ -1,77 +1,109 @@
-"""Finished rows, sorted by split and id, into Parquet shards of a fixed number of rows, and their figures.
+"""Sorted rows into Parquet shards of a fixed number of rows, and their figures.
 
-The figures of the train split are added up shard by shard: the same bytes whatever computed the rows.
+The figures of the train split are added up shard by shard, in order: the same bytes whatever computed the rows.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from training.data.columns import Sketch, category_values, fixed_width, sketches
-from training.data.manifest import ShardFile
-from training.data.shard import ROW_ID, coded, parquet
+from training.data.columns import Sketch, sketch
+from training.data.manifest import Column, ShardFile
+from training.data.shard import parquet
 from training.data.shares import NAMES
-from training.data.tables.features import SPLIT
 
 #: Bytes of a shard's rows in memory, about: enough for a good compression, few enough for many processes at once.
 SHARD_BYTES = 32 << 20
 
+Item, Result = TypeVar("Item"), TypeVar("Result")
+
+
+class Shards:
+    """Writes shards into a folder and counts what they hold.
+
+    Args:
+        values: Of each category, in the order of its codes.
+    """
+
+    def __init__(self, folder: Path, label: str, values: Mapping[str, tuple[str, ...]]):
+        self._folder, self._label, self._values = folder, label, values
+        self.files: dict[str, tuple[ShardFile, ...]] = {}
+        self._figures: dict[str, Sketch] = {}
+
+    def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            work = ((split, partial(self._written, *numbered)) for split, numbered in _numbered(_cut(tables)))
+            for split, (file, figures) in _in_order(pool, work, threads):
+                self.files[split] = (*self.files.get(split, ()), file)
+                for name, figure in figures.items():
+                    if name in self._figures:
+                        self._figures[name].merge(figure)
+                    else:
+                        self._figures[name] = figure
+
+    def columns(self, classes: tuple[str, ...]) -> tuple[Column, ...]:
+        """The manifest's entries."""
+        for name, values in self._values.items():
+            self._figures[name].counts.update(dict.fromkeys(values, 0))
+        return tuple(figure.column(name, classes) for name, figure in self._figures.items())
+
+    def _written(self, split: str, number: int, rows: pa.Table) -> tuple[ShardFile, dict[str, Sketch]]:
+        columns = zip(rows.column_names, rows.combine_chunks().columns, strict=True)
+        figures = {
+            name: sketch(column.chunk(0), name == self._label, split == "train", self._values.get(name))
+            for name, column in columns
+        }
+        data, path = parquet(rows, list(self._values)), self._folder / f"{split}-{number:05}.parquet"
+        path.write_bytes(data)
+        checksum = hashlib.sha256(data).hexdigest()
+        return ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=checksum), figures
+
 
 def rows_per_shard(schema: pa.Schema) -> int:
     """A power of two that follows from the columns alone."""
-    width = sum(4 if pa.types.is_string(field.type) else field.type.bit_width // 8 for field in schema)
-    return 1 << max(10, (SHARD_BYTES // width).bit_length() - 1)
+    return 1 << max(10, (SHARD_BYTES // sum(field.type.bit_width // 8 for field in schema)).bit_length() - 1)
 
 
-def cut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[tuple[str, pa.Table]]:
-    """The shards of sorted rows with their splits: `rows` each, but for the last of a split."""
-    held, split = list[pa.Table](), ""
-    for batch in batches:
-        table = pa.table(batch)
-        codes = table[SPLIT].to_numpy()
-        ends = [*(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-        start = 0
-        for end in ends:
-            name = NAMES[int(codes[start])]
-            if held and name != split:
-                yield split, pa.concat_tables(held)
-                held = []
-            split = name
-            while start < end:
-                room = rows - sum(part.num_rows for part in held)
-                part = table.slice(start, min(room, end - start)).drop_columns([SPLIT])
-                held.append(part)
-                start += part.num_rows
-                if part.num_rows == room:
-                    yield split, pa.concat_tables(held)
-                    held = []
+def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
+    """Tables of equally many rows with the names of their splits; the last of a split has fewer."""
+    held, rows, of = list[pa.Table](), 0, -1
+    for split, table in tables:
+        if held and split != of:
+            yield NAMES[of], pa.concat_tables(held)
+            held, rows = [], 0
+        of, most, start = split, rows_per_shard(table.schema), 0
+        while start < table.num_rows:
+            part = table.slice(start, most - rows)
+            held, rows, start = [*held, part], rows + part.num_rows, start + part.num_rows
+            if rows == most:
+                yield NAMES[of], pa.concat_tables(held)
+                held, rows = [], 0
     if held:
-        yield split, pa.concat_tables(held)
+        yield NAMES[of], pa.concat_tables(held)
 
 
-class Writer:
-    """Writes shards into a folder and counts what they hold."""
+def _numbered(tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, tuple[str, int, pa.Table]]]:
+    counts = defaultdict[str, int](int)
+    for split, table in tables:
+        yield split, (split, counts[split], table)
+        counts[split] += 1
 
-    def __init__(self, folder: Path, label: str, values: Mapping[str, tuple[str, ...]]):
-        self.folder, self.label, self.values = folder, label, values
-        self.splits: dict[str, tuple[ShardFile, ...]] = {}
-        self.columns: dict[str, Sketch] = {}
 
-    def write(self, split: str, table: pa.Table) -> None:
-        rows = fixed_width(table, self.label)
-        figures = sketches(rows, self.label, split == "train")
-        for name, sketch in figures.items():
-            self.columns.setdefault(name, Sketch(sketch.kind, sketch.type)).merge(sketch)
-        for name, known in self.values.items():
-            position = rows.column_names.index(name)
-            rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
-        data = parquet(rows, list(self.values))
-        files = self.splits.get(split, ())
-        path = self.folder / f"{split}-{len(files):05}.parquet"
-        path.write_bytes(data)
-        file = ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
-        self.splits[split] = (*files, file)
+def _in_order(
+    pool: ThreadPoolExecutor, work: Iterable[tuple[Item, Callable[[], Result]]], ahead: int
+) -> Iterator[tuple[Item, Result]]:
+    """The results in the order of the work, of which few pieces are held at a time."""
+    running = deque[tuple[Item, Future[Result]]]()
+    for name, call in work:
+        running.append((name, pool.submit(call)))
+        if len(running) > ahead:
+            item, future = running.popleft()
+            yield item, future.result()
+    for item, future in running:
+        yield item, future.result()

@@ -182,7 +182,7 @@ def _is_common(scope: object, table: "exp.Table") -> bool:
     )
 
 
-def _moving(node: "exp.Expression") -> str:
+def _moving(node: "exp.Expr") -> str:
     """The name in `MOVING` of what a node does; "" if it may stay."""
     from sqlglot import exp
 
@@ -196,7 +196,7 @@ def _moving(node: "exp.Expression") -> str:
     return kinds.get(type(node), "")
 
 
-def _own_function(node: "exp.Expression") -> str:
+def _own_function(node: "exp.Expr") -> str:
     from sqlglot import exp
 
     if not isinstance(node, exp.Dot) or not isinstance(node.expression, exp.Anonymous | exp.Func):
@@ -215,7 +215,7 @@ def _without_semicolon(text: str) -> str:
     return text
 
 
-def _parameter(node: "exp.Expression") -> str:
+def _parameter(node: "exp.Expr") -> str:
     from sqlglot import exp
 
     return node.sql("bigquery") if isinstance(node, exp.Parameter | exp.Placeholder) else ""

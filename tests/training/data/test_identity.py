@@ -1,0 +1,151 @@
+"""The number of a row: as it is stated in words, in the SQL of both engines, and in Python."""
+
+import hashlib
+import math
+from collections import defaultdict
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from functools import cache
+
+import duckdb
+import ibis
+import numpy as np
+import pyarrow as pa
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from training.data.identity import numbered
+
+EPOCH = datetime(1970, 1, 1)
+EXTREMES = [
+    0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324, 2.2250738585072014e-308, 2.0**-992,
+    np.nextafter(2.0**-992, 0), 1.7976931348623157e308, 0.1, 1.0, np.nextafter(1, 0), np.nextafter(1, 2), 1e15, 1e16,
+    2.0**61, np.nextafter(2.0**61, 0), np.nextafter(2.0**61, math.inf), 2.0**62, np.nextafter(2.0**62, 0), 2.0**63,
+    2.0**992, 1e22, 1e23, 123456789012345680.0, 9007199254740993.0, 0.30000000000000004,
+]  # fmt: skip
+TYPES = {
+    "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "float64": (pa.float64(), st.floats() | st.sampled_from([float(x) for x in EXTREMES])),
+    "string": (pa.string(), st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(["|", "1:", "1:|", "👩‍👩‍👧", "é", "é"])),
+    "boolean": (pa.bool_(), st.booleans()),
+    "date": (pa.date32(), st.dates()),
+    "timestamp": (pa.timestamp("us"), st.datetimes()),
+    "timestamp('UTC')": (pa.timestamp("us", tz="UTC"), st.datetimes(timezones=st.just(UTC))),
+}  # fmt: skip
+ROW = st.tuples(*(st.none() | strategy for _, strategy in TYPES.values()))
+
+
+def stated(value: object, last: bool) -> str:
+    """The text of a value, in words of its own."""
+    if value is None:
+        return "" if last else ""
+    if isinstance(value, bool | int):
+        return str(int(value))
+    if isinstance(value, float):
+        return stated_float(value)
+    if isinstance(value, datetime):
+        return str((value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1))
+    if isinstance(value, date):
+        return str((value - EPOCH.date()).days)
+    assert isinstance(value, str)
+    return value if last else f"{len(value)}:{value}"
+
+
+def stated_float(value: float) -> str:
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value).removeprefix("-" * math.isnan(value))
+    size, step = abs(Fraction(value)), -1022
+    if size >= Fraction(2) ** -992:
+        step = max(step for step in range(-992, 993, 62) if size >= Fraction(2) ** step)
+    scaled = size / Fraction(2) ** step
+    rest = (scaled - math.floor(scaled)) * 2**52
+    assert rest.denominator == 1 and scaled < 2**62
+    return f"{'-' * (value < 0)}{step}:{math.floor(scaled)}:{rest}"
+
+
+def stated_number(row: tuple[object, ...], kinds: list[str]) -> int:
+    values = ["" if value is None and kind == "string" else value for value, kind in zip(row, kinds, strict=True)]
+    text = "|".join(stated(value, i == len(row) - 1) for i, value in enumerate(values))
+    return int(hashlib.md5(text.encode()).hexdigest()[::-1][-15:], 16)
+
+
+@pytest.fixture(scope="module")
+def database():
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.sql("SET TimeZone = 'UTC'")
+        yield connection
+
+
+@cache
+def sql_of(kinds: tuple[str, ...], dialect: str) -> str:
+    """The SQL of an engine; BigQuery's as sqlglot translates it."""
+    table = ibis.table({f"column {i}": kind for i, kind in enumerate(kinds)}, name="rows")
+    sql = str(ibis.to_sql(numbered(table, table.columns, dialect, "number").select("number"), dialect=dialect))
+    return sqlglot.transpile(sql, read="bigquery", write="duckdb")[0] if dialect == "bigquery" else sql
+
+
+def computed(database: duckdb.DuckDBPyConnection, rows: list[tuple[object, ...]], kinds: list[str], dialect: str):
+    arrays = [pa.array([row[i] for row in rows], TYPES[kind][0]) for i, kind in enumerate(kinds)]
+    database.register("rows", pa.table(arrays, [f"column {i}" for i in range(len(kinds))]))
+    result = database.sql(sql_of(tuple(kinds), dialect)).to_arrow_table()["number"]
+    assert result.type == pa.int64()
+    return result.to_pylist()
+
+
+@settings(max_examples=12, deadline=None)
+@given(rows=st.lists(ROW, min_size=1, max_size=12), turn=st.sampled_from([0, 3]))
+def test_both_engines_give_the_stated_number(database, rows, turn):
+    order = [*list(TYPES)[turn:], *list(TYPES)[:turn]]
+    rows = [(*row[turn:], *row[:turn]) for row in rows]
+    expected = [stated_number(row, order) for row in rows]
+    assert computed(database, rows, order, "duckdb") == expected
+    assert computed(database, rows, order, "bigquery") == expected
+
+
+def test_floats_have_one_text_for_each_value(database):
+    rows = [(float(value),) for value in EXTREMES]
+    expected = [stated_number(row, ["float64"]) for row in rows]
+    assert computed(database, rows, ["float64"], "duckdb") == expected
+    assert computed(database, rows, ["float64"], "bigquery") == expected
+    equal = defaultdict(set)
+    for (value,), number in zip(rows, expected, strict=True):
+        equal[number].add("nan" if math.isnan(value) else value)
+    assert all(len(values) == 1 for values in equal.values()) and len(equal) == len(EXTREMES) - 2
+
+
+@settings(max_examples=10, deadline=None)
+@given(pairs=st.lists(st.tuples(*[st.text("|:12é", max_size=4)] * 2), unique=True, min_size=2, max_size=50))
+def test_texts_are_not_mixed_up_over_the_border_of_columns(database, pairs):
+    assert len(set(computed(database, pairs, ["string", "string"], "duckdb"))) == len(pairs)
+
+
+def test_values_that_are_missing_differ_from_each_other_value(database):
+    kinds = ["int64", "string", "float64", "boolean"]
+    rows = [(0, "", 0.0, False), (None, "", 0.0, False), (0, None, 0.0, False), (0, "", None, False),
+            (0, "", 0.0, None), (0, "", math.nan, False), (None, None, None, None)]  # fmt: skip
+    numbers = computed(database, rows, kinds, "duckdb")
+    assert numbers[0] == numbers[2]  # a missing string is ""
+    assert len(set(numbers)) == len(rows) - 1
+
+
+def test_the_number_of_a_group_of_another_type_is_that_of_its_value(database):
+    """A group may be a feature of the task's own making."""
+    table = ibis.table({"n": "int64"}, name="rows")
+    database.register("rows", pa.table({"n": [1, 2, 3]}))
+    for made in (table.n.cast("float32"), table.n.cast("int8"), table.n.cast("decimal(9, 2)"), table.n > 1):
+        rows = table.mutate(made=made)
+        sql = str(ibis.to_sql(numbered(rows, ["made"], "duckdb", "number").select("number"), dialect="duckdb"))
+        assert len(set(database.sql(sql).to_arrow_table()["number"].to_pylist())) == (
+            2 if made.type().is_boolean() else 3
+        )
+
+
+def test_numbers_are_spread_evenly(database):
+    numbers = np.array(computed(database, [(i,) for i in range(20_000)], ["int64"], "duckdb"))
+    assert len(set(numbers.tolist())) == 20_000 and numbers.min() >= 0 and numbers.max() < 2**60
+    shares = np.bincount(numbers % 100, minlength=100) / 20_000
+    assert np.abs(shares - 0.01).max() < 0.004 and 0.49 < (numbers > 2**59).mean() < 0.51

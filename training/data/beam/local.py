@@ -1,0 +1,81 @@
+"""A preparation on Beam's local runner: for tests of a task before Dataflow has it, and of ours."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from training.data import finish, manifest
+from training.data.beam.work import Work, failures
+from training.data.destination import Destination
+from training.data.manifest import Manifest
+from training.data.processes import Processes
+from training.errors import ProcessFailed, UserError
+from training.task import Task
+
+MISSING = (
+    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]', and "
+    "in the image --build-arg EXTRAS=training,beam."
+)
+
+
+class Local:
+    """The runner of `shards.py` on this machine; workers = 1 is this process itself, in one thread."""
+
+    def __init__(self, workers: int = 1, *, apart: bool = False):
+        self.workers, self.apart = workers, apart
+
+    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+        if not shards:
+            return Processes(1).make(name, task, shards, target)  # says what is missing
+        folder = task.scratch / "beam"
+        output = folder / "dataset"
+        output.mkdir(parents=True)
+        work = Work(name, task, len(shards), str(folder), str(output), self.apart)
+        self._run(work, shards)
+        made = manifest.load(folder)
+        finish.say(json.loads((folder / "notes.json").read_bytes()))
+        with target.writing() as destination:
+            for files in made.splits.values():
+                for file in files:
+                    _move(output / file.path, destination / file.path)
+            manifest.save(made, destination)
+        return made
+
+    def _run(self, work: Work, shards: Sequence[Any]) -> None:
+        require_beam()
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+        from training.data.beam.graph import build
+
+        mode = "multi_processing" if self.workers > 1 else "in_memory"
+        options = PipelineOptions(
+            direct_running_mode=mode,
+            direct_num_workers=self.workers,
+            pickle_library="cloudpickle",
+            save_main_session=False,
+        )
+        try:
+            with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+                build(pipeline, work, shards)
+        except Exception as error:
+            known = failures(work.folder)
+            if not known:
+                raise
+            raise (UserError if known[0].final else ProcessFailed)(known[0].words) from error
+
+
+def require_beam() -> None:
+    """Raises UserError with the fix where the extra is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("apache_beam") is None:
+        raise UserError(MISSING)
+
+
+def _move(source: Path, target: Path) -> None:
+    import shutil
+
+    shutil.move(source, target)

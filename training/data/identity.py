@@ -1,0 +1,113 @@
+"""One number for each row, the same on every engine: 60 bits of the MD5 of a stated text of its columns.
+
+The text of a row is the texts of its columns in their order, "|" between them:
+
+    int64, boolean     the decimal number; true is 1
+    date               days since 1970-01-01
+    timestamp          microseconds since 1970-01-01 00:00 (in UTC, where it has a zone)
+    float64            0 for both zeros, nan, inf, -inf; else "e:i:f", whole numbers: 2**e * (i + f / 2**52), negative
+                       numbers with a "-" before. e is the multiple of 62 that leaves 1 <= i < 2**62; below 2**-992 it
+                       is -1022. Engines print floats differently; these numbers come of exact arithmetic.
+    string             as it is; before it its length in code points and ":", unless it is the last column
+    null               nothing; a missing string is ""
+
+Rows have the same text only if they are equal. The number is what the last 15 hexadecimal digits of the MD5 say when
+its 32 digits are read backwards: DuckDB shifts the number that `md5_number` gives (its other forms take four times as
+long), BigQuery reverses the text.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import ibis
+import ibis.expr.types as ir
+
+
+def _function(name: str, argument: str, result: str) -> Callable[[ir.Value], ir.Value]:
+    """A function that the engine has."""
+    builtin = ibis.udf.scalar.builtin(lambda value: value, name=name, signature=((argument,), result))
+    return cast(Callable[[ir.Value], ir.Value], builtin)
+
+
+#: Of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
+_md5_number, _epoch_us = _function("md5_number", "string", "uint64"), _function("epoch_us", "timestamp", "int64")
+#: Of BigQuery.
+_md5, _to_hex = _function("MD5", "string", "binary"), _function("TO_HEX", "binary", "string")
+_unix_micros = _function("UNIX_MICROS", "timestamp", "int64")
+
+#: Numbers are below 2**BITS.
+BITS = 60
+#: One hexadecimal digit of each byte of a number.
+_DIGITS = 0x0F0F0F0F0F0F0F0F
+#: The exponents of the steps by which floats are scaled, largest first; below all of them LOWEST.
+_STEPS = range(992, -993, -62)
+_LOWEST = -1022
+
+
+def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
+    """The rows, and a column `name` (int64): from 0 to 2**60 - 1, the same for the same values of these columns."""
+    floats = [column for column in columns if rows[column].type().is_floating()]
+    # In stages, since each is named several times in the next, and the SQL would repeat it.
+    sized = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
+    scaled = sized.mutate(**{f"_scale_{i}": _scale(sized[f"_size_{i}"]) for i in range(len(floats))})
+    texts = [
+        _float_text(scaled, column, floats.index(column)) if column in floats else _text(scaled[column], dialect)
+        for column in columns
+    ]
+    for i, column in enumerate(columns[:-1]):
+        if rows[column].type().is_string():
+            texts[i] = texts[i].length().cast("string") + ":" + texts[i]
+    joined = scaled.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
+    return joined.select(*rows.columns, **{name: _number(joined["_text"], dialect)})
+
+
+def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
+    if dialect == "bigquery":
+        digits = _to_hex(_md5(text)).reverse().right(BITS // 4)
+        return cast(ir.IntegerValue, (ibis.literal("0x") + digits).cast("int64"))
+    value = _md5_number(text)
+    swapped = ((value & (_DIGITS >> 8)) << 4) | ((value >> 4) & _DIGITS)
+    return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it is of 128 bits, which Ibis does not know
+
+
+def _text(value: ir.Value, dialect: str) -> ir.StringValue:
+    kind = value.type()
+    if kind.is_string():
+        return cast(ir.StringValue, value.fill_null(""))
+    if kind.is_boolean():
+        value = value.cast("int64")
+    elif kind.is_date():
+        value = value.delta(ibis.date("1970-01-01"), unit="day")
+    elif kind.is_timestamp() and kind.timezone:
+        value = _unix_micros(value) if dialect == "bigquery" else _epoch_us(value)
+    elif kind.is_timestamp():
+        value = value.delta(ibis.timestamp("1970-01-01T00:00:00"), unit="microsecond")
+    return cast(ir.StringValue, value.cast("string").fill_null(""))
+
+
+def _size(value: ir.FloatingValue) -> ir.FloatingValue:
+    """The absolute value; 0 of what is not finite."""
+    return cast(ir.FloatingValue, (value.isnan() | value.isinf()).ifelse(0.0, value.cast("float64").abs()))
+
+
+def _scale(size: ir.FloatingValue) -> ir.FloatingValue:
+    """The power of two that brings a size to at least 1 and below 2**62."""
+    steps = [(size >= 2.0**e, 2.0**-e) for e in _STEPS]
+    return cast(ir.FloatingValue, ibis.cases((size.between(1.0, 2.0**61), 1.0), *steps, else_=2.0**-_LOWEST))
+
+
+def _float_text(rows: ir.Table, column: str, number: int) -> ir.StringValue:
+    value, size, scale = rows[column], rows[f"_size_{number}"], rows[f"_scale_{number}"]
+    scaled = size * scale
+    whole = scaled.floor()
+    rest = ((scaled - whole) * 2.0**52).cast("int64").cast("string")
+    step = (-scale.log2()).round().cast("int64").cast("string")
+    digits = step + ":" + whole.cast("int64").cast("string") + ":" + rest
+    sign = (value < 0).ifelse("-", "")
+    return cast(
+        ir.StringValue,
+        ibis.cases(
+            (size > 0, sign + digits), (value.isnull(), ""), (value.isnan(), "nan"), (value > 0, "inf"),
+            (value < 0, "-inf"), else_="0",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""A file of text in blocks of whole records, with how these are laid out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
+
+import pyarrow as pa
+
+from training.data.schema import Field
+from training.data.sources import encoding, header
+from training.data.sources.delimited import Delimited
+from training.data.sources.mistakes import Mistake
+from training.data.sources.opening import Opened
+from training.data.sources.reading import Reading
+
+#: No real record is longer: somewhere a quote is not closed.
+MAX_RECORD_BYTES = 64 << 20
+
+
+class Layout(Protocol):
+    """How the records of a text are laid out; equal ones can be read together."""
+
+    def last_end(self, block: bytes) -> int:
+        """Where the last whole record of a block ends that begins with one; 0 if none does."""
+
+    def is_open(self, text: bytes) -> bool:
+        """Whether the text, from the start of a record, ends where no record can."""
+
+    def count(self, data: bytes) -> int:
+        """How many records there are, each with its line end; or more, if there are blank lines."""
+
+    def line(self, data: bytes, record: int) -> int:
+        """The lines before a record that is not blank; -1 - COUNT if there are only COUNT of them."""
+
+    def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
+        """The fields of all records. Raises Mistake or pa.ArrowInvalid."""
+
+    def mistake(self, data: bytes, message: str, last: bool) -> Mistake:
+        """What Arrow's message means; `last` says whether the file ends with the data."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records of one file, in UTF-8.
+
+    Args:
+        file: The position of the file.
+        lines: Those before the first block of the file; 0 where a block came before.
+        last: Whether the file ends with it.
+    """
+
+    file: int
+    data: bytes
+    layout: Layout
+    lines: int
+    last: bool
+
+
+def of(number: int, opened: Opened, fields: Sequence[Field], reading: Reading) -> Iterator[Block]:
+    """The blocks of one file of text.
+
+    Raises:
+        UserError: it is no table, or not of the declared columns.
+        Mistake: the record after those of all blocks does not end, or is too long.
+    """
+    _, texts = encoding.decoded(opened.blocks(), opened.name, reading.encoding)
+    layout, lines, texts = _layout(opened, texts, fields, reading)
+    held = None
+    try:
+        for data in _whole(texts, layout):
+            if held is not None:
+                yield Block(number, held, layout, lines, last=False)
+                lines = 0
+            held = data
+    except Mistake:
+        yield Block(number, held or b"", layout, lines, last=False)
+        raise
+    if held is not None:
+        yield Block(number, held, layout, lines, last=True)
+
+
+def _layout(
+    opened: Opened, texts: Iterator[bytes], fields: Sequence[Field], reading: Reading
+) -> tuple[Layout, int, Iterator[bytes]]:
+    """The layout, the lines of the header, and what follows on it."""
+    usual = "\t" if opened.suffix.startswith(".tsv") else ","
+    head, end = next(texts, b""), 0
+    quote = reading.quote or '"'
+    while not (end := header.end(opened.name, head, quote, whole=False)) and (more := next(texts, b"")):
+        head += more
+    end = end or header.end(opened.name, head, quote, whole=True)
+    names, separator, quote = header.columns(opened.name, head[:end], fields, reading, usual)
+    layout = Delimited(names, separator, quote, reading.decimal or ".")
+    return layout, head.count(b"\n", 0, end), chain([head[end:]], texts)
+
+
+def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
+    """Whole records. Raises Mistake, of the record after all of these, for one that does not end."""
+    rest = b""
+    for text in texts:
+        block = rest + text if rest else text
+        end = layout.last_end(block)
+        rest = block[end:]
+        if end:
+            yield block[:end] if rest else block
+        elif len(rest) > MAX_RECORD_BYTES:
+            raise Mistake(0, f": a record of more than {MAX_RECORD_BYTES >> 20} MB; is a quote never closed?")
+    if layout.is_open(rest):
+        raise Mistake(0, ": the file ends inside a quoted field: it is cut off, or a quote is never closed.")
+    if rest:
+        yield rest

@@ -1,0 +1,138 @@
+"""CSV text: blocks of whole records as typed columns, and what is wrong with one that cannot be read."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from training.data.schema import Field
+from training.data.sources import records
+from training.data.sources.header import in_windows
+from training.data.sources.mistakes import Mistake
+from training.printable import listed, quoted
+
+REPEATED = " repeats the header: the file was put together from several; take the line out."
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """How the records of a CSV file are laid out."""
+
+    columns: tuple[str, ...]
+    separator: str = ","
+    quote: str = '"'
+    decimal: str = "."
+
+    def last_end(self, block: bytes) -> int:
+        return records.last_end(block, self.quote, self.separator)
+
+    def is_open(self, text: bytes) -> bool:
+        return records.is_open(text, self.quote, self.separator)
+
+    def count(self, data: bytes) -> int:
+        """Records that end in a line end; where blank lines or a CR alone are among them, that many or more."""
+        return records.count(data, self.quote, self.separator)
+
+    def line(self, data: bytes, record: int) -> int:
+        """The lines before a record that is not blank; -1 - COUNT if there are only COUNT of them."""
+        number = -1
+        for number, line in enumerate(self._lines(data)):
+            if number == record:
+                return line
+        return -2 - number
+
+    def _lines(self, data: bytes) -> Iterator[int]:
+        if self.quote and self.quote.encode() in data:
+            return (line for _, line in records.of(data, self.separator, self.quote))
+        return (line for line, text in enumerate(data.splitlines()) if text)
+
+    def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
+        """Raises pa.ArrowInvalid, with the number of the record, or Mistake."""
+        table = self._read(data, {field.name: field.type for field in fields})
+        self._check_text(data)
+        self._check_header(data, table)
+        self._check_integers(data, [field for field in fields if pa.types.is_integer(field.type)])
+        return table
+
+    def _read(self, data: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            # In one thread: only so do errors carry the record.
+            pyarrow.csv.ReadOptions(column_names=self.columns, use_threads=False, block_size=len(data) + 1),
+            pyarrow.csv.ParseOptions(
+                delimiter=self.separator, quote_char=self.quote or False, newlines_in_values=bool(self.quote)
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                decimal_point=self.decimal,
+            ),
+        )
+
+    def _check_text(self, data: bytes) -> None:
+        if (at := data.find(b"\0")) >= 0:
+            record = -1 - self.line(data[: self.last_end(data[:at])], len(data))
+            raise Mistake(record, " holds a NUL byte, which is no text: the file is damaged.")
+
+    def _check_header(self, data: bytes, table: pa.Table) -> None:
+        """Where all that is read is text, the header may occur as a row."""
+        if len(self.columns) == 1 or not all(map(pa.types.is_string, table.schema.types)) or not table.num_rows:
+            return
+        alike = reduce(pc.and_, (pc.equal(table[name], name) for name in table.column_names))
+        if pc.any(alike).as_py():
+            rows = (fields for fields, _ in records.of(data, self.separator, self.quote))
+            if (record := next((i for i, fields in enumerate(rows) if tuple(fields) == self.columns), -1)) >= 0:
+                raise Mistake(record, REPEATED)
+
+    def _check_integers(self, data: bytes, fields: Sequence[Field]) -> None:
+        """Arrow would read 0x1F as 31."""
+        if not fields or (b"x" not in data and b"X" not in data) or not re.search(b"0[xX]", data):
+            return
+        table = self._read(data, {field.name: pa.string() for field in fields})
+        for field in fields:
+            record = pc.index(pc.match_substring_regex(table[field.name], r"^\s*-?0[xX]"), True).as_py()
+            if record >= 0:
+                value = quoted(table[field.name][record].as_py())
+                raise Mistake(record, f", column {listed([field.name])}: {value} is not of type {field.type}.")
+
+    def mistake(self, data: bytes, message: str, last: bool) -> Mistake:
+        """What Arrow says of a block, in terms of the file.
+
+        Args:
+            last: Whether nothing follows on the block in its file.
+        """
+        row = re.search(r"Row #(\d+): ", message)
+        record = int(row[1]) - 1 if row else 0
+        reason = message[row.end() :] if row else message
+        if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
+            count = f"{width[2]} field{'s' * (width[2] != '1')}"
+            says = f" has {count} where the header has {width[1]}: {quoted(reason.partition(': ')[2])}."
+            cut_off = last and self.line(data, record + 1) < 0
+            return Mistake(record, says + " The file seems to be cut off there." * cut_off)
+        if self._fields(data, record) == self.columns:
+            return Mistake(record, REPEATED)
+        column = re.match(r"In CSV column #(\d+)", message)
+        name = f", column {listed([self.columns[int(column[1])]])}" if column else ""
+        return Mistake(record, f"{name}: {self._reason(data, record, reason)}")
+
+    def _fields(self, data: bytes, record: int) -> tuple[str, ...]:
+        rows = (tuple(fields) for fields, _ in records.of(data, self.separator, self.quote))
+        return next(islice(rows, record, None), ())
+
+    def _reason(self, data: bytes, record: int, reason: str) -> str:
+        if value := re.match(r"CSV conversion error to (.+?): invalid value '(.*)'", reason, re.DOTALL):
+            hint = ""
+            if self.decimal == "." and re.fullmatch(r"-?\d+,\d+", value[2]):
+                hint = ' If its decimals follow a comma, give task_options={"decimal": ","}.'
+            return f"{quoted(value[2])} is not of type {value[1]}.{hint}"
+        if "UTF8" in reason:
+            try:
+                data.decode()
+            except UnicodeDecodeError as error:
+                return f"the text is not UTF-8{in_windows(data, error.start)}"
+        return reason[:300]

@@ -1,0 +1,126 @@
+"""The first record of a CSV file: the names of its columns, and what separates and quotes them."""
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+
+from training.data import schema
+from training.data.schema import Field
+from training.data.sources import records
+from training.data.sources.reading import NO_QUOTE, Reading
+from training.errors import UserError
+from training.printable import listed, quoted
+
+#: Tables of 100,000 columns have a header of a megabyte.
+MAX_HEADER_BYTES = 16 << 20
+MAX_NAME_LETTERS = 10_000
+
+
+def end(name: str, head: bytes, quote: str, whole: bool) -> int:
+    """Where the header ends in the first bytes of a text; 0 if more of them are needed.
+
+    Args:
+        whole: Whether `head` is all of the text.
+
+    Raises:
+        UserError: it does not end.
+    """
+    at = records.first_end(head, quote)
+    if max(at, 0 if at else len(head)) > MAX_HEADER_BYTES:
+        raise UserError(f"{name}, line 1: the names of the columns are longer than {MAX_HEADER_BYTES >> 20} MiB.")
+    if at or not whole:
+        return at
+    if b"\r" in head and b"\n" not in head:
+        raise UserError(_old_mac(name))
+    if records.is_open(head, quote):
+        raise UserError(f"{name}, line 1: a quote in the names of the columns is never closed.")
+    return len(head)
+
+
+def columns(
+    name: str, text: bytes, fields: Sequence[Field], reading: Reading, usual: str
+) -> tuple[tuple[str, ...], str, str]:
+    """The names of the columns, the separator and the quote.
+
+    What was not given is found by the declared names: the usual one is taken unless only another gives them all.
+
+    Args:
+        usual: The separator that the name of the file promises.
+
+    Raises:
+        UserError: the header names no columns, lacks a declared one, or names one twice; or two separators fit.
+    """
+    written = _decoded(name, text)
+    declared = {field.name for field in fields}
+    separators = [reading.separator] if reading.separator else sorted(records.SEPARATORS, key=lambda s: s != usual)
+    quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
+    split = {(s, q): _split(name, written, s, q) for q in quotes for s in separators}
+    usual_names = split[separators[0], quotes[0]]
+    fitting = [marks for marks, names in split.items() if declared <= set(names) and marks[1] == quotes[0]]
+    fitting = fitting or [marks for marks, names in split.items() if declared <= set(names)]
+    if (separators[0], quotes[0]) in fitting:
+        fitting = fitting[:1]
+    if len(fitting) > 1:
+        raise UserError(
+            f"{name}, line 1 can be parted at {' or at '.join(repr(s) for s, _ in fitting)}: say which, such as "
+            f'task_options={{"separator": "{fitting[0][0]}"}}.'
+        )
+    best = max(split, key=lambda marks: len(declared & set(split[marks])))
+    marks = fitting[0] if fitting else best if declared & set(split[best]) else (separators[0], quotes[0])
+    names = split[marks]
+    if not any(column.strip() for column in usual_names):
+        raise UserError(f"{name} is empty: the first line must name the columns.")
+    _check(name, names)
+    schema.check_header(name, names, fields)
+    return names, *marks
+
+
+def _mark(quote: str) -> str:
+    return "" if quote == NO_QUOTE else quote
+
+
+def _decoded(name: str, text: bytes) -> str:
+    try:
+        written = text.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name} is not UTF-8 text{in_windows(text, error.start)}") from None
+    if "\0" in written:
+        raise UserError(f"{name} holds NUL bytes: it is no text.")
+    return written
+
+
+def in_windows(text: bytes, at: int) -> str:
+    """How a message about text goes on that is not UTF-8."""
+    start = max(text.rfind(b"\n", 0, at), text.rfind(b",", 0, at), at - 20) + 1
+    word = text[start : at + 20].decode("windows-1252", errors="replace").splitlines()[0].partition(",")[0]
+    if not word.isprintable() or "\ufffd" in word:
+        return ": if it is a table, save it as UTF-8, or give its encoding in task_options."
+    return (
+        f"; as Windows-1252 it would say {quoted(word)}. If that is right, give "
+        'task_options={"encoding": "windows-1252"}, or save it as UTF-8.'
+    )
+
+
+def _split(name: str, written: str, separator: str, quote: str) -> tuple[str, ...]:
+    csv.field_size_limit(1 << 30)
+    try:
+        return tuple(next(csv.reader([written], **records.dialect(separator, quote)), []))
+    except csv.Error:  # a CR outside of quotes
+        raise UserError(_old_mac(name)) from None
+
+
+def _check(name: str, names: Sequence[str]) -> None:
+    longest = max(names, key=len)
+    if len(longest) > MAX_NAME_LETTERS:
+        raise UserError(f"{name}, line 1: the name of the column {quoted(longest)} is too long.")
+    repeated = sorted(column for column, count in Counter(names).items() if count > 1)
+    if repeated:
+        what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
+        raise UserError(f"{name}, line 1: the {what} twice.")
+
+
+def _old_mac(name: str) -> str:
+    return (
+        f"{name} ends its lines with CR alone, as Excel for Mac does in 'CSV (Macintosh)': save it as 'CSV UTF-8', "
+        "or convert it: tr '\\r' '\\n' < OLD > NEW."
+    )

@@ -1,0 +1,68 @@
+"""The bytes of one file, unpacked, with the checksum of the file as it lies there."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from training.data.manifest import SourceFile
+from training.errors import UserError
+from training.storage import files, inflate, storage
+from training.storage.finding import File
+
+#: Read at once.
+BLOCK_BYTES = 4 << 20
+
+
+class Opened:
+    """One file while it is read, from its start to its end."""
+
+    def __init__(self, name: str, file: BufferedReader, suffix: str):
+        self.name, self.file, self.suffix = name, file, suffix
+        self.version = files.version(file)
+        self.sum = hashlib.sha256()
+        self.stream: inflate.Readable = _Summed(file, self.sum)
+        if suffix.endswith(".zip"):  # begins at its end
+            self.stream = inflate.Unpacked(name, file, self.version.bytes, ".csv")
+        elif suffix.endswith((".gz", ".zst")):
+            self.stream = inflate.Unpacked(name, self.stream, self.version.bytes)
+
+    def blocks(self) -> Iterator[bytes]:
+        while block := self.stream.read(BLOCK_BYTES):
+            yield block
+
+    def source(self) -> SourceFile:
+        """The file with its checksum, once it was read. Raises UserError if it was written to meanwhile."""
+        if self.suffix.endswith((".zip", ".parquet")):
+            self.file.seek(0)
+            self.sum = hashlib.file_digest(self.file, "sha256")
+        if files.version(self.file) != self.version:
+            raise UserError(f"{self.name} changed while it was read: give a copy that nobody writes to.")
+        return SourceFile(path=self.name, bytes=self.version.bytes, sha256=self.sum.hexdigest())
+
+
+class _Summed:
+    """A stream whose bytes are summed up as they are read."""
+
+    closed = False
+
+    def __init__(self, file: BufferedReader, sum_: Any):
+        self.file, self.sum = file, sum_
+
+    def read(self, size: int = -1, /) -> bytes:
+        block = self.file.read(size)
+        self.sum.update(block)
+        return block
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@contextmanager
+def opened(file: File, path: str | Path, suffix: str) -> Iterator[Opened]:
+    """A file that lies at `path` on this machine. Raises UserError if it is another than it was when it was found."""
+    name = storage.plain(file.path)
+    with files.open_unchanged(path, file.version, name) if file.version else files.open_file(path) as stream:
+        yield Opened(name, stream, suffix)

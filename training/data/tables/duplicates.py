@@ -1,0 +1,84 @@
+"""The id of every row, and keys that occur twice: one count of the ids tells both."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, cast
+
+import ibis
+import ibis.expr.types as ir
+
+from training.data.engines import Engine
+from training.data.identity import numbered
+from training.errors import UserError
+from training.printable import listed
+
+ROW_ID = "_row_id"
+#: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.
+MOST_REPEATED = 1_000
+_PLACE = ("_file", "_record")
+
+
+def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequence[str]) -> ir.Table:
+    """The rows with their `_row_id` (int64): of their key, else of all declared columns.
+
+    Without a key equal rows are numbered, and all but the first have ids of their number too.
+
+    Args:
+        rows: A source. If it has `_row_id` already, that is the number of the key or of the columns.
+        columns: All declared columns.
+
+    Raises:
+        UserError: a key occurs twice.
+    """
+    named = rows if ROW_ID in rows.columns else numbered(rows, key or columns, engine.dialect, ROW_ID)
+    counted = named.group_by(ROW_ID).agg(rows=named.count())
+    repeated = counted.filter(counted["rows"] > 1).order_by(ROW_ID).limit(MOST_REPEATED)
+    ids = engine.read(repeated)[ROW_ID].to_pylist()
+    if not ids:
+        return named
+    if not key:
+        return _copies_numbered(named, engine.dialect)
+    _check(engine, named, key, ids)
+    return _apart(named, key, engine.dialect, ids)
+
+
+def _copies_numbered(rows: ir.Table, dialect: str) -> ir.Table:
+    copies = rows.mutate(_copy=ibis.row_number().over(group_by=ROW_ID).cast("int64"))
+    return _renumbered(copies, [ROW_ID, "_copy"], dialect, copies["_copy"] > 0).drop("_copy")
+
+
+def _apart(rows: ir.Table, key: Sequence[str], dialect: str, ids: Sequence[int]) -> ir.Table:
+    """Different keys that share a number, as two of a billion may, have one of another text."""
+    again = rows.mutate(_again=ibis.literal("again"))
+    return _renumbered(again, [*key, "_again"], dialect, again[ROW_ID].isin(ids)).drop("_again")
+
+
+def _renumbered(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.BooleanValue) -> ir.Table:
+    names = [name for name in rows.columns if name != ROW_ID]
+    other = numbered(rows.mutate(_where=where), columns, dialect, "_other")
+    chosen = cast(ir.IntegerValue, other["_where"].ifelse(other["_other"], other[ROW_ID]))
+    return other.select(*names, **{ROW_ID: chosen})
+
+
+def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int]) -> None:
+    """Raises UserError if two rows of these ids have the same key."""
+    place = [name for name in _PLACE if name in rows.columns]
+    found = rows.filter(rows[ROW_ID].isin(ids)).select(ROW_ID, *place, *(name for name in key if name not in place))
+    order = [ROW_ID, *key, *place]
+    seen = engine.read(found.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()
+    for _, same in groupby(seen, lambda row: [row[ROW_ID], *(_comparable(row[name]) for name in key)]):
+        for first, second in pairwise(same):
+            raise UserError(_repeated(engine, key, first, second))
+
+
+def _comparable(value: Any) -> Any:
+    """Both zeros alike, and a NaN like another."""
+    return str(value + 0.0) if isinstance(value, float) else value
+
+
+def _repeated(engine: Engine, key: Sequence[str], first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    written = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
+    here, there = engine.place(second), engine.place(first)
+    if here == there:
+        return f"{here} occurs twice: {written}. A key must occur once."
+    return f"{here} repeats the key of {there}: {written}. A key must occur once."

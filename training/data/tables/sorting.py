@@ -1,0 +1,152 @@
+"""Finished rows in the order of split and id, whatever order an engine gives them in, in bounded memory.
+
+Ids are hashes, so ranges of them hold about equally many rows: each row goes to the scratch file of its range, and a
+range at a time is sorted in memory. Categories become codes on the way, numbers float32 with nan for missing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from training.data.columns import require_few_values, require_finite
+from training.data.identity import BITS
+from training.data.tables.features import ROW_ID, SPLIT
+from training.errors import UserError
+
+#: Of a range that is sorted at once, about.
+RANGE_BYTES = 64 << 20
+#: Each range of each split is an open file.
+MOST_RANGE_BITS = 8
+
+Batch = dict[str, NDArray[np.generic]]
+
+
+class Sorting:
+    """Takes rows in any order and gives them back in that of split and id.
+
+    Args:
+        rows: How many there will be, about.
+    """
+
+    def __init__(self, folder: Path, rows: int, label: str):
+        folder.mkdir()
+        self._folder, self._rows, self._label = folder, rows, label
+        self._stored: pa.Schema | None = None
+        self._bits = 0
+        self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
+        #: The provisional code of each value of each category, in the order in which they came.
+        self._codes = dict[str, dict[str, int]]()
+        #: The rows of each split by the code of their label.
+        self.labels: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+
+    def __enter__(self) -> "Sorting":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def rows(self, split: int) -> int:
+        return sum(self.labels[split].values())
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Raises UserError for an infinite number, and for a category of too many values."""
+        if not self._stored:
+            self._begin(batch.schema)
+        columns = {
+            name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
+        for split, label in np.unique(np.stack([splits, labels]), axis=1).T.tolist():
+            self.labels[split][label] += int(np.count_nonzero((splits == split) & (labels == label)))
+        ranges = (splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))
+        order = np.argsort(ranges, kind="stable")
+        rows = pa.record_batch(list(columns.values()), schema=self._stored).take(pa.array(order))
+        ranges = ranges[order]
+        starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
+        for start, end in pairwise(starts):
+            self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
+
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The values of each category in the order of their codes: "" = missing, then sorted."""
+        return {name: ("", *sorted(value for value in codes if value)) for name, codes in self._codes.items()}
+
+    def tables(self) -> Iterator[tuple[int, pa.Table]]:
+        """The rows in order, with the code of their split, which is no column of theirs any more."""
+        self._close()
+        final = {name: self._final(name, values) for name, values in self.values().items()}
+        for number in sorted(self._files):
+            with pa.memory_map(str(self._folder / str(number))) as stored:
+                rows = pa.ipc.open_stream(stored).read_all().combine_chunks()
+            rows = rows.take(pa.array(_order(rows)))
+            for name, codes in final.items():
+                position = rows.column_names.index(name)
+                rows = rows.set_column(position, name, pa.array(codes[rows[name].to_numpy()]))
+            yield number >> self._bits, rows.drop_columns([SPLIT])
+
+    def first(self, most: int) -> pa.Table:
+        """The first rows of the first split, which are as good as random ones."""
+        held, rows = list[pa.Table](), 0
+        for split, table in self.tables():
+            if split > 0 or rows >= most:
+                break
+            held, rows = [*held, table], rows + table.num_rows
+        return pa.concat_tables(held).slice(0, most)
+
+    def _begin(self, schema: pa.Schema) -> None:
+        self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
+        self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
+        width = sum(field.type.bit_width // 8 for field in self._stored)
+        self._bits = min(MOST_RANGE_BITS, (self._rows * width // RANGE_BYTES).bit_length())
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _file(self, number: int) -> pa.ipc.RecordBatchStreamWriter:
+        if number not in self._files:
+            self._files[number] = pa.ipc.new_stream(str(self._folder / str(number)), self._stored)
+        return self._files[number]
+
+    def _plain(self, name: str, column: pa.Array) -> pa.Array:
+        if name in self._codes:
+            return self._coded(name, column)
+        if pa.types.is_floating(column.type):
+            values = pc.fill_null(column.cast(pa.float32()), np.nan)
+            require_finite(name, values.to_numpy())
+            return values
+        if column.null_count:
+            raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
+        return column
+
+    def _coded(self, name: str, column: pa.Array) -> pa.Array:
+        known, encoded = self._codes[name], pc.fill_null(column, "").dictionary_encode()
+        codes = np.array([known.setdefault(v, len(known)) for v in encoded.dictionary.to_pylist()], np.int32)
+        require_few_values(name, known)
+        return pa.array(codes[encoded.indices.to_numpy()])
+
+    def _final(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
+        """The final code for each provisional one."""
+        code = {value: i for i, value in enumerate(values)}
+        return np.array([code[value] for value in self._codes[name]], np.int32)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.int32()
+    return pa.float32() if pa.types.is_floating(kind) else kind
+
+
+def _order(rows: pa.Table) -> NDArray[np.int64]:
+    """By id; rows that share one, by all that they hold, so that no order of arrival shows."""
+    ids = rows[ROW_ID].to_numpy()
+    order = np.argsort(ids, kind="stable")
+    if len(ids) < 2 or np.diff(ids[order]).min() > 0:
+        return order
+    others = [rows[name].to_numpy() for name in reversed(rows.column_names) if name != ROW_ID]
+    return np.lexsort([*others, ids])
