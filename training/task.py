@@ -63,6 +63,8 @@ class Task(ABC):
 
     #: A folder for temporary files, removed after preparation; set before `shards` is called.
     scratch: Path
+    #: Whether shards are read on other machines than the one that cuts them; set before `shards` is called.
+    elsewhere: bool = False
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 

@@ -64,11 +64,12 @@ def manifest_of(
         rows_dropped=statistics.get("rows_dropped", {}),
         notes=tuple(statistics.get("notes", ())),
         sources=task.sources,
-        fingerprint=_fingerprint(name, task),
+        fingerprint=fingerprint(name, task),
     )
 
 
-def _fingerprint(name: str, task: Task) -> str:
+def fingerprint(name: str, task: Task) -> str:
+    """A checksum of what decides the dataset: the task, its code and options, and the sources."""
     parts = {
         "format": Manifest.model_fields["format"].default,
         "task": tasks.spec(name),

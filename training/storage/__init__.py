@@ -9,6 +9,7 @@ objects.py    objects that are written once
 slot.py       an object that is replaced by whoever has seen what was there
 download.py   objects as verified files here
 files.py      files that somebody else may have made; replaced whole
+dataflow.py   jobs of Dataflow by Google's client
 inflate.py    compressed files, expanded within limits
 strict.py     JSON that somebody else may have written
 """

@@ -99,6 +99,18 @@ class Folder:
         with os_errors(self.path):
             return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
 
+    def holds(self, name: str) -> bool:
+        with os_errors(f"{self.path}/{name}"):
+            return bool(self._blob(name).exists(**self._limits()))
+
+    def copy(self, name: str, target: "Folder") -> None:
+        """The object also in the other folder, in place of what is there; its bytes do not come here."""
+        with os_errors(f"{self.path}/{name}"):
+            source, copied = self._blob(name), target._blob(name)
+            token, _, _ = copied.rewrite(source, **self._limits())
+            while token:
+                token, _, _ = copied.rewrite(source, token=token, **self._limits())
+
     def delete(self, name: str) -> None:
         """Also if it has gone already."""
         try:
