@@ -4,6 +4,7 @@ Tables are named by defaults of the pipeline's parameters, and by the parameters
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from vgp.spec.engines import of_steps
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text import bucket_uri
 from vgp.vertex import clients, rest
-from vgp.vertex.permissions import needed
+from vgp.vertex.permissions import needed, role_for
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
@@ -73,9 +74,12 @@ def _table(
         return
     yield _size(uri, table, min(one.max_gb for one in asked))
     yield from _location(settings, uri, str(dataset.get("location", "")), asked)
-    grant = f"bq add-iam-policy-binding --table=true {owner}:{dataset_id}.{table_id}"
-    thing = Thing("bigquery.reader", uri, owner, _policy(dataset, owner), grant)
-    yield policies.may(runner(settings, project), needed("runner", "tables"), thing)
+    thing = Thing("bigquery.reader", uri, owner, _policy(dataset, owner), "")
+    reader, permissions = runner(settings, project), needed("runner", "tables")
+    finding = policies.may(reader, permissions, thing)
+    role = role_for(*permissions)
+    grant = f'GRANT `{role}` ON SCHEMA `{owner}`.`{dataset_id}` TO "serviceAccount:{reader}"'
+    yield replace(finding, hint=f"bq query --use_legacy_sql=false '{grant}'") if finding.hint else finding
 
 
 def _size(uri: str, table: Mapping[str, Any], max_gb: float) -> Finding:

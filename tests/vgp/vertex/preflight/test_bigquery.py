@@ -73,7 +73,8 @@ def test_a_table_that_the_runner_may_not_read_is_an_error(asking):
     ]
     found = asking.only("bigquery.reader", "error")
     assert "does not grant" in found.seen and "bigquery.tables.getData" in found.seen
-    assert f"test-project:flights.rows --member serviceAccount:{RUNNER} --role roles/bigquery.dataViewer" in found.hint
+    grant = f'GRANT `roles/bigquery.dataViewer` ON SCHEMA `test-project`.`flights` TO "serviceAccount:{RUNNER}"'
+    assert grant in found.hint
 
 
 @pytest.mark.parametrize(
