@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DOCUMENTS = {
     "aiplatform": "aiplatform.v1",
     "artifactregistry": "artifactregistry.v1",
+    "bigquery": "bigquery.v2",
     "cloudbilling": "cloudbilling.v1",
     "cloudbuild": "cloudbuild.v1",
     "cloudkms": "cloudkms.v1",

@@ -11,6 +11,7 @@ raw.py            files as they are, in a dataset's folder
 destination.py    the folder that a preparation may write to
 pool.py           work on many shards in a pool of processes
 shard.py          one shard: rows and their figures, then Parquet
+settings.py       what the engines may use, of the variable PREPARE_ENGINES
 manifest.py       what the shards hold and where they came from
 rows.py           the rows of a prepared split, by number
 columns.py        columns brought to fixed width, and counted
