@@ -69,6 +69,8 @@ class Catalog:
         self.cloud = cloud
         self.datasets: dict[tuple[str, str], Dataset] = {}
         self.tables: dict[Name, Table] = {}
+        #: Versions of tables, ever.
+        self.written = 0
         self._connection: Any = None
 
     @property
@@ -98,7 +100,8 @@ class Catalog:
         table = self.tables.setdefault(path, Table(path, moment, dataset.location))
         for key, value in more.items():
             setattr(table, key, value)
-        stored = f"v{len(self.tables)}_{sum(len(each.versions) for each in self.tables.values())}"
+        self.written += 1
+        stored = f"version_{self.written}"
         table.versions.append(Version(moment, stored, types.stored(rows)))
         cursor = self.connection
         cursor.register("incoming", table.latest.rows)

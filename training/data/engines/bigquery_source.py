@@ -100,7 +100,7 @@ class Source:
         table, moment, restriction = self.made, 0, ""
         if not table:
             table = names.parse(self.relation.tables[0].name)
-            moment, restriction = self.moments[table], self.sql.partition(" WHERE ")[2]
+            moment, restriction = self.moments[table], self.relation.restriction
         columns = [self.columns[field.name.lower()].name for field in fields]
         return stream.open_rows(self.name, jobs.project, table, columns, as_of_ms=moment, restriction=restriction)
 
@@ -138,12 +138,8 @@ def _kept(source: Source, jobs: Jobs) -> Source:
     """The source; what is no table as it is is computed once, so that all that is asked of it has the same rows."""
     if source.relation.plain:
         return source
-    made = jobs.table(source.name, source.sql, SOURCE_TABLE)
+    made = jobs.table(source.name, source.sql, "source")
     return Source(source.relation, source.sql, source.estimate, source.moments, made)
-
-
-#: The beginning of the name of a table of ours that holds what a query or a view gave.
-SOURCE_TABLE = "source"
 
 
 class TableRows:

@@ -87,9 +87,10 @@ class Lookup:
             name = names.parse(part)
             table = self.table(name)
             if not table.query:
-                sql = f"SELECT * FROM {name.sql}" + f" WHERE {table.restriction}" * bool(table.restriction)
-                pinned = self._pinned(table, past, now)
-                return PinnedRelation(name=name.uri, sql=sql, tables=(pinned,), plain=True, location=table.location)
+                return PinnedRelation(
+                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pinned(table, past, now),), plain=True,
+                    restriction=table.restriction, location=table.location,
+                )  # fmt: skip
             query = QueryText(f"the view {name.uri}", table.query, name.project)
         else:
             query = QueryText(part, storage.read(part, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
@@ -165,7 +166,8 @@ class Lookup:
     def sql(self, relation: PinnedRelation, moments: Mapping[TableName, int]) -> str:
         """The relation's SELECT at these moments."""
         clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_text(ms)}'" for name, ms in moments.items() if ms}
-        return QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
+        text = QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
+        return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
 def check_one_place(relations: Sequence[PinnedRelation], location: str = "") -> None:

@@ -28,6 +28,8 @@ class PinnedRelation(Frozen):
     tables: tuple[PinnedTable, ...] = ()
     #: Whether it is one table as it is, and nothing is computed.
     plain: bool = False
+    #: What a table asks of every query, said so that it leaves out no row; of a plain one alone.
+    restriction: str = ""
     #: Where its tables lie.
     location: str
 
