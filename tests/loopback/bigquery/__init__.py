@@ -15,6 +15,6 @@ types.py      types of BigQuery, of Arrow, and rows as JSON
 reading.py    Storage Read
 """
 
-from .service import BigQuery, SERVICES, refusal
+from .service import SERVICES, BigQuery, refusal
 
 __all__ = ["SERVICES", "BigQuery", "refusal"]

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ..cloud import Cloud
 
 
+#: Functions of BigQuery that the translation leaves as they are.
+MACROS = ("ieee_divide(x, y) AS x::DOUBLE / y::DOUBLE",)
+
+
 @dataclass
 class Dataset:
     project: str
@@ -81,6 +85,8 @@ class Catalog:
 
             self._connection = duckdb.connect(config={"threads": 2})
             self._connection.execute("SET TimeZone = 'UTC'")
+            for macro in MACROS:
+                self._connection.execute(f"CREATE MACRO {macro}")
         return self._connection.cursor()
 
     def close(self) -> None:

@@ -49,6 +49,7 @@ class Query:
     def duckdb(self) -> str:
         tree = self._replaced(self.text, self.default_project)
         self.bytes = self._read_bytes(tree)
+        tree = tree.transform(_weekday)
         return str(tree.sql(dialect="duckdb"))
 
     def _parsed(self, text: str) -> Any:
@@ -162,3 +163,12 @@ class Query:
                     names = {column.name.lower() for column in scope.columns if column.table == alias}
                     total += sum(types.logical_bytes(rows[n]) for n in rows.column_names if n.lower() in names)
         return total
+
+
+def _weekday(node: Any) -> Any:
+    """BigQuery counts Sunday as 1, DuckDB as 0; the translation does not know."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Extract) and node.name.upper() == "DAYOFWEEK" and not isinstance(node.parent, exp.Paren):
+        return exp.paren(exp.Add(this=exp.paren(node.copy()), expression=exp.Literal.number(1)), copy=False)
+    return node

@@ -1,7 +1,10 @@
 """What a table's expressions run on: one engine for each place where data lives.
 
-duckdb.py     files, on this machine; larger than its memory
-bigquery.py   tables and queries of BigQuery, there
+choice.py            which of them, by where the data lies and the option `engine`
+canonical.py         the types that expressions see
+duckdb.py            files, on this machine; larger than its memory
+bigquery.py          tables and queries of BigQuery, there
+bigquery_source.py   what such tables and queries are: columns, cost, rows
 """
 
 from collections.abc import Iterator, Mapping

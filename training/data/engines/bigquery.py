@@ -23,7 +23,7 @@ from training.errors import UserError
 from training.storage.bigquery import stream
 from training.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from training.storage.bigquery.names import TableName
-from training.storage.bigquery.relation import PinnedRelation
+from training.storage.pinned import PinnedRelation
 
 #: Columns of a row that are shown where it has no key.
 MOST_SHOWN = 6
@@ -43,9 +43,18 @@ class BigQuery:
     @classmethod
     @contextmanager
     def opened(
-        cls, relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
+        cls,
+        relations: Sequence[PinnedRelation],
+        fields: Sequence[Field],
+        settings: Settings,
+        owner: Owner,
+        *,
+        values: bool = True,
     ) -> Iterator["BigQuery"]:
         """The engine over these relations, each of which has the columns of `fields`.
+
+        Args:
+            values: Whether all values are checked against `fields`, which reads them.
 
         Raises:
             UserError: a relation cannot be read as it was pinned, lacks a column, holds an empty value where there may
@@ -54,7 +63,8 @@ class BigQuery:
         """
         with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
             engine = cls(jobs, sources, fields)
-            engine._check_values()
+            if values:
+                engine._check_values()
             yield engine
             said = f"BigQuery: the queries of this step read {size(jobs.read_bytes)}."
             print(said, file=sys.stderr, flush=True)
@@ -77,14 +87,14 @@ class BigQuery:
                                      _schema(expression))  # fmt: skip
 
     def batches(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
-        """All rows, in no order: where one is needed, it is made here. At least one batch, which may be empty."""
+        """All rows, in no order: where one is needed, it is made here."""
         operation = expression.op()
         made = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
         table = made or self._jobs.table("rows", self._sql(expression), "rows")
         rows = stream.open_rows(table.uri, self._jobs.project, table, expression.columns)
-        yield pa.RecordBatch.from_pylist([], _schema(expression))
         for batch in rows.batches():
-            yield _typed(batch, expression)
+            if batch.num_rows:
+                yield _typed(batch, expression)
 
     def place(self, row: Mapping[str, Any]) -> str:
         shown = ", ".join(f"{name}={value}" for name, value in list(row.items())[:MOST_SHOWN] if name[0] != "_")

@@ -19,7 +19,7 @@ from training.storage.bigquery import lookup, names, stream
 from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size
 from training.storage.bigquery.lookup import Lookup
 from training.storage.bigquery.names import TableName
-from training.storage.bigquery.relation import PinnedRelation
+from training.storage.pinned import PinnedRelation
 
 #: BigQuery's types that may stand for a canonical one: as they are, or through a cast that loses nothing that counts.
 KINDS: Mapping[str, tuple[str, ...]] = {

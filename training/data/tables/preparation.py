@@ -8,13 +8,11 @@ import numpy as np
 
 from training.data import alike, finish, leaks, manifest
 from training.data.destination import Destination
-from training.data.engines import Engine
-from training.data.engines.duckdb import DuckDB
+from training.data.engines import Engine, choice
 from training.data.identity import numbered
 from training.data.manifest import Manifest
 from training.data.settings import engines
 from training.data.shares import NAMES
-from training.data.sources.files import Files
 from training.data.tables import duplicates, features
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
@@ -25,11 +23,8 @@ from training.data.tabular import TabularTask
 
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
     """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
-    setting = engines()
-    threads = workers or setting.workers or len(os.sched_getaffinity(0))
-    files = Files(task.files(data), task.schema, task.reading, task.scratch, threads=threads)
-    with DuckDB.opened(task.scratch, int(setting.memory_gb * 2**30) or 600 << 20, threads) as engine:
-        engine.read_files(files, task.schema)
+    threads = workers or engines().workers or len(os.sched_getaffinity(0))
+    with choice.opened(task, data, target, threads) as engine:
         task.sources = engine.sources
         return _prepared(name, task, engine, target, threads)
 
