@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from training import tasks
-from training.data import raw
+from training.data import raw, scratch
 from training.data.destination import Destination
 from training.data.manifest import Manifest
 from training.data.processes import Processes
@@ -39,23 +39,24 @@ def prepare(
 
     Args:
         task: a shipped task or `module:Class`.
-        data: what the task takes as input; for CSV tasks files, folders and globs, local or gs://,
-            separated by commas. "" = the task's own.
+        data: what the task takes as input; for tables files, folders and globs, local or gs://, separated by
+            commas. "" = the task's own.
         options: what the task can be told, such as layer sizes or how its rows are split.
         destination: an empty or new folder, or one that holds a prepared dataset, which is replaced.
-        workers: processes; None = one per core, if there is enough to do.
+        workers: processes or threads; None = one per core, if there is enough to do.
 
     Raises:
         UserError: the task, its options, the input or the destination is wrong. Nothing is left behind.
     """
     started = time.monotonic()
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; it must be at least 1.")
     with _disk_errors_named():
         work = tasks.load(task, options)
         target = Destination.checked(destination)
         if work.as_they_are:
             return _handed_on(task, work, data, target)
-        with tempfile.TemporaryDirectory(prefix="prepare-") as scratch:
-            work.scratch = Path(scratch)
+        with scratch.folder() as work.scratch:
             made = _prepared(task, work, data, target, workers)
     rows = {split: made.rows(split) for split in made.splits}
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())

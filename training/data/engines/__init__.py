@@ -1,5 +1,6 @@
 """What a table's expressions run on: one engine for each place where data lives.
 
+opening.py           the engine of a source, with the source in it
 choice.py            which of them, by where the data lies and the option `engine`
 canonical.py         the types that expressions see
 duckdb.py            files, on this machine; larger than its memory
@@ -35,6 +36,10 @@ class Engine(Protocol):
     @property
     def sources(self) -> "tuple[SourceFile, ...]":
         """What was read, and its checksums: all that the prepared dataset depends on besides code and options."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found in the source and is not usual, one sentence each."""
 
     def source(self) -> ir.Table:
         """The declared columns in their canonical types. Of files also `_file` and `_record` (int64), which say where

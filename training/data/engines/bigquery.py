@@ -33,6 +33,8 @@ class BigQuery:
     """One preparation's tables and jobs; see `training.data.engines.Engine`."""
 
     dialect = "bigquery"
+    #: As of files.
+    notes: tuple[str, ...] = ()
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._relations, self._fields = jobs, sources, fields

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from training.data.engines import canonical
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
+from training.data.sources.files import Files
 from training.errors import UserError
 from training.storage.bigquery import lookup, names, stream
-from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size
+from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppable
 from training.storage.bigquery.lookup import Lookup
 from training.storage.bigquery.names import TableName
 from training.storage.pinned import PinnedRelation
@@ -73,10 +75,9 @@ class Source:
             given = "ARRAY" if column.mode == "REPEATED" else column.field_type
             if given not in KINDS[kind]:
                 raise UserError(
-                    f"{self.name}: column {column.name} is of BigQuery's type {given}, and the schema says {field.type},"
-                    f" which is {' or '.join(dict.fromkeys(KINDS[kind][::2]))} there. Declare it as it is, or "
-                    f"convert it in a .sql file: SELECT * REPLACE (CAST({column.name} AS {CASTS[kind]}) AS "
-                    f"{column.name}) FROM ..."
+                    f"{self.name}: column {column.name} is of BigQuery's type {given}, and the schema says "
+                    f"{field.type}, which is {CASTS[kind]} there. Declare it as it is, or convert it in a .sql file: "
+                    f"SELECT * REPLACE (CAST({column.name} AS {CASTS[kind]}) AS {column.name}) FROM ..."
                 )
 
     def select(self, fields: Sequence[Field]) -> str:
@@ -113,9 +114,8 @@ def opened_sources(
     lookup.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
     sources = looked_at(relations, fields, jobs)
-    total = sum(source.estimate.bytes for source in sources)
+    total = check_size(sources, jobs)
     print(f"BigQuery: reading {', '.join(s.name for s in sources)} once is {size(total)}.", file=sys.stderr, flush=True)
-    jobs.check(sources[0].name if len(sources) == 1 else f"{len(sources)} sources", total)
     yield jobs, [_kept(source, jobs) for source in sources]
     jobs.drop()
 
@@ -134,6 +134,13 @@ def looked_at(relations: Sequence[PinnedRelation], fields: Sequence[Field], jobs
     return sources
 
 
+def check_size(sources: Sequence[Source], jobs: Jobs) -> int:
+    """The bytes of the sources' declared columns. Raises UserError if these are more than the step may read."""
+    total = sum(source.estimate.bytes for source in sources)
+    jobs.check(sources[0].name if len(sources) == 1 else f"{len(sources)} sources", total)
+    return total
+
+
 def _kept(source: Source, jobs: Jobs) -> Source:
     """The source; what is no table as it is is computed once, so that all that is asked of it has the same rows."""
     if source.relation.plain:
@@ -147,6 +154,9 @@ class TableRows:
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._sources, self._fields = jobs, sources, fields
+
+    #: As of files.
+    notes: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
@@ -194,3 +204,41 @@ class TableRows:
                     "never is. Declare it as nullable, or leave such rows out with a .sql file."
                 )
         return typed
+
+
+@contextmanager
+def opened_rows(
+    relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
+) -> Iterator[TableRows]:
+    """The rows of these relations, for as long as the block runs. Raises as `opened_sources`."""
+    with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
+        yield TableRows(jobs, sources, fields)
+
+
+class Together:
+    """Files, and after them tables of BigQuery."""
+
+    def __init__(self, files: Files, rows: TableRows):
+        self._files, self._rows = files, rows
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        return (*self._files.sources, *self._rows.sources)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._files.notes
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        shift = len(self._files.files)
+        return chain(self._files.batches(), (_shifted(batch, shift) for batch in self._rows.batches()))
+
+    def place(self, file: int, record: int) -> str:
+        count = len(self._files.files)
+        return self._files.place(file, record) if file < count else self._rows.place(file - count, record)
+
+
+def _shifted(batch: pa.RecordBatch, files: int) -> pa.RecordBatch:
+    position = batch.schema.get_field_index("_file")
+    numbers = pc.add(batch.column(position), pa.scalar(files, pa.int32()))
+    return batch.set_column(position, batch.schema.field(position), numbers)

@@ -32,6 +32,9 @@ class Read(Protocol):
     @property
     def sources(self) -> "tuple[SourceFile, ...]": ...
 
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
     def place(self, file: int, record: int) -> str: ...
@@ -69,10 +72,14 @@ class DuckDB:
     def sources(self) -> "tuple[SourceFile, ...]":
         return self._files.sources if self._files else ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._files.notes if self._files else ()
+
     def read_files(self, files: Read, fields: Sequence[Field]) -> None:
         """Reads the files into the source. Raises UserError as they do."""
         kinds = canonical.schema(fields)
-        self.load("stored", (_plain(batch) for batch in files.batches()))
+        self.load("stored", map(_plain, files.batches()))
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
         columns += [f'"{name}"::BIGINT AS "{name}"' for name in PLACE]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM "stored"')

@@ -1,6 +1,5 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,10 +7,10 @@ import numpy as np
 
 from training.data import alike, finish, leaks, manifest
 from training.data.destination import Destination
-from training.data.engines import Engine, choice
+from training.data.engines import Engine
+from training.data.engines.opening import opened
 from training.data.identity import numbered
 from training.data.manifest import Manifest
-from training.data.settings import engines
 from training.data.shares import NAMES
 from training.data.tables import duplicates, features
 from training.data.tables.features import ROW_ID
@@ -19,17 +18,24 @@ from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
 from training.data.tables.survey import survey
 from training.data.tabular import TabularTask
+from training.processes.cluster import cores
 
 
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
     """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
-    threads = workers or engines().workers or len(os.sched_getaffinity(0))
-    with choice.opened(task, data, target, threads) as engine:
-        task.sources = engine.sources
-        return _prepared(name, task, engine, target, threads)
+    with Sorting(task.scratch / "finished", task.label) as finished:
+        with opened(task, data, target, workers) as engine:
+            statistics = _finish(task, engine, finished)
+            task.sources = engine.sources
+        # The engine has given its memory back.
+        _check(task, finished, statistics["notes"])
+        absent = finish.absent(task, set(finished.labels[NAMES.index("test")]))
+        finish.say([*statistics["notes"], *absent])
+        return _written(name, task, finished, statistics, target, workers or cores())
 
 
-def _prepared(name: str, task: TabularTask, engine: Engine, target: Destination, threads: int) -> Manifest:
+def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
+    """Checks, splits and computes the rows; returns what is told of them all."""
     identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
     marked = features.marked(task, identified)
     counted = survey(engine, task, marked)
@@ -38,21 +44,15 @@ def _prepared(name: str, task: TabularTask, engine: Engine, target: Destination,
     kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     joined = features.looking_back(task, engine, marked)
-    rows = features.finished(task, joined, planned, engine.dialect)
-    kept = sum(counted.labelled.values())
-    with Sorting(task.scratch / "finished", kept, task.label) as finished:
-        for batch in engine.batches(rows):
-            finished.add(batch)
-        statistics = {**planned, "rows_read": counted.rows}
-        return _written(name, task, finished, statistics, target, threads)
+    finished.expected = sum(counted.labelled.values())
+    for batch in engine.batches(features.finished(task, joined, planned, engine.dialect)):
+        finished.add(batch)
+    return {**planned, "rows_read": counted.rows, "notes": (*engine.notes, *planned.get("notes", ()))}
 
 
 def _written(
     name: str, task: TabularTask, finished: Sorting, statistics: Mapping[str, Any], target: Destination, threads: int
 ) -> Manifest:
-    notes = tuple(statistics.get("notes", ()))
-    _check(task, finished, notes)
-    finish.say([*notes, *finish.absent(task, set(finished.labels[NAMES.index("test")]))])
     with target.writing() as folder:
         shards = Shards(folder, task.label, finished.values())
         shards.write(finished.tables(), threads)

@@ -99,8 +99,8 @@ class Lookup:
             table = self.table(name)
             if not table.query:
                 return PinnedRelation(
-                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pinned(table, past, now),), plain=True,
-                    restriction=table.restriction, location=table.location,
+                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pinned(table, past, now),),
+                    plain=True, restriction=table.restriction, location=table.location,
                 )  # fmt: skip
             query = QueryText(f"the view {name.uri}", table.query, name.project)
         else:

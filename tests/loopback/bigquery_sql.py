@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import types
+from . import bigquery_types as types
 
 if TYPE_CHECKING:
-    from .catalog import Catalog, Table
+    from .bigquery_catalog import Catalog, Table
 
 PAST_HOURS = 168
 
@@ -73,9 +73,9 @@ class Query:
         tree = self._parsed(text)
         for scope in traverse_scope(tree):
             for table in scope.tables:
-                if isinstance(scope.sources.get(table.alias_or_name), Scope) or table.name in scope.cte_sources:
-                    if not table.args.get("db"):
-                        continue
+                common = isinstance(scope.sources.get(table.alias_or_name), Scope) or table.name in scope.cte_sources
+                if common and not table.args.get("db"):
+                    continue
                 name = Name(table.catalog or project, table.db, table.name)
                 known = self._known(name)
                 self._check_filter(known, scope)
@@ -88,8 +88,7 @@ class Query:
                 else:
                     version = known.at(self._moment(table, known))
                     if version is None:
-                        raise QueryError("invalid", f"Invalid snapshot time for table {name.colon}@. Cannot read before "
-                                         f"{known.created:%s}")  # fmt: skip
+                        raise QueryError("invalid", f"Invalid snapshot time for table {name.colon}@.")
                     self._schemas[version.stored] = version.rows
                     table.replace(exp.alias_(exp.to_table(version.stored), exp.to_identifier(alias, True), table=True))
         return tree

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from . import types
-from .sql import Name
+from . import bigquery_types as types
+from .bigquery_sql import Name
 
 if TYPE_CHECKING:
-    from ..cloud import Cloud
+    from .cloud import Cloud
 
 
 #: Functions of BigQuery that the translation leaves as they are.
