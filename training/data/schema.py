@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -40,13 +41,29 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
     missing = [field.name for field in fields if field.name not in present]
     if not missing:
         return
-    declared = {field.name for field in fields}
+    raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}")
+
+
+def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()) -> str:
+    """What to say of a header without some of the declared columns, with the nearest names that it has."""
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
-    near = [(name, difflib.get_close_matches(name, spare, 1)) for name in missing[:MOST_HINTS]]
-    hints = "".join(f" Is {quoted(match[0])} meant to be {name!r}?" for name, match in near if match)
-    raise UserError(
-        f"{source} lacks the column{'s' * (len(missing) > 1)} {listed(missing)}; it has {listed(columns)}.{hints}"
-    )
+    plain = {_plain(column): column for column in spare}
+    near = [(name, plain.get(_plain(name)) or _nearest(name, spare)) for name in missing[:MOST_HINTS]]
+    hints = "".join(f" Is {quoted(column)} meant to be {name!r}?" for name, column in near if column)
+    if any(column and column.casefold() == name.casefold() for name, column in near):
+        hints += " Upper and lower case differ: declare the names as the file writes them."
+    elif not hints and columns and all(re.fullmatch(r"[\d\s.,:/+-]*", column) for column in columns):
+        hints = " Its first line must name the columns."
+    return f"lacks the column{'s' * (len(missing) > 1)} {listed(missing)}; it has {listed(columns)}.{hints}"
+
+
+def _plain(name: str) -> str:
+    """A name without what people write in one way or another."""
+    return re.sub(r"[\s_-]", "", name).casefold()
+
+
+def _nearest(name: str, columns: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, columns, 1)), "")
 
 
 def read(chunk: Chunk, fields: Sequence[Field]) -> pa.Table:

@@ -1,8 +1,12 @@
-"""Small tables in an engine, for what is expressed over a source."""
+"""Small tables in an engine, for what is expressed over a source; and the numbers of rows in Python, as stated."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,8 @@ import pyarrow as pa
 
 from training.data.engines.duckdb import DuckDB
 from training.data.schema import Field
+
+EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass
@@ -48,3 +54,44 @@ def values(engine: DuckDB, expression: ir.Table) -> list[Mapping[str, Any]]:
 
 def unbound(table: pa.Table, name: str = "rows") -> ir.Table:
     return ibis.table(ibis.schema(table.schema), name=name)
+
+
+def stated(value: object, last: bool) -> str:
+    """The text of a value, in words of its own."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | int):
+        return str(int(value))
+    if isinstance(value, float):
+        return stated_float(value)
+    if isinstance(value, datetime):
+        return str((value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1))
+    if isinstance(value, date):
+        return str((value - EPOCH.date()).days)
+    assert isinstance(value, str)
+    return value if last else f"{len(value)}:{value}"
+
+
+def stated_float(value: float) -> str:
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value).removeprefix("-" * math.isnan(value))
+    mantissa, exponent = math.frexp(abs(value))
+    return f"{'-' * (value < 0)}{exponent - 1}:{int(mantissa * 2**53)}"
+
+
+def stated_number(row: tuple[object, ...], kinds: list[str]) -> int:
+    values = ["" if value is None and kind == "string" else value for value, kind in zip(row, kinds, strict=True)]
+    text = "|".join(stated(value, i == len(row) - 1) for i, value in enumerate(values))
+    return int(hashlib.md5(text.encode()).hexdigest()[::-1][-15:], 16)
+
+
+def stated_ids(rows: Sequence[tuple[object, ...]], kinds: list[str]) -> list[int]:
+    """The ids of rows without a key: equal ones are numbered."""
+    seen, ids = Counter[int](), []
+    for row in rows:
+        number = stated_number(row, kinds)
+        ids.append(stated_number((number, seen[number]), ["int64", "int64"]) if seen[number] else number)
+        seen[number] += 1
+    return ids

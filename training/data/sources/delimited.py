@@ -28,6 +28,8 @@ class Delimited:
     quote: str = '"'
     decimal: str = "."
 
+    doubt = "is a quote never closed?"
+
     def last_end(self, block: bytes) -> int:
         return records.last_end(block, self.quote, self.separator)
 
@@ -100,7 +102,7 @@ class Delimited:
                 value = quoted(table[field.name][record].as_py())
                 raise Mistake(record, f", column {listed([field.name])}: {value} is not of type {field.type}.")
 
-    def mistake(self, data: bytes, message: str, last: bool) -> Mistake:
+    def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
         """What Arrow says of a block, in terms of the file.
 
         Args:

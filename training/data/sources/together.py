@@ -4,15 +4,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from training.data.schema import Field
 from training.data.sources import opening
 from training.data.sources.blocks import Block
 from training.data.sources.mistakes import Mistake
+from training.data.sources.values import check_present
 
 Result = TypeVar("Result")
 
@@ -25,18 +26,42 @@ class Rows:
     runs: tuple[tuple[int, int], ...]
 
 
-def grouped(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Blocks that follow each other and can be read together."""
+Task = Callable[[], list[Rows]]
+
+
+def tasks(parts: Iterator[Block | Task], fields: Sequence[Field]) -> Iterator[Task]:
+    """What is to be done for all parts: blocks that follow each other, and can be read together, are one task."""
     group: list[Block] = []
     size = 0
-    for block in blocks:
-        if group and (size + len(block.data) > opening.BLOCK_BYTES or block.layout != group[0].layout):
-            yield group
-            group, size = [], 0
-        group.append(block)
-        size += len(block.data)
+    failure: Exception | None = None
+    try:
+        for part in parts:
+            size += len(part.data) if isinstance(part, Block) else 0
+            if group and not (
+                isinstance(part, Block) and size <= opening.BLOCK_BYTES and part.layout == group[0].layout
+            ):
+                yield partial(read, group, fields)
+                group, size = [], len(part.data) if isinstance(part, Block) else 0
+            if isinstance(part, Block):
+                group.append(part)
+            else:
+                yield part
+    except Exception as error:  # those before it may have one of their own
+        failure = error
     if group:
-        yield group
+        yield partial(read, group, fields)
+    if failure:
+        raise failure
+
+
+def converted(file: int, convert: Callable[[], pa.Table], fields: Sequence[Field]) -> list[Rows]:
+    """The rows of a part of one file. Raises Mistake."""
+    try:
+        table = convert()
+        check_present(table, fields)
+    except Mistake as mistake:
+        raise mistake.after(0, file) from None
+    return [Rows(table, ((file, table.num_rows),))]
 
 
 def read(group: Sequence[Block], fields: Sequence[Field]) -> list[Rows]:
@@ -70,7 +95,7 @@ def _single(block: Block, fields: Sequence[Field], before: int) -> Rows:
         table = block.layout.read(block.data, fields) if block.data.strip(b"\r\n") else schema(fields).empty_table()
         check_present(table, fields)
     except pa.ArrowInvalid as error:
-        raise block.layout.mistake(block.data, str(error), block.last).after(before, block.file) from None
+        raise block.layout.mistake(block.data, str(error), block.last, fields).after(before, block.file) from None
     except Mistake as mistake:
         raise mistake.after(before, block.file) from None
     return Rows(table, ((block.file, table.num_rows),))
@@ -78,22 +103,6 @@ def _single(block: Block, fields: Sequence[Field], before: int) -> Rows:
 
 def schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([(field.name, field.type) for field in fields])
-
-
-def check_present(table: pa.Table, fields: Sequence[Field]) -> None:
-    """Raises Mistake for the first value that is missing where the schema says that none is."""
-    for field in fields:
-        if field.nullable:
-            continue
-        column = table[field.name]
-        text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-        record = int(pc.index(pc.equal(column, ""), True).as_py()) if text else _first_null(column)
-        if record >= 0:
-            raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is.")
-
-
-def _first_null(column: pa.ChunkedArray) -> int:
-    return int(pc.index(pc.is_null(column), True).as_py()) if column.null_count else -1
 
 
 def in_order(tasks: Iterator[Callable[[], Result]], threads: int) -> Iterator[Result]:

@@ -1,5 +1,6 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ import ibis.expr.types as ir
 from training.data.engines import PLACE, Engine
 from training.data.events import Events, hours
 from training.data.identity import numbered
-from training.data.tables import duplicates, rebased
+from training.data.tables import rebased
+from training.data.tables.duplicates import ID
 from training.data.tabular import TabularTask
 from training.errors import UserError
 
@@ -17,7 +19,7 @@ from training.errors import UserError
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
 SPLIT, LABEL, DAY, MARK, KIND = "_split", "_label", "_day", "_mark", "_kind"
-INTERNAL = frozenset({*PLACE, duplicates.ROW_ID, SPLIT, LABEL, DAY, MARK, KIND})
+INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND})
 
 
 def marked(task: TabularTask, source: ir.Table) -> ir.Table:
@@ -28,6 +30,14 @@ def marked(task: TabularTask, source: ir.Table) -> ir.Table:
     if task.group == "day" and task.time:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+
+
+def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
+    """The rows with `_kind`, the number of the declared columns that decide their split, if some do."""
+    deciding = task.split.deciding
+    if not deciding or not set(deciding) <= {field.name for field in task.schema if field.known == "before"}:
+        return rows
+    return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
 
 
 def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
@@ -89,7 +99,8 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
     names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
     rows = rebased.visible(table, names)
     features = _checked(task, _features(task, rows, hidden))
-    values: dict[str, ir.Value] = {name: table[name] for name in INTERNAL if name in table.columns}
+    values: dict[str, ir.Value] = {ROW_ID: table[ID]}
+    values |= {name: table[name] for name in (MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
@@ -99,21 +110,20 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
         kept = numbered(kept, task.split.deciding, dialect, KIND)
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL]
-    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[duplicates.ROW_ID]})
+    kept = kept.select(SPLIT, *rest)
     return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
 
 
 def _features(task: TabularTask, rows: ir.Table, hidden: set[str]) -> Mapping[str, Any]:
     try:
         return task.features(rows)
-    except (AttributeError, KeyError, ibis.IbisError) as error:
-        asked = [name for name in sorted(hidden) if name in str(error)]
-        if not asked:
-            raise
-        raise UserError(
-            f"{type(task).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
-            "the model would learn from what it is to predict."
-        ) from None
+    except (AttributeError, ibis.IbisError) as error:
+        if asked := [name for name in sorted(hidden) if re.search(rf"\b{re.escape(name)}\b", str(error).splitlines()[0])]:
+            raise UserError(
+                f"{type(task).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
+                "the model would learn from what it is to predict."
+            ) from None
+        raise
 
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:

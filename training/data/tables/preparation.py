@@ -9,7 +9,6 @@ from training.data import alike, finish, leaks, manifest
 from training.data.destination import Destination
 from training.data.engines import Engine
 from training.data.engines.opening import opened
-from training.data.identity import numbered
 from training.data.manifest import Manifest
 from training.data.shares import NAMES
 from training.data.tables import duplicates, features
@@ -37,10 +36,8 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
     """Checks, splits and computes the rows; returns what is told of them all."""
     identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
-    marked = features.marked(task, identified)
+    marked = features.kinded(task, features.marked(task, identified), engine.dialect)
     counted = survey(engine, task, marked)
-    if task.split.counts_kinds:
-        marked = numbered(marked, task.split.deciding, engine.dialect, features.KIND)
     kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     joined = features.looking_back(task, engine, marked)
