@@ -75,6 +75,8 @@ class Catalog:
         self.tables: dict[Name, Table] = {}
         #: Versions of tables, ever.
         self.written = 0
+        #: What queries are for DuckDB, with their bytes and tables, by text and state.
+        self.translated: dict[Any, tuple[str, int, list[Name]]] = {}
         self._connection: Any = None
 
     @property

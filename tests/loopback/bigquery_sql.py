@@ -47,6 +47,14 @@ class Query:
     _schemas: dict[str, Any] = field(default_factory=dict)
 
     def duckdb(self) -> str:
+        """The query for DuckDB. One that was asked before, as in a dry run, is not read again."""
+        key = (self.text, self.location, self.default_project, self.catalog.written, self.catalog.cloud.clock.now())
+        if (known := self.catalog.translated.get(key)) is None or self.catalog.cloud.policies.missing:
+            known = self.catalog.translated[key] = (self._translated(), self.bytes, self.referenced)
+        sql, self.bytes, self.referenced = known
+        return sql
+
+    def _translated(self) -> str:
         tree = self._replaced(self.text, self.default_project)
         self.bytes = self._read_bytes(tree)
         tree = tree.transform(_weekday)
