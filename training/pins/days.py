@@ -4,22 +4,21 @@ import hashlib
 import inspect
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from training.data import cutting, schema
+from training.data import scratch
+from training.data.engines import opening
+from training.data.sources.files import NoRows
+from training.data.tables import features
 from training.data.tabular import TabularTask
 from training.errors import ProcessFailed, UserError
 from training.storage import storage, strict
 from training.storage.storage import File
 
-#: Objects that are fetched and read at the same time.
-THREADS = 8
 #: First and last day of each stretch, from 1970-01-01.
 Stretches = list[tuple[int, int]]
 _REMEMBERED = TypeAdapter(dict[str, Stretches])
@@ -40,9 +39,8 @@ def present(task: TabularTask, files: Sequence[File], folder: str, *, dry_run: b
     memory = f"{folder}/days-{key(task)}.json" if storage.is_remote(folder) else ""
     known = remembered(memory) if memory else {}
     new = [file for file in files if _name(file) not in known]
-    with ThreadPoolExecutor(THREADS) as pool:
-        scanned = dict(zip(map(_name, new), pool.map(lambda file: _scanned(task, file), new), strict=True))
-    days = {_name(file): known.get(_name(file)) or scanned.get(_name(file), []) for file in files}
+    read = dict(zip(map(_name, new), _read(task, new), strict=True)) if new else {}
+    days = {_name(file): known.get(_name(file)) or read.get(_name(file), []) for file in files}
     kept = {name: found for name, found in days.items() if name.startswith("gs://")}
     if memory and not dry_run and kept.keys() - known.keys():
         remember(memory, kept)
@@ -53,14 +51,19 @@ def _name(file: File) -> str:
     return f"{storage.plain(file.path)}#{file.generation}" if file.generation else file.path
 
 
-def _scanned(task: TabularTask, file: File) -> Stretches:
-    if file.generation and file.path == storage.plain(file.path):
-        file = File(_name(file), file.bytes, file.generation)
-    with tempfile.TemporaryDirectory(prefix="days-") as scratch:
-        _, chunks = cutting.cut_file(file, Path(scratch) / "source")
-        for source, columns in dict.fromkeys((chunk.source, chunk.columns) for chunk in chunks):
-            schema.check_header(source, columns, task.schema)
-        return stretches(set().union(*(task.days(chunk).tolist() for chunk in chunks)))
+def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
+    """The days of each file: one query over the columns that tell them."""
+    pinned = [replace(file, path=_name(file)) for file in files]
+    try:
+        with scratch.folder() as folder, opening.duckdb(task, pinned, folder, features.telling_days(task)) as engine:
+            days = features.days(task, engine.source())
+            known = engine.read(days.filter(days.day.notnull()).distinct())
+    except NoRows:
+        return [[] for _ in files]
+    by_file: dict[int, list[int]] = {number: [] for number in range(len(files))}
+    for number, day in zip(known["_file"].to_pylist(), known["day"].to_pylist(), strict=True):
+        by_file[number].append(day)
+    return [stretches(days) for days in by_file.values()]
 
 
 def spread(stretches: Stretches) -> set[int]:

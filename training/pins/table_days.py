@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from training.data.engines.bigquery import BigQuery
 from training.data.settings import engines
+from training.data.tables import features, rebased
 from training.data.tabular import TabularTask
 from training.pins import days
 from training.storage import storage
@@ -28,11 +29,10 @@ def present(
     memory = f"{folder}/days-{_key(task, relations)}.json" if storage.is_remote(folder) else ""
     if memory and (known := days.remembered(memory)):
         return days.spread(known[_NAME])
-    own = type(task).days is not TabularTask.days
-    fields = task.schema if own else [field for field in task.schema if field.name == task.time]
+    fields = features.telling_days(task)
     with BigQuery.opened(relations, fields, engines().bigquery, Owner(run, "resolve"), values=False) as engine:
         rows = engine.source()
-        counted = engine.read(rows.select(day=task.days(rows).epoch_days()).distinct())
+        counted = engine.read(rows.select(day=rebased.said(task, "days", rows).epoch_days()).distinct())
     found = {day for day in counted["day"].to_pylist() if day is not None}
     if memory and not dry_run:
         days.remember(memory, {_NAME: days.stretches(found)})

@@ -3,15 +3,12 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data.engines.duckdb import DuckDB
@@ -29,9 +26,10 @@ class Rows:
     batch_rows: int = 1 << 16
     read: list[int] = field(default_factory=list)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         count = self.table.num_rows
-        placed = self.table.append_column("_file", pa.array([0] * count, pa.int32()))
+        placed = self.table.select(columns or self.table.column_names)
+        placed = placed.append_column("_file", pa.array([0] * count, pa.int32()))
         placed = placed.append_column("_record", pa.array(range(count), pa.int64()))
         return iter(placed.to_batches(self.batch_rows) or [pa.RecordBatch.from_pylist([], placed.schema)])
 
@@ -46,14 +44,6 @@ def engine_of(table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), th
     with DuckDB.opened(scratch, 512 << 20, threads) as engine:
         engine.read_files(Rows(table), declared)
         yield engine
-
-
-def values(engine: DuckDB, expression: ir.Table) -> list[Mapping[str, Any]]:
-    return engine.read(expression).to_pylist()
-
-
-def unbound(table: pa.Table, name: str = "rows") -> ir.Table:
-    return ibis.table(ibis.schema(table.schema), name=name)
 
 
 def stated(value: object, last: bool) -> str:

@@ -54,7 +54,9 @@ def test_tables_views_queries_and_mixed_lists_give_the_rows_that_files_give(clou
     few = warehouse.write(tmp_path / "few", rows.filter(pa.compute.less(rows["id"], 0)))
     mixed = f"{few},{tmp_path}/half.sql"
     same(expected, prepared(mixed, name="mixed", options={"engine": "duckdb"}))
-    with pytest.raises(UserError, match="files .*parcels.parquet.* and tables of BigQuery .*half.sql.*engine to duckdb"):
+    with pytest.raises(
+        UserError, match="files .*parcels.parquet.* and tables of BigQuery .*half.sql.*engine to duckdb"
+    ):
         prepared(mixed, name="refused")
     with pytest.raises(UserError, match="'bigquery', which computes with tables there, and the data is files"):
         prepared(few, name="refused", options={"engine": "bigquery"})
@@ -166,7 +168,7 @@ def test_places_that_do_not_fit_are_named(cloud, warehouse, prepared):
         prepared(f"{warehouse.URI},bq://test-project.far.parcels")
     with pytest.raises(UserError, match="lies in EU, and .* has location = 'US'"):
         prepared(location="US")
-    with pytest.raises(UserError, match="for what is computed on the way, lies in us-central1.*dataset = \"far_eu\""):
+    with pytest.raises(UserError, match='for what is computed on the way, lies in us-central1.*dataset = "far_eu"'):
         prepared(dataset="far")
 
 

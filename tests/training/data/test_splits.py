@@ -217,7 +217,7 @@ def test_more_rows_of_common_kinds_move_few_of_the_others(run):
 def test_kinds_of_every_size_have_their_shares_to_a_row(size, tmp_path):
     kinds = 2000 // size
     ids = np.arange(kinds * size)
-    table = pa.table({"row_id": np.random.default_rng(0).permutation(ids), "_kind": ids % kinds * 7919 + 123_457})
+    table = pa.table({"_row_id": np.random.default_rng(0).permutation(ids), "_kind": ids % kinds * 7919 + 123_457})
     with engine_of(table, tmp_path) as engine:
         rows = engine.source()
         split = ByHash(("x",), "", (), 20, 5, "")

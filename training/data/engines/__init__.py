@@ -1,11 +1,17 @@
 """What a table's expressions run on: one engine for each place where data lives.
 
+<<<<<<< HEAD
 opening.py           the engine of a source, with the source in it
 choice.py            which of them, by where the data lies and the option `engine`
 canonical.py         the types that expressions see
 duckdb.py            files, on this machine; larger than its memory
 bigquery.py          tables and queries of BigQuery, there
 bigquery_source.py   what such tables and queries are: columns, cost, rows
+=======
+duckdb.py     files, on this machine; larger than its memory
+stored.py     what was read, as a file for it
+bigquery.py   tables and queries of BigQuery, there
+>>>>>>> data-tables
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,6 +27,8 @@ if TYPE_CHECKING:
 SOURCE = "source"
 #: Columns of a source of files that say where a row came from.
 PLACE = ("_file", "_record")
+#: The column of a row's number (`training.data.identity`): of its key, else of all columns; some sources have it.
+ID = "_row_id"
 
 
 class Engine(Protocol):

@@ -15,18 +15,16 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data.engines import SOURCE, canonical
-from training.data.engines.bigquery_source import Source, opened_sources
+from training.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
+from training.data.sources.files import NoRows
 from training.errors import UserError
 from training.storage.bigquery import stream
 from training.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from training.storage.bigquery.names import TableName
 from training.storage.pinned import PinnedRelation
-
-#: Columns of a row that are shown where it has no key.
-MOST_SHOWN = 6
 
 
 class BigQuery:
@@ -99,8 +97,7 @@ class BigQuery:
                 yield _typed(batch, expression)
 
     def place(self, row: Mapping[str, Any]) -> str:
-        shown = ", ".join(f"{name}={value}" for name, value in list(row.items())[:MOST_SHOWN] if name[0] != "_")
-        return f"a row of {', '.join(source.name for source in self._relations)} with {shown}"
+        return row_of(", ".join(source.name for source in self._relations), row)
 
     def _sql(self, expression: ir.Table) -> str:
         """The expression's SQL; its source is what the relations are at their moments."""
@@ -122,7 +119,7 @@ class BigQuery:
             )
         ).to_pylist()[0]
         if not counts["rows"]:
-            raise UserError(f"{', '.join(source.name for source in self._relations)}: there are no rows.")
+            raise NoRows(f"{', '.join(source.name for source in self._relations)}: there are no rows.")
         for i, (name, condition) in enumerate(asked.items()):
             if counts[f"n{i}"]:
                 row = self.read(self._source.filter(condition).limit(1)).to_pylist()[0]
@@ -134,10 +131,7 @@ class BigQuery:
         others = {column: value for column, value in row.items() if column != name and value not in (None, "")}
         more = f" So do {count - 1:,} more." if count > 1 else ""
         if value is None or value == "":
-            return (
-                f"{self.place(others)}: column {name} is empty, and the schema says that it never is.{more} Declare it "
-                "as nullable, or leave such rows out with a .sql file."
-            )
+            return f"{self.place(others)}: column {name} is empty, {NEVER_EMPTY}{more}"
         return f"{self.place(others)}, column {name}: {value} is not of type {field.type}.{more}"
 
 

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +15,7 @@ from training.data.engines import canonical
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
-from training.data.sources.files import Files
+from training.data.sources.files import NoRows
 from training.errors import UserError
 from training.storage.bigquery import lookup, names, stream
 from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppable
@@ -64,6 +64,10 @@ class Source:
         """Its columns by their names in lower case: to BigQuery they are the same."""
         return {field.name.lower(): field for field in self.estimate.fields}
 
+    def stored(self, field: Field) -> str:
+        """The column's own name, which may have other letters."""
+        return str(self.columns[field.name.lower()].name)
+
     def check(self, fields: Sequence[Field]) -> None:
         """Raises UserError if a declared column is missing, or of a type that cannot stand for the declared one."""
         present = self.columns
@@ -102,7 +106,7 @@ class Source:
         if not table:
             table = names.parse(self.relation.tables[0].name)
             moment, restriction = self.moments[table], self.relation.restriction
-        columns = [self.columns[field.name.lower()].name for field in fields]
+        columns = [self.stored(field) for field in fields]
         return stream.open_rows(self.name, jobs.project, table, columns, as_of_ms=moment, restriction=restriction)
 
 
@@ -162,48 +166,64 @@ class TableRows:
     def sources(self) -> tuple[SourceFile, ...]:
         return tuple(source.file for source in self._sources)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The declared columns, in no order, with `_file` and `_record`: the source, and the row as it came."""
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The declared columns, in no order, with `_file` and `_record`: the source, and the row as it came.
+
+        Args:
+            columns: Some of the declared ones; None = all.
+
+        Raises:
+            UserError: a value is missing where one must be, or there is no row.
+        """
+        fields = [field for field in self._fields if columns is None or field.name in columns]
         total = 0
         for number, source in enumerate(self._sources):
             record = 0
-            for batch in source.rows(self._jobs, self._fields).batches():
-                yield self._placed(source, batch, number, record)
+            for batch in source.rows(self._jobs, fields).batches():
+                yield _placed(source, batch, fields, number, record)
                 record += batch.num_rows
             total += record
         if not total:
-            raise UserError(f"{', '.join(source.name for source in self._sources)}: there are no rows.")
+            raise NoRows(f"{', '.join(source.name for source in self._sources)}: there are no rows.")
 
     def place(self, file: int, record: int) -> str:
         return f"{self._sources[file].name}, row {record + 1:,} as they were read"
 
-    def _placed(self, source: Source, batch: pa.RecordBatch, number: int, record: int) -> pa.RecordBatch:
-        columns = [self._column(source, batch, field, record) for field in self._fields]
-        count = batch.num_rows
-        places = [pa.array([number] * count, pa.int32()), pa.array(range(record, record + count), pa.int64())]
-        return pa.record_batch([*columns, *places], [*(field.name for field in self._fields), "_file", "_record"])
 
-    def _column(self, source: Source, batch: pa.RecordBatch, field: Field, record: int) -> pa.Array:
-        """One column in its declared type. Raises UserError for a value that it has no room for, or that is missing."""
-        column = batch.column(source.columns[field.name.lower()].name)
-        try:
-            typed = column.cast(field.type, safe=pa.types.is_integer(field.type))
-        except pa.ArrowInvalid as error:
-            raise UserError(f"{source.name}, column {field.name}: {error}") from None
-        if pa.types.is_floating(field.type):
-            typed = pc.if_else(pc.is_nan(typed), None, typed)
-        if not field.nullable:
-            empty = pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed)
-            position = pc.index(pc.fill_null(empty, True), True).as_py()
-            if position >= 0:
-                others = {f.name: batch.column(source.columns[f.name.lower()].name)[position].as_py()
-                          for f in self._fields[:6] if f is not field}  # fmt: skip
-                shown = ", ".join(f"{name}={value}" for name, value in others.items() if value not in (None, ""))
-                raise UserError(
-                    f"a row of {source.name} with {shown}: column {field.name} is empty, and the schema says that it "
-                    "never is. Declare it as nullable, or leave such rows out with a .sql file."
-                )
-        return typed
+def _placed(source: Source, batch: pa.RecordBatch, fields: Sequence[Field], number: int, first: int) -> pa.RecordBatch:
+    columns = [_column(source, batch, field, fields) for field in fields]
+    count = batch.num_rows
+    places = [pa.array(np.full(count, number, np.int32)), pa.array(np.arange(first, first + count))]
+    return pa.record_batch([*columns, *places], [*(field.name for field in fields), "_file", "_record"])
+
+
+def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequence[Field]) -> pa.Array:
+    """One column in its declared type. Raises UserError for a value that it has no room for, or that is missing."""
+    try:
+        typed = batch.column(source.stored(field)).cast(field.type, safe=pa.types.is_integer(field.type))
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{source.name}, column {field.name}: {error}") from None
+    if pa.types.is_floating(field.type):
+        typed = pc.if_else(pc.is_nan(typed), None, typed)
+    if pa.types.is_string(field.type):
+        typed = pc.fill_null(typed, "")
+    if not field.nullable:
+        position = pc.index(pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed), True).as_py()
+        if position >= 0:
+            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in fields}
+            raise UserError(f"{row_of(source.name, row)}: column {field.name} is empty, {NEVER_EMPTY}")
+    return typed
+
+
+#: Columns of a row that are shown to tell which it is.
+MOST_SHOWN = 6
+NEVER_EMPTY = "and the schema says that it never is. Declare it as nullable, or leave such rows out with a .sql file."
+
+
+def row_of(name: str, row: Mapping[str, Any]) -> str:
+    """Which row of a table: tables have no order, so its first values tell."""
+    shown = [f"{column}={value}" for column, value in row.items() if value not in (None, "") and column[0] != "_"]
+    return f"a row of {name} with {', '.join(shown[:MOST_SHOWN])}"
 
 
 @contextmanager
@@ -213,32 +233,3 @@ def opened_rows(
     """The rows of these relations, for as long as the block runs. Raises as `opened_sources`."""
     with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
         yield TableRows(jobs, sources, fields)
-
-
-class Together:
-    """Files, and after them tables of BigQuery."""
-
-    def __init__(self, files: Files, rows: TableRows):
-        self._files, self._rows = files, rows
-
-    @property
-    def sources(self) -> tuple[SourceFile, ...]:
-        return (*self._files.sources, *self._rows.sources)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._files.notes
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        shift = len(self._files.files)
-        return chain(self._files.batches(), (_shifted(batch, shift) for batch in self._rows.batches()))
-
-    def place(self, file: int, record: int) -> str:
-        count = len(self._files.files)
-        return self._files.place(file, record) if file < count else self._rows.place(file - count, record)
-
-
-def _shifted(batch: pa.RecordBatch, files: int) -> pa.RecordBatch:
-    position = batch.schema.get_field_index("_file")
-    numbers = pc.add(batch.column(position), pa.scalar(files, pa.int32()))
-    return batch.set_column(position, batch.schema.field(position), numbers)

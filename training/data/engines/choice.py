@@ -1,9 +1,14 @@
 """Which engine prepares a table: where its data lies decides, unless the option `engine` does."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from training.data.settings import Engines
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from training.data.engines.duckdb import Read
+from training.data.manifest import SourceFile
+from training.data.settings import BigQuery
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.options import nearest
@@ -23,7 +28,7 @@ class Source:
     relations: Sequence[PinnedRelation]
 
 
-def resolved(task: TabularTask, data: str, settings: Engines) -> Source:
+def resolved(task: TabularTask, data: str, allowed: BigQuery) -> Source:
     """Raises UserError if nothing matches, or what matches cannot be read."""
     if pinned.digest(data):
         document = pinned.of_data(data, storage.read(data, most=pinned.MOST_BYTES))
@@ -35,7 +40,7 @@ def resolved(task: TabularTask, data: str, settings: Engines) -> Source:
     from training.storage.bigquery import client
     from training.storage.bigquery.lookup import Lookup
 
-    relations = Lookup(client.project(settings.bigquery.project)).pinned(tables)
+    relations = Lookup(client.project(allowed.project)).pinned(tables)
     return Source(task.files(rest) if rest else (), relations)
 
 
@@ -56,3 +61,29 @@ def chosen(task: TabularTask, source: Source) -> str:
             "option out, or load them into a table (bq load)."
         )
     return wanted or ("bigquery" if source.relations else "duckdb")
+
+
+class Together:
+    """Files, and beside them tables of BigQuery, as one source."""
+
+    def __init__(self, files: Read, count: int, rows: Read):
+        self._files, self._count, self._rows = files, count, rows
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        return (*self._files.sources, *self._rows.sources)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._files.notes, *self._rows.notes)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        yield from self._files.batches(columns)
+        for batch in self._rows.batches(columns):
+            position = batch.schema.get_field_index("_file")
+            numbers = pc.add(batch.column(position), pa.scalar(self._count, pa.int32()))
+            yield batch.set_column(position, batch.schema.field(position), numbers)
+
+    def place(self, file: int, record: int) -> str:
+        beside = file - self._count
+        return self._files.place(file, record) if beside < 0 else self._rows.place(beside, record)

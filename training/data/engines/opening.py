@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from training import run_folder
 from training.data import settings
 from training.data.destination import Destination
 from training.data.engines import Engine, choice
-from training.data.engines.choice import Source
+from training.data.engines.choice import Together
 from training.data.engines.duckdb import DuckDB, Read
-from training.data.settings import Engines
+from training.data.schema import Field
 from training.data.sources.files import Files
 from training.data.tabular import TabularTask
 from training.processes import memory
@@ -32,35 +33,45 @@ def opened(task: TabularTask, data: str, target: Destination, workers: int | Non
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
     """
-    allowed = settings.engines()
-    threads = workers or allowed.workers or cores()
+    allowed = settings.engines().bigquery
     source = choice.resolved(task, data.strip() or task.default_data(), allowed)
-    if choice.chosen(task, source) == "bigquery":
+    engine_name = choice.chosen(task, source)
+    if not source.relations:
+        with duckdb(task, source.files, task.scratch, task.schema, workers) as engine:
+            yield engine
+    elif engine_name == "duckdb":
+        from training.data.engines.bigquery_source import opened_rows
+
+        with (
+            opened_rows(source.relations, task.schema, allowed, owner(target)) as rows,
+            duckdb(task, source.files, task.scratch, task.schema, workers, beside=rows) as engine,
+        ):
+            yield engine
+    else:
         from training.data.engines.bigquery import BigQuery
 
-        with BigQuery.opened(source.relations, task.schema, allowed.bigquery, owner(target)) as engine:
-            yield engine
-        return
-    memory_limit = memory_bytes(allowed.memory_gb, source.files)
-    with (
-        _read(task, source, allowed, target, threads) as rows,
-        DuckDB.opened(task.scratch, memory_limit, threads) as database,
-    ):
-        database.read_files(rows, task.schema)
-        yield database
+        with BigQuery.opened(source.relations, task.schema, allowed, owner(target)) as there:
+            yield there
 
 
 @contextmanager
-def _read(task: TabularTask, source: Source, allowed: Engines, target: Destination, threads: int) -> Iterator[Read]:
-    """What DuckDB reads: files, rows of BigQuery, or both."""
-    files = Files(source.files, task.schema, task.reading, task.scratch, threads=threads)
-    if not source.relations:
-        yield files
-        return
-    from training.data.engines.bigquery_source import Together, opened_rows
-
-    with opened_rows(source.relations, task.schema, allowed.bigquery, owner(target)) as rows:
-        yield Together(files, rows) if source.files else rows
+def duckdb(
+    task: TabularTask,
+    files: Sequence[File],
+    scratch: Path,
+    fields: Sequence[Field],
+    workers: int | None = None,
+    beside: Read | None = None,
+) -> Iterator[DuckDB]:
+    """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`."""
+    allowed = settings.engines()
+    threads = workers or allowed.workers or cores()
+    with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
+        read: Read = Files(files, task.schema, task.reading, scratch, threads=threads)
+        if beside:
+            read = Together(read, len(files), beside) if files else beside
+        engine.read_files(read, fields, [name for name in task.key if name in {field.name for field in fields}])
+        yield engine
 
 
 def owner(target: Destination) -> Owner:

@@ -30,6 +30,10 @@ FILE, RECORD = "_file", "_record"
 BATCH_ROWS = 16_384
 
 
+class NoRows(UserError):
+    """All files are empty but for their headers."""
+
+
 class Files:
     """The declared columns of some files.
 
@@ -75,7 +79,7 @@ class Files:
             raise UserError(f"{self.place(mistake.file, record)}{mistake.says}") from None
         if not rows.total():
             names = ", ".join(storage.plain(file.path) for file in self.files[:3]) + ", ..." * (len(self.files) > 3)
-            raise UserError(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
+            raise NoRows(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
 
     def place(self, file: int, record: int) -> str:
         """Where a row lies, such as `flights.csv, line 12`: its `_file` and its `_record`."""

@@ -28,13 +28,19 @@ def staged(files: Sequence[File], scratch: Path) -> Generator[tuple[int, File, s
         coming = iter(enumerate(files))
         try:
             for number, file in coming:
-                waiting.append((number, file, pool.submit(_local, file, scratch / f"object-{number}")))
+                waiting.append((number, file, pool.submit(_local, file, _staged_at(scratch, number))))
                 while len(waiting) >= AHEAD or sum(file.bytes for _, file, _ in waiting) > AHEAD_BYTES:
                     yield from _served(waiting.popleft())
             while waiting:
                 yield from _served(waiting.popleft())
         finally:
             pool.shutdown(cancel_futures=True)
+            for number, _, _ in waiting:  # what was fetched ahead and is not read any more
+                _staged_at(scratch, number).unlink(missing_ok=True)
+
+
+def _staged_at(scratch: Path, number: int) -> Path:
+    return scratch / f"object-{number}"
 
 
 def _local(file: File, target: Path) -> str:

@@ -7,16 +7,13 @@ from typing import Any, cast
 import ibis
 import ibis.expr.types as ir
 
-from training.data.engines import Engine
+from training.data.engines import ID, PLACE, Engine
 from training.data.identity import numbered
 from training.errors import UserError
 from training.printable import listed
 
-#: A column of ours, until the rows are finished.
-ID = "_row_id"
 #: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.
 MOST_REPEATED = 1_000
-_PLACE = ("_file", "_record")
 
 
 def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequence[str]) -> ir.Table:
@@ -63,7 +60,7 @@ def _renumbered(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.
 
 def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int]) -> None:
     """Raises UserError if two rows of these ids have the same key."""
-    place = [name for name in _PLACE if name in rows.columns]
+    place = [name for name in PLACE if name in rows.columns]
     found = rows.filter(rows[ID].isin(ids)).select(ID, *place, *(name for name in key if name not in place))
     order = [ID, *key, *place]
     seen = engine.read(found.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()
