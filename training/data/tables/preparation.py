@@ -23,7 +23,7 @@ from training.processes.cluster import cores
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
     """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
     with Sorting(task.scratch / "finished", task.label) as finished:
-        with opened(task, data, workers) as engine:
+        with opened(task, data, target, workers) as engine:
             statistics = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
