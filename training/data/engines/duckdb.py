@@ -5,7 +5,7 @@ no file outside the scratch folder, loads no extension and asks nobody: an expre
 """
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -125,7 +125,7 @@ class DuckDB:
         with _errors_named():
             return self._connection.sql(sql).to_arrow_table()
 
-    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         with _errors_named():
             yield from self._connection.sql(_sql(expression)).to_arrow_reader(rows)
 

@@ -11,7 +11,7 @@ from training.data.engines import Engine
 from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.shares import NAMES
-from training.data.tables import duplicates, features
+from training.data.tables import duplicates, features, future
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
@@ -36,14 +36,18 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
     """Checks, splits and computes the rows; returns what is told of them all."""
     identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
-    marked = features.kinded(task, features.marked(task, identified), engine.dialect)
+    marked = features.kinded(task, features.marked(task, identified, engine.dialect), engine.dialect)
     counted = survey(engine, task, marked)
     kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
+    past = future.past(task, engine, marked, planned)
     joined = features.looking_back(task, engine, marked)
     finished.expected = sum(counted.labelled.values())
-    for batch in engine.batches(features.finished(task, joined, planned, engine.dialect)):
-        finished.add(batch)
+    compared = (past.moment, past.below) if past else None
+    batches = engine.batches(features.finished(task, joined, planned, engine.dialect, compared))
+    for batch in past.kept(batches) if past else batches:
+        if batch.num_rows:
+            finished.add(batch)
     return {**planned, "rows_read": counted.rows, "notes": (*engine.notes, *planned.get("notes", ()))}
 
 
