@@ -97,7 +97,8 @@ def spoken(spans: Spans) -> str:
     """`2013-01:2013-06,2013-09` where spans are whole months, else their first and last days; `parse` reads it."""
     texts = []
     for start, end in spans:
-        unit = "month" if date_of(start).day == date_of(end).day == 1 else "day"
+        whole = date_of(start).day == 1 and containing("month", end - 1).end == end
+        unit = "month" if whole else "day"
         ends = (containing(unit, start).text, containing(unit, end - 1).text)
         texts.append(":".join(dict.fromkeys(ends)))
     return ",".join(texts)
