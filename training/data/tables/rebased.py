@@ -14,6 +14,7 @@ from training.options import nearest
 
 #: What Ibis says of a column that a table does not have.
 NO_COLUMN = re.compile(r"(?:'Table' object has no attribute|Column) '(.*?)'")
+Value = TypeVar("Value", bound=ir.Value)
 Expression = TypeVar("Expression", ir.Value, ir.Table)
 
 
@@ -47,6 +48,19 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         if isinstance(error, ibis.IbisError):
             raise UserError(f"{where}: {message[:500]}") from None
         raise
+
+
+#: What a method must give, in words.
+KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number"}
+
+
+def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> Value:
+    """What a method says, if it is of this kind. Raises as `said`, and for another kind."""
+    given = said(task, method, rows)
+    if not isinstance(given, kind):
+        is_of = given.type() if isinstance(given, ir.Value) else type(given).__name__
+        raise UserError(f"{type(task).__name__}.{method} gives {is_of}: it must give {KINDS[kind]} for each row.")
+    return given
 
 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:
