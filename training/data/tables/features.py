@@ -28,10 +28,10 @@ INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST})
 def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
     """The source with what decides its rows' splits and their labels: `_mark`, `_label`, with a time also `_when`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
-    day = rebased.said(task, "days", rows).epoch_days() if task.time else None
+    day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {
         MARK: task.split.mark(rows, day),
-        LABEL: rebased.said(task, "labels", rows).cast("int64"),
+        LABEL: rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64"),
     }
     if task.time:
         values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
@@ -43,14 +43,14 @@ def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
 def days(task: TabularTask, source: ir.Table) -> ir.Table:
     """The file of each row and its `day`, from 1970-01-01; of a source that has the columns which tell it."""
     rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
-    day = rebased.onto(source, rows, rebased.said(task, "days", rows)).epoch_days()
+    day = rebased.onto(source, rows, rebased.value(task, "days", rows, ir.DateValue)).epoch_days()
     return source.select("_file", day=day)
 
 
 def telling_days(task: TabularTask) -> list[Field]:
     """The columns that the days of rows follow from."""
     rows = rebased.visible(ibis.table(canonical.schema(task.schema)), (field.name for field in task.schema))
-    named = {field.name for field in rebased.said(task, "days", rows).op().find(ops.Field)}
+    named = {field.name for field in rebased.value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
 
 
@@ -120,6 +120,8 @@ def finished(
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:
     """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
+    if not isinstance(features, Mapping):
+        raise UserError(f"{type(task).__name__}.features gives a {type(features).__name__}: it must be values by name.")
     if not features:
         raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
     hidden = {field.name for field in task.schema if field.known == "after"}

@@ -18,6 +18,7 @@ from training.options import nearest
 
 #: What Ibis says of a column that a table does not have.
 NO_COLUMN = re.compile(r"(?:'Table' object has no attribute|Column) '(.*?)'")
+Value = TypeVar("Value", bound=ir.Value)
 Expression = TypeVar("Expression", ir.Value, ir.Table)
 
 
@@ -71,6 +72,19 @@ def _bound(answer: Any, rows: ir.Table) -> Any:
     values = answer.values() if isinstance(answer, Mapping) else [answer]
     rows.select(*(value.name(f"_{i}") for i, value in enumerate(values) if isinstance(value, ir.Value)), _rows=1)
     return answer
+
+
+#: What a method must give, in words.
+KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number"}
+
+
+def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> Value:
+    """What a method says, if it is of this kind. Raises as `said`, and for another kind."""
+    given = said(task, method, rows)
+    if not isinstance(given, kind):
+        is_of = given.type() if isinstance(given, ir.Value) else type(given).__name__
+        raise UserError(f"{type(task).__name__}.{method} gives {is_of}: it must give {KINDS[kind]} for each row.")
+    return given
 
 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:
