@@ -76,10 +76,9 @@ def _found(
     fitting = [pair for pair, share in zip(marks, shares, strict=True) if share == len(declared)]
     fitting = [pair for pair in fitting if pair[1] == fitting[0][1]]
     if len(fitting) > 1:
-        raise UserError(
-            f"{name}, line 1 can be parted at {' or at '.join(repr(separator) for separator, _ in fitting)}: say which, "
-            f'such as task_options={{"separator": "{fitting[0][0]}"}}.'
-        )
+        both = " or at ".join(repr(separator) for separator, _ in fitting)
+        fix = f'task_options={{"separator": "{fitting[0][0]}"}}'
+        raise UserError(f"{name}, line 1 can be parted at {both}: say which, such as {fix}.")
     return marks[shares.index(max(shares))]
 
 
