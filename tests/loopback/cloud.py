@@ -26,8 +26,10 @@
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.logs.add("a line", job_id="123", severity="ERROR")
+        cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
         cloud.secrets.versions["runs-webhook"] = ["https://..."]
         cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
+        cloud.bigquery.write("test-project.flights.rows", pa.table(...))     # see loopback.bigquery
         cloud.pages.longest = 2                # no list answers with more at once
         cloud.tunnel.strays                    # hosts outside that somebody tried to reach, in vain
 
@@ -43,8 +45,10 @@ from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from . import artifact_registry, cloud_build, compute, front, projects
+from . import artifact_registry, cloud_build, compute, dataflow, front, projects
 from .artifact_store import Store
+from .bigquery import SERVICES as BIGQUERY_SERVICES
+from .bigquery import BigQuery
 from .call import Call
 from .clock import Clock
 from .contexts import Contexts
@@ -72,7 +76,7 @@ __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
 
 
 #: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
-NO_SETTING = ("iamcredentials",)
+NO_SETTING = ("dataflow", "iamcredentials")
 
 
 class Cloud:
@@ -122,6 +126,8 @@ class Cloud:
         self.storage = Storage(self)
         self.secrets = Secrets(self)
         self.builds = cloud_build.Builds(self)
+        self.bigquery = BigQuery(self)
+        self.dataflow = dataflow.Jobs(self)
         self.handlers: dict[str, Any] = {service.prefix: service for service in self._all_services()}
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
             self.artifacts.add_repository(f"projects/{project}/locations/{region}/repositories/{name}", kind)
@@ -135,11 +141,14 @@ class Cloud:
         yield from (
             projects.AllowedLocations(),
             self.builds,
+            self.dataflow,
+            dataflow.Messages(self.dataflow),
             cloud_build.Locations(self),
             self.secrets,
             SecretPolicies(self),
         )
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
+        yield from (kind(self.bigquery) for kind in BIGQUERY_SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 
     def __enter__(self) -> Self:
@@ -151,6 +160,7 @@ class Cloud:
     def close(self) -> None:
         self._servers.close()
         self.storage.close()
+        self.bigquery.close()
         self._folder.cleanup()
 
     def endpoint(self, api: str) -> str:
@@ -163,7 +173,7 @@ class Cloud:
         with open(key, "w") as file:
             file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
         apis = [api for api in (*front.DOCUMENTS, "kfp_registry", "storage") if api not in NO_SETTING]
-        gcloud = ("aiplatform", "artifactregistry", "compute", "logging", "iam", "serviceusage")
+        gcloud = ("aiplatform", "artifactregistry", "compute", "dataflow", "logging", "iam", "serviceusage")
         overrides = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self.endpoint(api)}/" for api in gcloud}
         return {
             **{f"PIPELINES_ENDPOINTS__{api.upper()}": self.endpoint(api) for api in apis},
