@@ -13,8 +13,7 @@ from training.options import nearest
 
 #: Columns of our own beside the declared ones, on the way.
 RESERVED = re.compile(
-    r"_(file|record|row_id|split|label|day|hour|mark|kind|text|copy|again|where|other|n|total)"
-    r"|_(size|near|step|part)_\d+|_(at|n|total)_.*"
+    r"_(file|record|row_id|split|label|day|mark|kind|text|copy|again|where|other)|_(size|near|step|part)_\d+"
 )
 
 

@@ -59,7 +59,9 @@ def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) ->
         if rows[column].type().is_string():
             texts[i] = texts[i].length().cast("string") + ":" + texts[i]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
-    return joined.select(*rows.columns, **{name: _number(joined["_text"], dialect)})
+    return joined.select(
+        *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
+    )
 
 
 def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:

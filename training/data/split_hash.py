@@ -123,7 +123,7 @@ def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
     Where a kind begins follows from its hash, so that small kinds have them together. More rows of a kind move few of
     the others.
     """
-    of_kind = ibis.window(group_by=kind, order_by=rows["row_id"])
+    of_kind = ibis.window(group_by=kind, order_by=rows["_row_id"])
     number = ibis.row_number().over(of_kind)
     rows_of_kind = kind.count().over(ibis.window(group_by=kind))
     return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))

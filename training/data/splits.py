@@ -65,7 +65,7 @@ class Split(Protocol):
         """The split of each row, a position in `shares.NAMES`; -1 for none.
 
         Args:
-            rows: With `row_id`, `_mark`, and where some columns are `deciding` their `_kind`.
+            rows: With `_row_id`, `_mark`, and where some columns are `deciding` their `_kind`.
         """
 
 

@@ -3,15 +3,12 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data.engines.duckdb import DuckDB
@@ -49,12 +46,11 @@ def engine_of(table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), th
         yield engine
 
 
-def values(engine: DuckDB, expression: ir.Table) -> list[Mapping[str, Any]]:
-    return engine.read(expression).to_pylist()
-
-
-def unbound(table: pa.Table, name: str = "rows") -> ir.Table:
-    return ibis.table(ibis.schema(table.schema), name=name)
+def keep(engine: DuckDB, name: str, table: pa.Table) -> None:
+    """One more table in the engine."""
+    engine._connection.register("kept", table)
+    engine._connection.execute(f'CREATE TEMP TABLE "{name}" AS FROM kept')
+    engine._connection.unregister("kept")
 
 
 def stated(value: object, last: bool) -> str:

@@ -13,7 +13,8 @@ from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.data.sources.files import Files
 from training.data.sources.reading import Reading
-from training.data.tables import histories, rebased
+from training.data.tables import features as tables
+from training.data.tables import rebased
 from training.tasks.flights import Flights
 
 
@@ -34,7 +35,7 @@ def features(tmp_path_factory):
     def computed(table: pa.Table) -> dict[str, np.ndarray]:
         task = Flights()
         with engine_of(table, scratch, task.schema) as engine:
-            rows = histories.looking_back(task, engine, engine.source())
+            rows = tables.looking_back(task, engine, engine.source())
             visible = rebased.visible(rows, rows.columns)
             values = {**task.features(visible), "late": task.labels(visible)}
             placed = {name: rebased.onto(rows, visible, value) for name, value in values.items()}

@@ -7,7 +7,6 @@ no file outside the scratch folder, loads no extension and asks nobody: an expre
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -81,32 +80,23 @@ class DuckDB:
         return self._files.notes if self._files else ()
 
     def read_files(self, files: Read, fields: Sequence[Field], key: Sequence[str] = ()) -> None:
-        """Reads columns of the files into the source.
-
-        Args:
-            key: Columns by which rows are numbered, in `_row_id`; none = they are not.
-
-        Raises:
-            UserError: as the files do.
-        """
+        """Reads columns of the files, and numbers their rows: by the key, else by all. Raises as they do."""
         kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
-        columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
-        batches = files.batches([field.name for field in fields])
-        store(batches, path, {ID: partial(self._numbers, kinds, columns, key)} if key else {})
-        own = dict.fromkeys((*PLACE, ID) if key else PLACE, "int64")
-        columns += [f'"{name}"::BIGINT AS "{name}"' for name in own]
-        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
+        columns = ", ".join(f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items())
+        typed = numbered(ibis.table(kinds, name="typed"), key or list(kinds), self.dialect, ID).select(ID)
+        ids = f'WITH "typed" AS (SELECT {columns} FROM "batch") {_sql(typed)}'
+        store(files.batches(list(kinds)), path, ID, lambda batch: self._computed(ids, batch))
+        inner = ", ".join(f'"{name}"::BIGINT AS "{name}"' for name in (*PLACE, ID))
+        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {columns}, {inner} FROM read_parquet({_file(path)})')
         self._files = files
-        self._source = ibis.table(ibis.schema({**kinds, **own}), name=SOURCE)
+        self._source = ibis.table(ibis.schema({**kinds, **dict.fromkeys((*PLACE, ID), "int64")}), name=SOURCE)
 
-    def _numbers(
-        self, kinds: ibis.Schema, columns: Sequence[str], key: Sequence[str], batch: pa.RecordBatch
-    ) -> pa.Array:
-        """The rows' numbers, in the order of the batch, which one thread reads."""
-        typed = numbered(ibis.table(kinds, name="typed"), key, self.dialect, ID).select(ID)
+    def _computed(self, sql: str, batch: pa.RecordBatch) -> pa.Array:
+        """One column, computed of a batch; in the batch's order, since it is read by one thread."""
         self._connection.register("batch", batch)
         try:
-            return self._read(f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(typed)}')[ID]
+            with _errors_named():
+                return self._connection.sql(sql).to_arrow_table().column(0).combine_chunks()
         finally:
             self._connection.unregister("batch")
 
@@ -119,11 +109,8 @@ class DuckDB:
         return ibis.table(expression.schema(), name=name)
 
     def read(self, expression: ir.Table) -> pa.Table:
-        return self._read(_sql(expression))
-
-    def _read(self, sql: str) -> pa.Table:
         with _errors_named():
-            return self._connection.sql(sql).to_arrow_table()
+            return self._connection.sql(_sql(expression)).to_arrow_table()
 
     def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with _errors_named():

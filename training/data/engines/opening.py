@@ -28,25 +28,20 @@ def opened(task: TabularTask, data: str, workers: int | None) -> Iterator[Engine
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
     """
-    key = task.key or [field.name for field in task.schema]
-    with duckdb(task, task.files(data), task.scratch, task.schema, workers, key) as engine:
+    with duckdb(task, task.files(data), task.scratch, task.schema, workers) as engine:
         yield engine
 
 
 @contextmanager
 def duckdb(
-    task: TabularTask,
-    files: Sequence[File],
-    scratch: Path,
-    fields: Sequence[Field],
-    workers: int | None = None,
-    key: Sequence[str] = (),
+    task: TabularTask, files: Sequence[File], scratch: Path, fields: Sequence[Field], workers: int | None = None
 ) -> Iterator[DuckDB]:
-    """DuckDB with some of the declared columns of these files; rows are numbered by a key. Raises as `opened`."""
+    """DuckDB with some of the declared columns of these files. Raises as `opened`."""
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
     with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
-        engine.read_files(Files(files, task.schema, task.reading, scratch, threads=threads), fields, key)
+        read = Files(files, task.schema, task.reading, scratch, threads=threads)
+        engine.read_files(read, fields, [name for name in task.key if name in {field.name for field in fields}])
         yield engine
 
 

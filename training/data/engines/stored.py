@@ -4,7 +4,7 @@ Not compressed: it is read several times, soon, from the same machine. Its dicti
 an engine computes with them.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,32 +18,30 @@ DICTIONARY_BYTES = 256 << 10
 
 
 def store(
-    batches: Iterable[pa.RecordBatch], path: Path, computed: Mapping[str, Callable[[pa.RecordBatch], pa.ChunkedArray]]
+    batches: Iterable[pa.RecordBatch], path: Path, name: str, number: Callable[[pa.RecordBatch], pa.Array]
 ) -> None:
     """Writes the batches, of which there is at least one.
 
     Args:
-        computed: Columns that are made of each batch; their values hardly occur twice.
+        name: Of one more column, which `number` computes for a batch.
     """
     writer = None
     try:
         for batch in map(_plain, _grouped(batches)):
-            rows = pa.table(batch)
-            for name, values in computed.items():
-                rows = rows.append_column(name, values(batch))
-            writer = writer or _writer(path, rows.schema, computed)
-            writer.write_table(rows, row_group_size=GROUP_ROWS)
+            rows = batch.append_column(name, number(batch))
+            writer = writer or _writer(path, rows.schema, name)
+            writer.write_batch(rows)
     finally:
         if writer:
             writer.close()
 
 
-def _writer(path: Path, schema: pa.Schema, computed: Container[str]) -> pq.ParquetWriter:
+def _writer(path: Path, schema: pa.Schema, number: str) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
         compression="none",
-        use_dictionary=[name for name in schema.names if name not in computed],
+        use_dictionary=[name for name in schema.names if name != number],
         dictionary_pagesize_limit=DICTIONARY_BYTES,
         write_statistics=False,
     )

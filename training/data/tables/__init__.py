@@ -2,7 +2,6 @@
 
 preparation.py   the flow, from the source to the manifest
 survey.py        what must be known of all rows before their splits are chosen
-histories.py     what rows look back on: events of the hours before
 features.py      one expression from the source to finished rows
 shards.py        the finished rows, sorted, into Parquet files and figures
 """

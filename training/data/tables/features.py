@@ -1,13 +1,16 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
-from training.data.engines import ID, PLACE, canonical
+from training.data import events as lookback
+from training.data.engines import ID, PLACE, Engine, canonical
+from training.data.events import hours
 from training.data.identity import numbered
 from training.data.schema import Field
 from training.data.tables import rebased
@@ -56,6 +59,26 @@ def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
     return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
 
 
+def looking_back(task: TabularTask, engine: Engine, source: ir.Table, prefix: str = "") -> ir.Table:
+    """The table with what its rows look back on.
+
+    Args:
+        prefix: Of the names of the tables that are made for it.
+    """
+    rows, joined = rebased.visible(source, (field.name for field in task.schema)), source
+    before = {field.name: rows[field.name].type() for field in task.schema if field.known == "before"}
+    happened = rebased.said(task, "events", rows)
+    if happened and not task.time:
+        raise UserError(f"{type(task).__name__}.events needs a `time`: rows look back on the hours before theirs.")
+    for name, events in happened.items():
+        lookback.check(name, events, before)
+        placed = replace(events, table=rebased.onto(source, rows, events.table))
+        history = lookback.windowed(source, name, placed, hours(source[task.time]))
+        made = engine.create(f"{prefix}{name}_lately", history)
+        joined = lookback.joined(joined, made, name, events, hours(joined[task.time]))
+    return joined
+
+
 def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dialect: str) -> ir.Table:
     """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
 
@@ -67,8 +90,7 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
     names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
     rows = rebased.visible(table, names)
     features = _checked(task, rebased.said(task, "features", rows))
-    values: dict[str, ir.Value] = {ROW_ID: table[ID]}
-    values |= {name: table[name] for name in (MARK, KIND) if name in table.columns}
+    values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
@@ -78,7 +100,7 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
         kept = numbered(kept, task.split.deciding, dialect, KIND)
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL]
-    kept = kept.select(SPLIT, *rest)
+    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[ID]})
     return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
 
 

@@ -11,7 +11,7 @@ from training.data.engines import Engine
 from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.shares import NAMES
-from training.data.tables import duplicates, features, histories
+from training.data.tables import duplicates, features
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
@@ -40,7 +40,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
     counted = survey(engine, task, marked)
     kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
     planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
-    joined = histories.looking_back(task, engine, marked)
+    joined = features.looking_back(task, engine, marked)
     finished.expected = sum(counted.labelled.values())
     for batch in engine.batches(features.finished(task, joined, planned, engine.dialect)):
         finished.add(batch)
