@@ -4,9 +4,9 @@
     build/emulator/bin/pip install 'bqemulator==1.4.*' duckdb==1.5.5 duckdb-extension-spatial==1.5.5 numpy
     python -m tests.bigquery_drill build/emulator --rows 20000
 
-Rows, ids, splits, texts and labels must be equal; floats may differ by `FLOAT_BOUND`. The emulator is a program of its
-own that shares no code with ours, nor with the loopback BigQuery of the suite; it needs an environment of its own, since it
-fails with DuckDB 2.0. Its extension `spatial` is copied to where its DuckDB looks for extensions.
+Rows, ids, splits, texts and labels must be equal; floats may differ by `FLOAT_BOUND`. The emulator shares no code with
+ours, nor with the loopback BigQuery of the suite; it needs an environment of its own, since it fails with DuckDB 2.0.
+Its extension `spatial` is copied to where its DuckDB looks for extensions.
 """
 
 import argparse
@@ -74,7 +74,10 @@ def flights(count: int) -> pa.Table:
 def started(environment: Path) -> "subprocess.Popen[bytes]":
     """The emulator, on ports of its own; Google's clients find it."""
     python = environment / "bin" / "python"
-    ask = "import duckdb_extension_spatial as d, duckdb; print(d.__path__[0]); print(duckdb.sql('pragma platform').fetchone()[0])"
+    ask = (
+        "import duckdb, duckdb_extension_spatial as spatial; print(spatial.__path__[0]); "
+        "print(duckdb.sql('pragma platform').fetchone()[0])"
+    )
     packages, platform = subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.split()
     extension = next(Path(packages).rglob("spatial.duckdb_extension"))
     target = Path.home() / ".duckdb" / "extensions" / extension.parent.name / platform
