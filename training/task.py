@@ -3,7 +3,7 @@
 A task says how rows are made (`shards`, `scan`, `combine`, `rows`), and how a model learns from them
 (`model`, `loss`, and `predict` or `score`). Everything else - processes, GPUs, sharding,
 checkpoints, evaluation, report - is the product's work. `training.data.tabular.TabularTask` fills in the first half
-for CSV files.
+for tables, in files or in BigQuery.
 """
 
 from abc import ABC, abstractmethod
@@ -63,6 +63,8 @@ class Task(ABC):
 
     #: A folder for temporary files, removed after preparation; set before `shards` is called.
     scratch: Path
+    #: Whether shards are read on other machines than the one that cuts them; set before `shards` is called.
+    elsewhere: bool = False
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 
@@ -112,8 +114,9 @@ class Task(ABC):
         """Merges the scans, in shard order, into statistics that every `rows` call receives.
 
         They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
-        arrays. Four keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
-        (sentences that a reader of the results must know), and `split` (texts that say how the rows were split).
+        arrays. Five keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
+        (sentences that a reader of the results must know), `split` (texts that say how the rows were split), and
+        `sources` (of `SourceFile`, where the scans told the checksums and not `shards`).
         """
         return {}
 

@@ -26,6 +26,7 @@
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.logs.add("a line", job_id="123", severity="ERROR")
+        cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
         cloud.secrets.versions["runs-webhook"] = ["https://..."]
         cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
         cloud.bigquery.write("test-project.flights.rows", pa.table(...))     # see loopback.bigquery
@@ -44,7 +45,7 @@ from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from . import artifact_registry, cloud_build, compute, front, projects
+from . import artifact_registry, cloud_build, compute, dataflow, front, projects
 from .artifact_store import Store
 from .bigquery import SERVICES as BIGQUERY_SERVICES
 from .bigquery import BigQuery
@@ -75,7 +76,7 @@ __all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
 
 
 #: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
-NO_SETTING = ("bigquery", "iamcredentials")
+NO_SETTING = ("dataflow", "iamcredentials")
 
 
 class Cloud:
@@ -126,6 +127,7 @@ class Cloud:
         self.secrets = Secrets(self)
         self.builds = cloud_build.Builds(self)
         self.bigquery = BigQuery(self)
+        self.dataflow = dataflow.Jobs(self)
         self.handlers: dict[str, Any] = {service.prefix: service for service in self._all_services()}
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
             self.artifacts.add_repository(f"projects/{project}/locations/{region}/repositories/{name}", kind)
@@ -139,6 +141,8 @@ class Cloud:
         yield from (
             projects.AllowedLocations(),
             self.builds,
+            self.dataflow,
+            dataflow.Messages(self.dataflow),
             cloud_build.Locations(self),
             self.secrets,
             SecretPolicies(self),
@@ -169,7 +173,7 @@ class Cloud:
         with open(key, "w") as file:
             file.write(key_file(self.project, f"{self.endpoint('oauth2')}/token"))
         apis = [api for api in (*front.DOCUMENTS, "kfp_registry", "storage") if api not in NO_SETTING]
-        gcloud = ("aiplatform", "artifactregistry", "compute", "logging", "iam", "serviceusage")
+        gcloud = ("aiplatform", "artifactregistry", "compute", "dataflow", "logging", "iam", "serviceusage")
         overrides = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}": f"{self.endpoint(api)}/" for api in gcloud}
         return {
             **{f"PIPELINES_ENDPOINTS__{api.upper()}": self.endpoint(api) for api in apis},

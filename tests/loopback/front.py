@@ -28,6 +28,7 @@ DOCUMENTS = {
     "cloudquotas": "cloudquotas.v1",
     "cloudresourcemanager": "cloudresourcemanager.v3",
     "compute": "compute.v1",
+    "dataflow": "dataflow.v1b3",
     "iam": "iam.v1",
     "iamcredentials": "iamcredentials.v1",
     "logging": "logging.v2",

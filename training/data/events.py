@@ -64,7 +64,7 @@ def _problems(events: Events, before: Mapping[str, dt.DataType]) -> Iterator[str
         yield "name the windows, each once, such as ((1, 1), (24, 2))."
     for role, name in (("hour", events.hour), ("value", events.value)):
         if name and (name not in happened or not happened[name].is_integer()):
-            kind = happened[name] if name in happened else "none of its columns"
+            kind = happened.get(name, "none of its columns")
             yield f"the {role} {name!r} must be a column of whole numbers; it is {kind}."
     for name in events.by:
         if name not in before or name not in happened:

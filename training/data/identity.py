@@ -59,7 +59,9 @@ def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) ->
         if rows[column].type().is_string():
             texts[i] = texts[i].length().cast("string") + ":" + texts[i]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
-    return joined.select(*rows.columns, **{name: _number(joined["_text"], dialect)})
+    return joined.select(
+        *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
+    )
 
 
 def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
@@ -71,18 +73,24 @@ def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
     return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it is of 128 bits, which Ibis does not know
 
 
+def whole(value: ir.Value, dialect: str) -> ir.IntegerValue:
+    """A date in days, a moment in microseconds, since 1970-01-01."""
+    kind = value.type()
+    if kind.is_date():
+        return cast(ir.IntegerValue, value.delta(ibis.date("1970-01-01"), unit="day"))
+    if kind.timezone:
+        return cast(ir.IntegerValue, _unix_micros(value) if dialect == "bigquery" else _epoch_us(value))
+    return cast(ir.IntegerValue, value.delta(ibis.timestamp("1970-01-01T00:00:00"), unit="microsecond"))
+
+
 def _text(value: ir.Value, dialect: str) -> ir.StringValue:
     kind = value.type()
     if kind.is_string():
         return cast(ir.StringValue, value.fill_null(""))
     if kind.is_boolean():
         value = value.cast("int64")
-    elif kind.is_date():
-        value = value.delta(ibis.date("1970-01-01"), unit="day")
-    elif kind.is_timestamp() and kind.timezone:
-        value = _unix_micros(value) if dialect == "bigquery" else _epoch_us(value)
-    elif kind.is_timestamp():
-        value = value.delta(ibis.timestamp("1970-01-01T00:00:00"), unit="microsecond")
+    elif kind.is_date() or kind.is_timestamp():
+        value = whole(value, dialect)
     return cast(ir.StringValue, value.cast("string").fill_null(""))
 
 

@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -77,7 +77,8 @@ class WorkerPool:
         Raises:
             ProcessDied: it was killed; the next call has a new one.
         """
-        future = self._pool(1).submit(_called, title, function, item)
+        with _without_main():
+            future = self._pool(1).submit(_called, title, function, item)
         with self._deaths_named(title, 1):
             return future.result()
 
@@ -109,6 +110,17 @@ class WorkerPool:
             start = partial(_start_worker, self.scratch)
             self._executor = ProcessPoolExecutor(workers, mp_context=context, initializer=start)
         return self._executor
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A new process imports the main module of its parent: Beam's would cost it 3 s, for nothing that it is asked."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 class Shared:

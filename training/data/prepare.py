@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from training import tasks
-from training.data import raw, scratch
+from training.data import raw, scratch, settings
 from training.data.destination import Destination
 from training.data.manifest import Manifest
 from training.data.processes import Processes
@@ -53,11 +53,10 @@ def prepare(
         raise UserError(f"workers is {workers}; it must be at least 1.")
     with _disk_errors_named():
         work = tasks.load(task, options)
-        target = Destination.checked(destination)
         if work.as_they_are:
-            return _handed_on(task, work, data, target)
+            return _handed_on(task, work, data, Destination.checked(destination))
         with scratch.folder() as work.scratch:
-            made = _prepared(task, work, data, target, workers)
+            made = _prepared(task, work, data, destination, workers)
     rows = {split: made.rows(split) for split in made.splits}
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
     seconds = time.monotonic() - started
@@ -75,13 +74,18 @@ def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifes
     return made
 
 
-def _prepared(name: str, task: Task, data: str, target: Destination, workers: int | None) -> Manifest:
+def _prepared(name: str, task: Task, data: str, destination: str | Path, workers: int | None) -> Manifest:
     if isinstance(task, TabularTask):
         from training.data.tables.preparation import prepare_table
 
-        return prepare_table(name, task, data, target, workers)
-    runner = Processes(workers)
-    return runner.make(name, task, task.shards(data), target)
+        return prepare_table(name, task, data, Destination.checked(destination), workers)
+    allowed = settings.engines()
+    if allowed.dataflow:
+        from training.data.beam.dataflow import prepare_on_dataflow
+
+        return prepare_on_dataflow(name, task, data, destination, allowed.dataflow)
+    target = Destination.checked(destination)
+    return Processes(workers or allowed.workers or None).make(name, task, task.shards(data), target)
 
 
 @contextmanager

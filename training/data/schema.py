@@ -1,20 +1,14 @@
-"""The declared columns of a CSV file, and reading a chunk of one under that declaration."""
+"""The declared columns of a table, and what to say of a file that lacks one."""
 
 import difflib
-import os
 import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
-from training.data import records
-from training.data.cutting import Chunk
 from training.errors import UserError
 from training.printable import listed, quoted
 
@@ -64,73 +58,3 @@ def _plain(name: str) -> str:
 
 def _nearest(name: str, columns: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, columns, 1)), "")
-
-
-def read(chunk: Chunk, fields: Sequence[Field]) -> pa.Table:
-    """The declared columns of one chunk, in the order of `fields`.
-
-    Raises:
-        UserError: a value has the wrong type or is missing, or a row the wrong number of fields;
-            names file, line and column.
-    """
-    data = chunk.read()
-    try:
-        table = pyarrow.csv.read_csv(
-            pa.BufferReader(data),
-            # One thread: the pool has one process per core, and only so do errors carry the row.
-            pyarrow.csv.ReadOptions(column_names=chunk.columns, use_threads=False, block_size=len(data) + 1),
-            pyarrow.csv.ParseOptions(newlines_in_values=b'"' in data),
-            pyarrow.csv.ConvertOptions(
-                column_types={field.name: field.type for field in fields},
-                include_columns=[field.name for field in fields],
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        raise UserError(_explained(chunk, data, str(error))) from None
-    for field in fields:
-        _check_present(chunk, data, table, field)
-    return table.combine_chunks()
-
-
-def line_of(chunk: Chunk, record: int, data: bytes | None = None) -> int:
-    """The number of the line at which a record of the chunk starts, as an editor shows it."""
-    every = records.of(chunk.read() if data is None else data)
-    return chunk.first_line + next((line for _, line in islice(every, record, None)), 0)
-
-
-def _check_present(chunk: Chunk, data: bytes, table: pa.Table, field: Field) -> None:
-    if field.nullable:
-        return
-    column = table[field.name]
-    empty = pc.equal(column, "") if pa.types.is_string(field.type) else pc.is_null(column)
-    record = pc.index(empty, True).as_py()
-    if record >= 0:
-        raise UserError(
-            f"{chunk.source}, line {line_of(chunk, record, data)}: column {field.name} is empty, "
-            "and the schema says that it never is."
-        )
-
-
-def _explained(chunk: Chunk, data: bytes, message: str) -> str:
-    """pyarrow's message in terms of the file: its line for the chunk's row, the column's name for its index."""
-    row = re.search(r"Row #(\d+): ", message)
-    where = f"{chunk.source}, line {line_of(chunk, int(row[1]) - 1, data)}" if row else chunk.source
-    reason = message[row.end() :] if row else message
-    if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
-        last = row is not None and _is_last_record(chunk, data, int(row[1]))
-        count = f"{width[2]} field{'s' * (width[2] != '1')}"
-        return (
-            f"{where} has {count} where the header has {width[1]}: {quoted(reason.partition(': ')[2])}."
-            + " The file seems to be cut off there." * last
-        )
-    column = re.match(r"In CSV column #(\d+)", message)
-    name = f", column {listed([chunk.columns[int(column[1])]])}" if column else ""
-    if value := re.match(r"CSV conversion error to (.+?): invalid value '(.*)'", reason, re.DOTALL):
-        reason = f"{quoted(value[2])} is not of type {value[1]}."
-    elif "UTF8" in reason:
-        reason = "the text is not UTF-8; save the file as UTF-8."
-    return f"{where}{name}: {reason[:300]}"
-
-
-def _is_last_record(chunk: Chunk, data: bytes, record: int) -> bool:
-    return chunk.end == os.path.getsize(chunk.path) and record == sum(1 for _ in records.of(data))

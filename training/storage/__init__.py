@@ -2,12 +2,14 @@
 
 storage.py    both, found and written the same way; Google's client
 finding.py    names, folders and globs on this machine
+foreign.py    places that nothing is read from, and why
 pinned.py     the files that a document of pins lists
 past.py       a bucket as it was at a moment
 objects.py    objects that are written once
 slot.py       an object that is replaced by whoever has seen what was there
 download.py   objects as verified files here
 files.py      files that somebody else may have made; replaced whole
+dataflow.py   jobs of Dataflow by Google's client
 inflate.py    compressed files, expanded within limits
 strict.py     JSON that somebody else may have written
 """

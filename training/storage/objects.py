@@ -14,6 +14,9 @@ from typing_extensions import Buffer
 
 from training.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
 
+#: What the name of an object begins with that is made and deleted, to find out whether that can be done.
+PROBE = ".writable-"
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -51,7 +54,7 @@ class Folder:
 
     def require_writable(self) -> None:
         """Raises UserError if objects cannot be made and deleted here."""
-        probe = f".writable-{os.urandom(8).hex()}"
+        probe = f"{PROBE}{os.urandom(8).hex()}"
         with os_errors(f"{self.path}/{probe}"), explained(self.path):
             next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
             self._create(probe, [memoryview(b"x")])
@@ -98,6 +101,18 @@ class Folder:
     def names(self) -> list[str]:
         with os_errors(self.path):
             return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
+
+    def holds(self, name: str) -> bool:
+        with os_errors(f"{self.path}/{name}"):
+            return bool(self._blob(name).exists(**self._limits()))
+
+    def copy(self, name: str, target: "Folder") -> None:
+        """The object also in the other folder, in place of what is there; its bytes do not come here."""
+        with os_errors(f"{self.path}/{name}"):
+            source, copied = self._blob(name), target._blob(name)
+            token, _, _ = copied.rewrite(source, **self._limits())
+            while token:
+                token, _, _ = copied.rewrite(source, token=token, **self._limits())
 
     def delete(self, name: str) -> None:
         """Also if it has gone already."""

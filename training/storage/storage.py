@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.storage import files, finding, pinned
+from training.storage import files, finding, foreign, pinned
 from training.storage.finding import File as File
 from training.storage.finding import find_local, glob_regex
 from training.storage.past import Past
@@ -51,9 +51,11 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     is taken as it is. `**` crosses folders. Pinned objects have paths that end in #generation.
 
     Raises:
-        UserError: nothing matches, it may not be read, or a pinned file is not as it was.
+        UserError: it is of a place that nothing is read from, nothing matches, it may not be read, or a pinned file
+            is not as it was.
         ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
+    foreign.refuse(pattern)
     if pinned.digest(pattern):
         return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)

@@ -38,12 +38,22 @@ class Rows:
 
 
 @contextmanager
-def engine_of(table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), threads: int = 2) -> Iterator[DuckDB]:
+def engine_of(
+    table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), threads: int = 2, key: tuple[str, ...] = ()
+) -> Iterator[DuckDB]:
     """The embedded engine with a table as its source; by default with all of its columns."""
+    scratch.mkdir(exist_ok=True)
     declared = fields or tuple(Field(column.name, column.type, nullable=True) for column in table.schema)
     with DuckDB.opened(scratch, 512 << 20, threads) as engine:
-        engine.read_files(Rows(table), declared)
+        engine.read_files(Rows(table), declared, key)
         yield engine
+
+
+def keep(engine: DuckDB, name: str, table: pa.Table) -> None:
+    """One more table in the engine."""
+    engine._connection.register("kept", table)
+    engine._connection.execute(f'CREATE TEMP TABLE "{name}" AS FROM kept')
+    engine._connection.unregister("kept")
 
 
 def stated(value: object, last: bool) -> str:

@@ -16,6 +16,8 @@ from training.data.engines.duckdb import DuckDB
 from training.data.events import Events, hours
 from training.errors import UserError
 
+from .computed import keep
+
 BEGIN = 400_000
 CALLS = count()
 NAMES = {pa.string(): "string", pa.int64(): "int64", pa.timestamp("us"): "timestamp"}
@@ -36,7 +38,7 @@ def table(engine: DuckDB, name: str, rows: list[tuple[object, ...]], **kinds: pa
     columns = zip(*rows, strict=True) if rows else [[]] * len(kinds)
     arrays = [pa.array(list(values), kind) for values, kind in zip(columns, kinds.values(), strict=True)]
     made = pa.table(arrays, list(kinds))
-    engine.load(name, made.to_batches() or [pa.RecordBatch.from_pylist([], made.schema)])
+    keep(engine, name, made)
     return ibis.table({field: NAMES[kind] for field, kind in kinds.items()}, name=name)
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import ClassVar
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,7 +23,7 @@ from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.evaluation import baseline
 
-from .computed import engine_of, stated_ids
+from .computed import engine_of, keep, stated_ids
 
 #: (class, age, sex): passengers who died and who survived; British Board of Trade 1912, as in Dawson 1995,
 #: https://doi.org/10.1080/10691898.1995.11910499.
@@ -218,8 +219,9 @@ def test_kinds_of_every_size_have_their_shares_to_a_row(size, tmp_path):
     kinds = 2000 // size
     ids = np.arange(kinds * size)
     table = pa.table({"_row_id": np.random.default_rng(0).permutation(ids), "_kind": ids % kinds * 7919 + 123_457})
-    with engine_of(table, tmp_path) as engine:
-        rows = engine.source()
+    with engine_of(pa.table({"x": [0]}), tmp_path) as engine:
+        keep(engine, "kinds", table)
+        rows = ibis.table({"_row_id": "int64", "_kind": "int64"}, name="kinds")
         split = ByHash(("x",), "", (), 20, 5, "")
         common = tuple(set(table["_kind"].to_pylist()))
         rows = rows.mutate(split=split.assigned(rows, {"_common": common}))

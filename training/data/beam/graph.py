@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsIter, AsSingleton
 
 from training.data import shards as whole
@@ -40,7 +41,7 @@ def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Any]) -> None:
 def _statistics(pipeline: beam.Pipeline, work: Work, numbered: beam.PCollection[Numbered]) -> beam.PCollection[Any]:
     if type(work.task).scan is Task.scan and type(work.task).combine is Task.combine:
         return pipeline | "no statistics" >> beam.Create([{}])
-    scans = numbered | "scan" >> beam.Map(work.scan)
+    scans = numbered | "scan" >> beam.Map(_scan, work)
     if whole.merges(work.task):
         scans = _merged("scans", scans, work.shards, work.merge_scans)
     return scans | "scans" >> beam.GroupBy(_nothing) | "combine" >> beam.Map(_combine, work)
@@ -63,6 +64,17 @@ def _merged(
             | f"merge {title} {level}" >> beam.Map(_merge, merge)
         )
     return numbered
+
+
+def _scan(item: Numbered, work: Work) -> tuple[int, Any]:
+    scan = work.scan(item)
+    _count("scanned")
+    return scan
+
+
+def _count(title: str) -> None:
+    """For the progress that the service shows, and we."""
+    Metrics.counter("training", title).inc()
 
 
 def _in_group(item: tuple[int, Any]) -> tuple[int, tuple[int, Any]]:
@@ -91,6 +103,7 @@ class _MakeRows(beam.DoFn):  # type: ignore[misc]
         number, prepared = self.work.prepare(item, statistics)
         for part in self.work.ids(item, prepared):
             yield beam.pvalue.TaggedOutput("ids", part)
+        _count("made")
         yield number, Figures.of(without_ids(prepared))
 
 
@@ -115,7 +128,9 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
 
 
 def _write(item: tuple[int, Any], work: Work, plan: Plan) -> Any:
-    return work.write(item, plan.values)
+    files = work.write(item, plan.values)
+    _count("written")
+    return files
 
 
 def _finish(group: tuple[int, Iterable[Any]], work: Work, statistics: dict[str, Any], plan: Plan) -> None:

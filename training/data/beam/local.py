@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from training.data import finish, manifest
-from training.data.beam.work import Work, failures
+from training.data.beam.work import NOTES_FILE, Work, failures
 from training.data.destination import Destination
 from training.data.manifest import Manifest
 from training.data.processes import Processes
@@ -14,8 +14,8 @@ from training.errors import ProcessFailed, UserError
 from training.task import Task
 
 MISSING = (
-    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]', and "
-    "in the image --build-arg EXTRAS=training,beam."
+    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
+    "(of the image: docs/dataflow.md)."
 )
 
 
@@ -34,7 +34,7 @@ class Local:
         work = Work(name, task, len(shards), str(folder), str(output), self.apart)
         self._run(work, shards)
         made = manifest.load(folder)
-        finish.say(json.loads((folder / "notes.json").read_bytes()))
+        finish.say(json.loads((folder / NOTES_FILE).read_bytes()))
         with target.writing() as destination:
             for files in made.splits.values():
                 for file in files:

@@ -29,6 +29,8 @@ Result = TypeVar("Result")
 #: A shard and its number.
 Numbered = tuple[int, Any]
 
+#: What a reader of the log is told.
+NOTES_FILE = "notes.json"
 #: What the file of a failure's name begins with.
 FAILURE = "failure-"
 #: Parts in which ids are compared: as many elements go from each shard.
@@ -103,8 +105,8 @@ class Work:
         with self._failures("finishing", "all"):
             in_order = [shard for _, shard in sorted(files, key=_number)]
             made = shards.manifest_of(self.name, self.task, statistics, plan, in_order)
+            leave(f"{self.folder}/{NOTES_FILE}", json.dumps(plan.notes).encode())
             leave(f"{self.folder}/{FILE_NAME}", made.model_dump_json().encode())
-            leave(f"{self.folder}/notes.json", json.dumps(plan.notes).encode())
 
     def merge_figures(self, group: Iterable[tuple[int, Figures]]) -> Figures:
         with self._failures("merging figures", "all"):

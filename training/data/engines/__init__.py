@@ -14,7 +14,7 @@ bigquery.py   tables and queries of BigQuery, there
 >>>>>>> data-tables
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import ibis.expr.types as ir
@@ -63,8 +63,11 @@ class Engine(Protocol):
     def read(self, expression: ir.Table) -> pa.Table:
         """A small result, at once; its columns have the expression's types. Raises as `create`."""
 
-    def batches(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
-        """A large result, in the order of the expression, if it has one. Raises as `create`."""
+    def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
+        """A large result, in the order of the expression, if it has one; close it before asking anything else.
+
+        Raises as `create`.
+        """
 
     def place(self, row: Mapping[str, Any]) -> str:
         """Where a row of the source is, for people: "flights.csv, line 12", or "a row of bq://p.d.t with id=7".

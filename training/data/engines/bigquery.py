@@ -5,7 +5,7 @@ A table is read as it was pinned; a view or a query is computed once, into a tab
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,7 +86,7 @@ class BigQuery:
         return pa.Table.from_batches([_typed(batch, expression) for batch in rows.to_batches()],
                                      _schema(expression))  # fmt: skip
 
-    def batches(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
+    def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
         """All rows, in no order: where one is needed, it is made here."""
         operation = expression.op()
         made = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None

@@ -5,8 +5,9 @@ no file outside the scratch folder, loads no extension and asks nobody: an expre
 """
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,23 +81,32 @@ class DuckDB:
         return self._files.notes if self._files else ()
 
     def read_files(self, files: Read, fields: Sequence[Field], key: Sequence[str] = ()) -> None:
-        """Reads columns of the files, and numbers their rows: by the key, else by all. Raises as they do."""
-        kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
-        columns = ", ".join(f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items())
-        typed = numbered(ibis.table(kinds, name="typed"), key or list(kinds), self.dialect, ID).select(ID)
-        ids = f'WITH "typed" AS (SELECT {columns} FROM "batch") {_sql(typed)}'
-        store(files.batches(list(kinds)), path, ID, lambda batch: self._computed(ids, batch))
-        inner = ", ".join(f'"{name}"::BIGINT AS "{name}"' for name in (*PLACE, ID))
-        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {columns}, {inner} FROM read_parquet({_file(path)})')
-        self._files = files
-        self._source = ibis.table(ibis.schema({**kinds, **dict.fromkeys((*PLACE, ID), "int64")}), name=SOURCE)
+        """Reads columns of the files into the source.
 
-    def _computed(self, sql: str, batch: pa.RecordBatch) -> pa.Array:
-        """One column, computed of a batch; in the batch's order, since it is read by one thread."""
+        Args:
+            key: Columns by which rows are numbered, in `_row_id`; none = they are not.
+
+        Raises:
+            UserError: as the files do.
+        """
+        kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
+        columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
+        batches = files.batches([field.name for field in fields])
+        store(batches, path, {ID: partial(self._numbers, kinds, columns, key)} if key else {})
+        own = dict.fromkeys((*PLACE, ID) if key else PLACE, "int64")
+        columns += [f'"{name}"::BIGINT AS "{name}"' for name in own]
+        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
+        self._files = files
+        self._source = ibis.table(ibis.schema({**kinds, **own}), name=SOURCE)
+
+    def _numbers(
+        self, kinds: ibis.Schema, columns: Sequence[str], key: Sequence[str], batch: pa.RecordBatch
+    ) -> pa.Array:
+        """The rows' numbers, in the order of the batch, which one thread reads."""
+        typed = numbered(ibis.table(kinds, name="typed"), key, self.dialect, ID).select(ID)
         self._connection.register("batch", batch)
         try:
-            with _errors_named():
-                return self._connection.sql(sql).to_arrow_table().column(0).combine_chunks()
+            return self._read(f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(typed)}')[ID]
         finally:
             self._connection.unregister("batch")
 
@@ -109,10 +119,13 @@ class DuckDB:
         return ibis.table(expression.schema(), name=name)
 
     def read(self, expression: ir.Table) -> pa.Table:
-        with _errors_named():
-            return self._connection.sql(_sql(expression)).to_arrow_table()
+        return self._read(_sql(expression))
 
-    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def _read(self, sql: str) -> pa.Table:
+        with _errors_named():
+            return self._connection.sql(sql).to_arrow_table()
+
+    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         with _errors_named():
             yield from self._connection.sql(_sql(expression)).to_arrow_reader(rows)
 

@@ -35,16 +35,17 @@ def opened(task: TabularTask, data: str, target: Destination, workers: int | Non
     """
     allowed = settings.engines().bigquery
     source = choice.resolved(task, data.strip() or task.default_data(), allowed)
+    key = task.key or [field.name for field in task.schema]
     engine_name = choice.chosen(task, source)
     if not source.relations:
-        with duckdb(task, source.files, task.scratch, task.schema, workers) as engine:
+        with duckdb(task, source.files, task.scratch, task.schema, workers, key) as engine:
             yield engine
     elif engine_name == "duckdb":
         from training.data.engines.bigquery_source import opened_rows
 
         with (
             opened_rows(source.relations, task.schema, allowed, owner(target)) as rows,
-            duckdb(task, source.files, task.scratch, task.schema, workers, beside=rows) as engine,
+            duckdb(task, source.files, task.scratch, task.schema, workers, key, rows) as engine,
         ):
             yield engine
     else:
@@ -61,16 +62,21 @@ def duckdb(
     scratch: Path,
     fields: Sequence[Field],
     workers: int | None = None,
+    key: Sequence[str] = (),
     beside: Read | None = None,
 ) -> Iterator[DuckDB]:
-    """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`."""
+    """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`.
+
+    Args:
+        key: Columns by which the rows are numbered; none = they are not.
+    """
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
     with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
         read: Read = Files(files, task.schema, task.reading, scratch, threads=threads)
         if beside:
             read = Together(read, len(files), beside) if files else beside
-        engine.read_files(read, fields, [name for name in task.key if name in {field.name for field in fields}])
+        engine.read_files(read, fields, key)
         yield engine
 
 

@@ -4,7 +4,7 @@ Not compressed: it is read several times, soon, from the same machine. Its dicti
 an engine computes with them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,30 +18,32 @@ DICTIONARY_BYTES = 256 << 10
 
 
 def store(
-    batches: Iterable[pa.RecordBatch], path: Path, name: str, number: Callable[[pa.RecordBatch], pa.Array]
+    batches: Iterable[pa.RecordBatch], path: Path, computed: Mapping[str, Callable[[pa.RecordBatch], pa.ChunkedArray]]
 ) -> None:
     """Writes the batches, of which there is at least one.
 
     Args:
-        name: Of one more column, which `number` computes for a batch.
+        computed: Columns that are made of each batch; their values hardly occur twice.
     """
     writer = None
     try:
         for batch in map(_plain, _grouped(batches)):
-            rows = batch.append_column(name, number(batch))
-            writer = writer or _writer(path, rows.schema, name)
-            writer.write_batch(rows)
+            rows = pa.table(batch)
+            for name, values in computed.items():
+                rows = rows.append_column(name, values(batch))
+            writer = writer or _writer(path, rows.schema, computed)
+            writer.write_table(rows, row_group_size=GROUP_ROWS)
     finally:
         if writer:
             writer.close()
 
 
-def _writer(path: Path, schema: pa.Schema, number: str) -> pq.ParquetWriter:
+def _writer(path: Path, schema: pa.Schema, computed: Container[str]) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
         compression="none",
-        use_dictionary=[name for name in schema.names if name != number],
+        use_dictionary=[name for name in schema.names if name not in computed],
         dictionary_pagesize_limit=DICTIONARY_BYTES,
         write_statistics=False,
     )

@@ -62,6 +62,14 @@ class Block:
     lines: int
     last: bool
 
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def ended(self) -> bytes:
+        """The records, the last one with a line end too."""
+        return self.data if self.data.endswith(b"\n") else self.data + b"\n"
+
 
 def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
     """The blocks of one file of text.

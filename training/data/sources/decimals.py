@@ -11,7 +11,7 @@ from training.data.sources.delimited import Delimited
 from training.errors import UserError
 from training.printable import listed, quoted
 
-SAMPLE_BYTES = 16 << 10
+SAMPLE_BYTES = 8 << 10
 WITH_COMMA = re.compile(r"[+-]?\d+,\d+")
 WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 WITH_POINT = re.compile(r"[+-]?\d*\.\d+")
@@ -24,9 +24,10 @@ def found(name: str, text: bytes, layout: Delimited, fields: Sequence[Field]) ->
         UserError: a comma may also part thousands.
     """
     text = text[:SAMPLE_BYTES]
-    if not _may_have_commas(text, layout):
+    broken = [field.name for field in fields if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)]
+    if not broken or not _may_have_commas(text, layout):
         return "."
-    shown = dict(_numbers(text, layout, fields))
+    shown = dict(_numbers(text, layout, broken))
     commas = [value for value in shown if WITH_COMMA.fullmatch(value)]
     if not commas or any(WITH_POINT.fullmatch(value) for value in shown):
         return "."
@@ -45,9 +46,8 @@ def _may_have_commas(text: bytes, layout: Delimited) -> bool:
     return re.search(rb"\d,\d", text) is not None
 
 
-def _numbers(text: bytes, layout: Delimited, fields: Sequence[Field]) -> Iterator[tuple[str, str]]:
-    """What is written where numbers with decimals may be, and in which column."""
-    broken = [field.name for field in fields if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)]
-    places = {layout.columns.index(name): name for name in broken}
+def _numbers(text: bytes, layout: Delimited, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What is written in the columns, and in which one."""
+    places = {layout.columns.index(name): name for name in columns}
     for row, _ in records.of(text[: layout.last_end(text)] or text, layout.separator, layout.quote):
         yield from ((row[place].strip(), name) for place, name in places.items() if place < len(row))

@@ -1,9 +1,8 @@
 """The rows of all files, in order, as typed and checked Arrow batches that know where they lie."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -91,23 +90,20 @@ class Files:
             with opened(chosen, path, resolve.suffix(name)) as stream:
                 return f"{name}, line {_line(blocks.of(file, stream, Layouts(self.fields, self.reading)), record)}"
 
-    def _tasks(self, fields: Sequence[Field]) -> Iterator[together.Task]:
+    def _tasks(self, fields: Sequence[Field]) -> Generator[together.Task]:
         """What to do for all rows, in their order."""
         sources: list[SourceFile] = []
         layouts = Layouts(self.fields, self.reading)
         yield from together.tasks(self._parts(fields, layouts, sources), fields)
         self.sources, self.notes = tuple(sources), (*_several(self.files), *layouts.notes())
 
-    def _parts(
-        self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]
-    ) -> Iterator[Block | together.Task]:
+    def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Iterator[together.Part]:
         types = parquet.Types()
         with closing(staging.staged(self.files, self.scratch)) as local:
             for number, file, path in local:
                 with opened(file, path, resolve.suffix(storage.plain(file.path))) as stream:
                     if stream.suffix == ".parquet":
-                        for convert in parquet.parts(stream, fields, self.fields, types):
-                            yield partial(together.converted, number, convert, fields)
+                        yield from parquet.parts(number, stream, fields, self.fields, types)
                     else:
                         yield from blocks.of(number, stream, layouts)
                     sources.append(stream.source())

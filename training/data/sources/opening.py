@@ -23,7 +23,8 @@ class Opened:
         self.name, self.file, self.path, self.suffix = name, file, path, suffix
         self.version = files.version(file)
         self.sum = hashlib.sha256()
-        self.stream: inflate.Readable = _Summed(file, self.version.bytes, self.sum)
+        self.plain = _Summed(file, self.version.bytes, self.sum)
+        self.stream: inflate.Readable = self.plain
         if suffix.endswith(".zip"):  # begins at its end
             self.stream = inflate.Unpacked(name, file, self.version.bytes, ".csv")
         elif suffix.endswith((".gz", ".zst")):
@@ -33,9 +34,12 @@ class Opened:
         while block := self.stream.read(BLOCK_BYTES):
             yield block
 
+    def whole(self) -> bytes:
+        return b"".join(self.blocks())
+
     def source(self) -> SourceFile:
         """The file with its checksum, once it was read. Raises UserError if it was written to meanwhile."""
-        if self.suffix.endswith((".zip", ".parquet")):
+        if self.plain.left:  # it was not read from its start to its end
             self.file.seek(0)
             self.sum = hashlib.file_digest(self.file, "sha256")
         if files.version(self.file) != self.version:

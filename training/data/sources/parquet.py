@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -11,7 +11,7 @@ from training.data import schema
 from training.data.schema import Field
 from training.data.sources import header
 from training.data.sources.mistakes import Mistake
-from training.data.sources.opening import Opened
+from training.data.sources.opening import BLOCK_BYTES, Opened
 from training.data.sources.values import is_text, tidied
 from training.errors import UserError
 from training.printable import listed, quoted
@@ -59,10 +59,26 @@ class Types:
         )
 
 
+@dataclass(frozen=True)
+class Stored:
+    """Some rows of one file, in the types that they are stored in."""
+
+    file: int
+    table: pa.Table
+
+    @property
+    def layout(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def size(self) -> int:
+        return int(self.table.nbytes)
+
+
 def parts(
-    opened: Opened, fields: Sequence[Field], declared: Sequence[Field], types: Types
-) -> Iterator[Callable[[], pa.Table]]:
-    """The rows of a file, in parts that are still to be converted.
+    number: int, opened: Opened, fields: Sequence[Field], declared: Sequence[Field], types: Types
+) -> Iterator[Stored]:
+    """The rows of one file.
 
     Args:
         declared: All columns of the schema; `fields` are to be read.
@@ -70,15 +86,17 @@ def parts(
     Raises:
         UserError: the file is damaged or cut off, lacks a column, or one is of another type.
     """
-    with _damage_named(opened), pa.OSFile(opened.path) as source:
+    small = opened.version.bytes <= BLOCK_BYTES
+    with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
         file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
         stored = file.schema_arrow
         header.check(opened.name, stored.names)
         schema.check_header(opened.name, stored.names, declared)
         for field in fields:
             types.check(opened.name, stored.field(field.name).type, field)
-        for batch in file.iter_batches(ROWS, columns=[field.name for field in fields]):
-            yield partial(_converted, pa.Table.from_batches([batch]), fields)
+        names = [field.name for field in fields]
+        for batch in file.iter_batches(ROWS, columns=names, use_threads=not small):
+            yield Stored(number, pa.Table.from_batches([batch]).replace_schema_metadata())
 
 
 def fits(stored: pa.DataType, declared: pa.DataType) -> bool:
@@ -105,8 +123,8 @@ def _fix(stored: pa.DataType, field: Field) -> str:
     return " Declare that type, or write the file anew with the other."
 
 
-def _converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """The columns in the types of the fields. Raises Mistake; its record is one of this part."""
+def converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """The columns in the types of the fields. Raises Mistake."""
     return pa.table({field.name: _column(table[field.name], field) for field in fields})
 
 

@@ -1,7 +1,7 @@
 """Blocks of records as typed rows: those of many small files in one go, or one by one where something is wrong."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -10,9 +10,10 @@ from typing import TypeVar
 import pyarrow as pa
 
 from training.data.schema import Field
-from training.data.sources import opening
+from training.data.sources import opening, parquet
 from training.data.sources.blocks import Block
 from training.data.sources.mistakes import Mistake
+from training.data.sources.parquet import Stored
 from training.data.sources.values import check_present
 
 Result = TypeVar("Result")
@@ -27,25 +28,21 @@ class Rows:
 
 
 Task = Callable[[], list[Rows]]
+Part = Block | Stored
 
 
-def tasks(parts: Iterator[Block | Task], fields: Sequence[Field]) -> Iterator[Task]:
-    """What is to be done for all parts: blocks that follow each other, and can be read together, are one task."""
-    group: list[Block] = []
+def tasks(parts: Iterator[Part], fields: Sequence[Field]) -> Generator[Task]:
+    """What is to be done for all parts: those that follow each other, and are laid out alike, are one task."""
+    group: list[Part] = []
     size = 0
     failure: Exception | None = None
     try:
         for part in parts:
-            size += len(part.data) if isinstance(part, Block) else 0
-            if group and not (
-                isinstance(part, Block) and size <= opening.BLOCK_BYTES and part.layout == group[0].layout
-            ):
+            size += part.size
+            if group and (size > opening.BLOCK_BYTES or part.layout != group[0].layout):
                 yield partial(read, group, fields)
-                group, size = [], len(part.data) if isinstance(part, Block) else 0
-            if isinstance(part, Block):
-                group.append(part)
-            else:
-                yield part
+                group, size = [], part.size
+            group.append(part)
     except Exception as error:  # those before it may have one of their own
         failure = error
     if group:
@@ -54,58 +51,64 @@ def tasks(parts: Iterator[Block | Task], fields: Sequence[Field]) -> Iterator[Ta
         raise failure
 
 
-def converted(file: int, convert: Callable[[], pa.Table], fields: Sequence[Field]) -> list[Rows]:
-    """The rows of a part of one file. Raises Mistake."""
-    try:
-        table = convert()
-        check_present(table, fields)
-    except Mistake as mistake:
-        raise mistake.after(0, file) from None
-    return [Rows(table, ((file, table.num_rows),))]
-
-
-def read(group: Sequence[Block], fields: Sequence[Field]) -> list[Rows]:
-    """The rows of blocks of one layout. Raises Mistake."""
+def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
+    """The rows of parts that are laid out alike. Raises Mistake."""
     if len(group) > 1 and (joined := _joined(group, fields)):
         return [joined]
-    parts: list[Rows] = []
-    for block in group:
-        before = sum(count for part in parts for file, count in part.runs if file == block.file)
-        parts.append(_single(block, fields, before))
-    return parts
+    rows: list[Rows] = []
+    for part in group:
+        before = sum(count for done in rows for file, count in done.runs if file == part.file)
+        try:
+            table = _table(part, fields)
+        except Mistake as mistake:
+            raise mistake.after(before, part.file) from None
+        rows.append(Rows(table, ((part.file, table.num_rows),)))
+    return rows
 
 
-def _joined(group: Sequence[Block], fields: Sequence[Field]) -> Rows | None:
+def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
     """None if something is wrong, or it cannot be told which row is whose."""
-    layout = group[0].layout
-    texts = [block.data if block.data.endswith(b"\n") else block.data + b"\n" for block in group]
-    counts = [layout.count(text) for text in texts]
     try:
-        table = layout.read(b"".join(texts), fields)
+        if isinstance(group[0], Stored):
+            tables = [part.table for part in group if isinstance(part, Stored)]
+            counts = [table.num_rows for table in tables]
+            table = parquet.converted(pa.concat_tables(tables), fields)
+        else:
+            texts = [part.ended() for part in group if isinstance(part, Block)]
+            counts = [text.count(b"\n") for text in texts]
+            if any(b"\r" in text and b"\r" in text.replace(b"\r\n", b"") for text in texts):
+                return None
+            table = group[0].layout.read(b"".join(texts), fields)
+            if sum(counts) != table.num_rows:  # blank lines, or line breaks within quotes
+                counts = [group[0].layout.count(text) for text in texts]
         check_present(table, fields)
     except (Mistake, pa.ArrowInvalid):
         return None
-    if sum(counts) != table.num_rows or any(b"\r" in text and b"\r" in text.replace(b"\r\n", b"") for text in texts):
+    if sum(counts) != table.num_rows:
         return None
-    return Rows(table, tuple(zip((block.file for block in group), counts, strict=True)))
+    return Rows(table, tuple(zip((part.file for part in group), counts, strict=True)))
 
 
-def _single(block: Block, fields: Sequence[Field], before: int) -> Rows:
-    try:
-        table = block.layout.read(block.data, fields) if block.data.strip(b"\r\n") else schema(fields).empty_table()
-        check_present(table, fields)
-    except pa.ArrowInvalid as error:
-        raise block.layout.mistake(block.data, str(error), block.last, fields).after(before, block.file) from None
-    except Mistake as mistake:
-        raise mistake.after(before, block.file) from None
-    return Rows(table, ((block.file, table.num_rows),))
+def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
+    """Raises Mistake."""
+    if isinstance(part, Stored):
+        table = parquet.converted(part.table, fields)
+    elif not part.data.strip(b"\r\n"):
+        table = schema(fields).empty_table()
+    else:
+        try:
+            table = part.layout.read(part.data, fields)
+        except pa.ArrowInvalid as error:
+            raise part.layout.mistake(part.data, str(error), part.last, fields) from None
+    check_present(table, fields)
+    return table
 
 
 def schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([(field.name, field.type) for field in fields])
 
 
-def in_order(tasks: Iterator[Callable[[], Result]], threads: int) -> Iterator[Result]:
+def in_order(tasks: Generator[Callable[[], Result]], threads: int) -> Iterator[Result]:
     """What the tasks return, in their order; so also the error of a task, or the one that ended them."""
     waiting: deque[Future[Result]] = deque()
     failure: Exception | None = None
@@ -125,5 +128,6 @@ def in_order(tasks: Iterator[Callable[[], Result]], threads: int) -> Iterator[Re
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+        tasks.close()
     if failure:
         raise failure

@@ -11,7 +11,7 @@ import ibis.expr.types as ir
 from training.data import events as lookback
 from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import hours
-from training.data.identity import numbered
+from training.data.identity import numbered, whole
 from training.data.schema import Field
 from training.data.tables import rebased
 from training.data.tabular import TabularTask
@@ -20,18 +20,20 @@ from training.errors import UserError
 #: The column of the finished rows that is their id; beside the label, no feature has its name.
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
-SPLIT, LABEL, DAY, MARK, KIND = "_split", "_label", "_day", "_mark", "_kind"
-INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND})
+SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST = "_split", "_label", "_day", "_mark", "_kind", "_when", "_past"
+INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST})
 
 
-def marked(task: TabularTask, source: ir.Table) -> ir.Table:
-    """The source with what decides its rows' splits, and their labels: `_mark` and `_label`."""
+def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
+    """The source with what decides its rows' splits and their labels: `_mark`, `_label`, with a time also `_when`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
     day = rebased.said(task, "days", rows).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {
         MARK: task.split.mark(rows, day),
         LABEL: rebased.said(task, "labels", rows).cast("int64"),
     }
+    if task.time:
+        values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
     if task.group == "day" and day is not None:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
@@ -79,12 +81,20 @@ def looking_back(task: TabularTask, engine: Engine, source: ir.Table, prefix: st
     return joined
 
 
-def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dialect: str) -> ir.Table:
+def finished(
+    task: TabularTask,
+    table: ir.Table,
+    planned: Mapping[str, Any],
+    dialect: str,
+    past: tuple[int, int] | None = None,
+) -> ir.Table:
     """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
 
     Args:
         table: Marked and identified rows, with what they look back on and, if declared columns decide their split,
             with `_kind`.
+        past: (moment, id): rows before this moment with ids below this one are there whatever their split and label,
+            and told apart by `_past`.
     """
     hidden = {f.name for f in task.schema if f.known == "after"}
     names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
@@ -95,13 +105,16 @@ def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dia
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
     values[task.label] = table[LABEL]
+    if past:
+        values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
     kept = table.select(**values)
     if task.split.deciding and KIND not in kept.columns:
         kept = numbered(kept, task.split.deciding, dialect, KIND)
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL]
-    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[ID]})
-    return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
+    kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
+    inside = (kept[SPLIT] >= 0) & kept[task.label].notnull()
+    return kept.filter(inside | kept[PAST] if past else inside)
 
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:

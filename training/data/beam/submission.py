@@ -1,0 +1,90 @@
+"""A preparation handed to Dataflow by Beam's own runner."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from training.data.beam.local import require_beam
+from training.data.beam.work import Work
+from training.data.settings import Dataflow as Settings
+from training.errors import UserError
+from training.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, explained
+
+
+def submit(
+    work: Work, shards: Sequence[Any], title: str, labels: Mapping[str, str], settings: Settings, jobs: Jobs
+) -> Job:
+    """Starts the job called `title`; if one of that name runs, such as after a lost answer, it is that one.
+
+    Raises:
+        UserError: a permission, a quota or a setting is wrong, in words.
+        ProcessFailed: Dataflow or the bucket could not be reached.
+    """
+    require_beam()
+    import apache_beam as beam
+    from apache_beam.runners.dataflow.dataflow_runner import DataflowRunner
+
+    from training.data.beam.graph import build
+
+    pipeline = beam.Pipeline(runner=DataflowRunner(), options=_options(work, title, labels, settings))
+    build(pipeline, work, shards)
+    with _quiet(), _refusals_in_words(work.folder), explained(jobs.project, jobs.region, "dataflow.jobs.create"):
+        try:
+            return jobs.get(pipeline.run().job_id())
+        except Exception:
+            # Another step was faster (DataflowJobAlreadyExistsError), or the answer was lost and the job is there.
+            if (job := _active(jobs, title)) is not None:
+                return job
+            raise
+
+
+def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> Any:
+    """https://cloud.google.com/dataflow/docs/reference/pipeline-options"""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    endpoint = os.environ.get(ENDPOINT_VARIABLE, "").replace("//127.0.0.1:", "//localhost:")
+    known = {"dataflow_endpoint": endpoint} if endpoint else {}
+    network = {"subnetwork": settings.subnetwork, "use_public_ips": False} if settings.subnetwork else {}
+    account = {"service_account_email": settings.service_account} if settings.service_account else {}
+    return PipelineOptions(
+        [],
+        **known, **network, **account,
+        project=settings.project, region=settings.region, job_name=title,
+        labels=[f"{key}={value}" for key, value in labels.items()],
+        temp_location=f"{work.folder}/beam", staging_location=f"{work.folder}/beam",
+        sdk_container_image=settings.image, sdk_location="container", pickle_library="cloudpickle",
+        machine_type=settings.machine, disk_size_gb=settings.disk_gb, max_num_workers=settings.max_workers,
+        # Each core has a container of its own, and a shard keeps a core busy.
+        number_of_worker_harness_threads=1,
+        # Holds even if nobody follows the job.
+        dataflow_service_options=[f"max_workflow_runtime_walltime_seconds={round(settings.max_hours * 3600)}"],
+    )  # fmt: skip
+
+
+def _active(jobs: Jobs, title: str) -> Job | None:
+    return next((job for job in jobs.named(title) if job.active), None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Beam logs what is then said in words."""
+    logger = logging.getLogger("apache_beam")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _refusals_in_words(folder: str) -> Iterator[None]:
+    """What the bucket refuses: Beam raises it as an OSError of its own text."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"the job's files cannot be written to {folder}: {error}") from None
+    except ValueError as error:
+        raise UserError(f"Dataflow's settings are refused: {error}") from None
