@@ -164,7 +164,7 @@ def _errors_named() -> Iterator[None]:
     """Raises UserError for what DuckDB refuses."""
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise UserError(
             f"DuckDB needs more memory or scratch disk than it may use: {_first_line(error)} Give it more (memory_gb), "
             "or set TMPDIR to a larger disk."
