@@ -91,34 +91,34 @@ def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: 
 # ---- statistics of weighted blocks: (R,) from weights_RG
 
 
-def auc_replicates(weights_RG: np.ndarray, packed: np.ndarray, rows: Blocks, ranked: Ranked) -> np.ndarray:
+def auc_replicates(weights_RG: np.ndarray, ranked: Ranked, blocks: int, auc: float) -> np.ndarray:
     """AUC of each replicate, (R,); not a number where a replicate drew one class only.
 
     Args:
-        packed: Scores and whether they were hits, (N,), in the order of `rows`; `ranked` are the same in their own.
+        ranked: Scores, whether they were hits, and their blocks.
+        blocks: How many blocks there are.
+        auc: Of all rows, exactly.
 
     The Mann-Whitney form of the AUC (Hanley & McNeil 1982, https://doi.org/10.1148/radiology.143.1.7063747) kept
     apart by block is a quadratic form of the weights. Beyond `MOST_CELLS` distinct scores by blocks, scores count as
     ties within levels of equal mass; the replicates are then moved by what that does to the AUC of all rows.
     """
-    hits_GL, misses_GL = _counts_by_level(packed, rows, ranked.levels(MOST_CELLS // rows.count))
+    hits_GL, misses_GL = _counts_by_level(ranked, blocks, ranked.levels(MOST_CELLS // blocks))
     wins_GG = hits_GL @ (misses_GL.cumsum(axis=1) - misses_GL / 2).T  # exact: halves below 2 ** 53
     hits_G, misses_G = hits_GL.sum(axis=1), misses_GL.sum(axis=1)
-    pairs_R = (weights_RG @ hits_G) * (weights_RG @ misses_G)
     with np.errstate(invalid="ignore", divide="ignore"):
-        coarse_R = ((weights_RG @ wins_GG) * weights_RG).sum(axis=1) / pairs_R
-        coarse = wins_GG.sum() / (hits_G.sum() * misses_G.sum())
-    return np.asarray(coarse_R + ((ranked.auc() or coarse) - coarse))
+        coarse_R = ((weights_RG @ wins_GG) * weights_RG).sum(axis=1) / ((weights_RG @ hits_G) * (weights_RG @ misses_G))
+    return np.clip(coarse_R + (auc - wins_GG.sum() / (hits_G.sum() * misses_G.sum())), 0, 1)
 
 
-def _counts_by_level(packed: np.ndarray, rows: Blocks, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _counts_by_level(ranked: Ranked, blocks: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hits and misses by block and level of score, each float64 (G, L)."""
-    cells = np.searchsorted(levels, scores_of(packed), side="right") - 1
-    cells += rows.codes.astype(np.int64) * len(levels)
-    cells *= 2
-    cells += hits_of(packed)
-    counts = np.bincount(cells, minlength=rows.count * len(levels) * 2).reshape(rows.count, len(levels), 2)
-    return counts[:, :, 1].astype(np.float64), counts[:, :, 0].astype(np.float64)
+    assert ranked.blocks is not None
+    levels = len(starts)
+    level = np.repeat(np.arange(levels, dtype=np.int32), np.diff(starts, append=len(ranked)))
+    cells = (ranked.blocks.astype(np.int32) * levels + level) * 2 + hits_of(ranked.rows)
+    counts = np.bincount(cells, minlength=blocks * levels * 2).reshape(blocks, levels, 2).astype(np.float64)
+    return counts[:, :, 1], counts[:, :, 0]
 
 
 def mean_replicates(

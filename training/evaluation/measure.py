@@ -170,28 +170,31 @@ def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: boo
 
 def _binary(data: Predictions, rows: Scored, part: Part, interval: bool) -> Measured:
     rows = rows[part.rows]
-    ranked = Ranked.of(rows.confident)
+    blocks = _blocks(data, part, len(rows)) if interval else None
+    ranked = Ranked.of(rows.confident, blocks.codes if blocks else None)
     auc = ranked.auc()
-    bounds = _auc_interval(data, part, rows.confident, ranked, auc) if interval and auc is not None else None
+    bounds = _auc_interval(part, ranked, blocks.count, auc) if blocks and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
-    return Measured(metrics.scores(rows, ranked, auc), bounds, roc, *_calibration(ranked, part))
+    return _classified(rows, ranked, part, auc, roc, bounds)
 
 
 def _several(
     data: Predictions, rows: Scored, part: Part, auc: float | None, roc: Roc | None, interval: bool
 ) -> Measured:
     rows = rows[part.rows]
-    ranked = Ranked.of(rows.confident)
-    scores = metrics.scores(rows, ranked, auc)
-    assert scores.accuracy is not None
     right = hits_of(rows.confident).astype(np.float64)
-    bounds = _mean_interval(data, part, scores.accuracy, right) if interval and part.column else None
-    return Measured(scores, bounds, None if part.column else roc, *_calibration(ranked, part))
+    bounds = _mean_interval(data, part, float(right.mean()), right) if interval and part.column else None
+    return _classified(rows, Ranked.of(rows.confident), part, auc, roc, bounds)
 
 
-def _calibration(ranked: Ranked, part: Part) -> tuple[tuple[CalibrationBin, ...], tuple[int, ...]]:
-    """What the page plots, of all rows."""
-    return ((), ()) if part.column else (tuple(metrics.calibration_bins(ranked)), metrics.confidence_counts(ranked))
+def _classified(
+    rows: Scored, ranked: Ranked, part: Part, auc: float | None, roc: Roc | None, interval: Bounds
+) -> Measured:
+    bins = metrics.calibration_bins(ranked)
+    scores = metrics.scores(rows, ranked, bins, auc)
+    if part.column:
+        return Measured(scores, interval)
+    return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked))
 
 
 def _one_vs_rest(data: Predictions, model: str, parts: list[Part], each: Each) -> tuple[list[float | None], Roc | None]:
@@ -214,10 +217,9 @@ def _class(rows: np.ndarray, part: Part) -> tuple[float | None, np.ndarray | Non
     return ranked.auc(), None if part.column else metrics.curve_on_grid(ranked)
 
 
-def _auc_interval(data: Predictions, part: Part, packed: np.ndarray, ranked: Ranked, estimate: float) -> Bounds:
-    blocks = _blocks(data, part, len(packed))
-    values = comparison.auc_replicates(comparison.resample(blocks.count, part.replicates), packed, blocks, ranked)
-    return _bounds(estimate, values, blocks.count)
+def _auc_interval(part: Part, ranked: Ranked, blocks: int, auc: float) -> Bounds:
+    values = comparison.auc_replicates(comparison.resample(blocks, part.replicates), ranked, blocks, auc)
+    return _bounds(auc, values, blocks)
 
 
 def _mean_interval(

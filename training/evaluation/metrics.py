@@ -4,11 +4,12 @@ Shapes: N rows, C classes. Every figure is exact for the float32 probabilities t
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from training.evaluation.probabilities import LN_2, Scored, binary_losses
-from training.evaluation.ranked import Ranked, hits_of, scores_of
+from training.evaluation.probabilities import LN_2, Scored, nats
+from training.evaluation.ranked import Ranked, hits_of, pieces, scores_of
 from training.evaluation.record import CalibrationBin, Roc, Scores
 
 #: Points kept of a ROC curve: artifact metadata is limited.
@@ -18,20 +19,31 @@ GRID = np.linspace(0, 1, ROC_POINTS)
 CONFIDENCE_BINS = 20
 
 
-def scores(rows: Scored, ranked: Ranked, auc: float | None) -> Scores:
-    """The scores of `rows`, whose `confident`, in order, is `ranked`; their AUC is computed apart."""
-    score, hit = scores_of(ranked.rows), hits_of(ranked.rows)
-    losses = binary_losses(ranked.rows) if rows.loss is None else rows.loss
-    squares = (score - hit) ** 2 if rows.squares is None else rows.squares
-    right = (score > 0.5) == hit if rows.predicted is None else hit
+def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: float | None) -> Scores:
+    """The scores of `rows`, whose `confident`, in order, is `ranked`, from its bins; the AUC is computed apart."""
+    if rows.loss is None or rows.squares is None:
+        loss, brier, accuracy = _of_two(ranked)
+    else:
+        accuracy = sum(b.observed * b.rows for b in bins) / len(rows)
+        loss, brier = float(rows.loss.mean()), float(rows.squares.mean(dtype=np.float64))
     return Scores(
-        loss=float(losses.mean()),
+        loss=loss,
         auc=auc,
-        accuracy=float(right.mean()),
-        calibration_error=calibration_error(calibration_bins(ranked)),
-        brier=float(squares.mean(dtype=np.float64)),
-        calibration_gap=float(score.mean() - hit.mean()),
+        accuracy=accuracy,
+        calibration_error=calibration_error(bins),
+        brier=brier,
+        calibration_gap=sum((b.predicted - b.observed) * b.rows for b in bins) / len(rows),
     )
+
+
+def _of_two(ranked: Ranked) -> tuple[float, float, float]:
+    """Mean loss, Brier score and accuracy of two classes."""
+    sums = np.zeros(3)
+    for piece in pieces(len(ranked)):
+        score, hit = scores_of(ranked.rows[piece]), hits_of(ranked.rows[piece])
+        sums += [nats(score, hit).sum(), np.square(score - hit).sum(), np.sum((score > 0.5) == hit)]
+    loss, brier, accuracy = sums / len(ranked)
+    return float(loss), float(brier), float(accuracy)
 
 
 def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
@@ -40,17 +52,18 @@ def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
     return Scores(loss=loss, bits=loss / LN_2)
 
 
-def calibration_bins(ranked: Ranked) -> list[CalibrationBin]:
-    score, hit = scores_of(ranked.rows), hits_of(ranked.rows)
-    starts = np.unique(np.append(0, np.searchsorted(score, ranked.bin_edges())))
-    starts = starts[starts < len(score)]
-    rows = np.diff(starts, append=len(score))
-    sums = np.add.reduceat(score, starts), np.add.reduceat(hit, starts, dtype=np.float64)
-    means = zip(rows, *sums, strict=True)
-    return [CalibrationBin(rows=int(n), predicted=float(p / n), observed=float(o / n)) for n, p, o in means]
+def calibration_bins(ranked: Ranked) -> tuple[CalibrationBin, ...]:
+    starts = ranked.bins()
+    sums = np.zeros((len(starts), 2))
+    for number, (start, stop) in enumerate(pairwise([*starts, len(ranked)])):
+        for piece in pieces(stop - start):
+            rows = ranked.rows[start:stop][piece]
+            sums[number] += scores_of(rows).sum(), hits_of(rows).sum()
+    means = zip(np.diff(starts, append=len(ranked)), *sums.T, strict=True)
+    return tuple(CalibrationBin(rows=int(n), predicted=float(p / n), observed=float(o / n)) for n, p, o in means)
 
 
-def calibration_error(bins: list[CalibrationBin]) -> float:
+def calibration_error(bins: Sequence[CalibrationBin]) -> float:
     """Mean absolute difference of predicted and observed rate, weighted by rows."""
     rows = sum(b.rows for b in bins)
     return sum(b.rows * abs(b.predicted - b.observed) for b in bins) / rows
@@ -58,8 +71,8 @@ def calibration_error(bins: list[CalibrationBin]) -> float:
 
 def confidence_counts(ranked: Ranked) -> tuple[int, ...]:
     edges = np.linspace(0, 1, CONFIDENCE_BINS + 1)
-    edges[-1] = np.nextafter(1, 2)  # the last bin is closed
-    return tuple(np.diff(np.searchsorted(scores_of(ranked.rows), edges)).tolist())
+    edges[-1] = 1.001  # the last bin is closed; what is above comes from rounding
+    return tuple(np.diff(ranked.below(edges)).tolist())
 
 
 def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training.evaluation.ranked import hits_of, packed, scores_of
+from training.evaluation.ranked import hits_of, packed, pieces, scores_of
 
 LN_2 = float(np.log(2))
 #: Probabilities are stored as float32: below its resolution a logarithm measures rounding, not the model.
@@ -54,17 +54,16 @@ class Scored:
 
     def losses(self) -> np.ndarray:
         """Log loss of each row in nats, float64 (N,)."""
-        return binary_losses(self.confident) if self.loss is None else self.loss
+        if self.loss is not None:
+            return self.loss
+        losses = np.empty(len(self))
+        for piece in pieces(len(self)):
+            losses[piece] = nats(scores_of(self.confident[piece]), hits_of(self.confident[piece]))
+        return losses
 
     def classes(self) -> np.ndarray:
         """The predicted class of each row, int (N,)."""
         return (scores_of(self.confident) > 0.5).astype(np.int8) if self.predicted is None else self.predicted
-
-
-def binary_losses(confident: np.ndarray) -> np.ndarray:
-    """Log loss in nats, float64 (N,), of packed probabilities and outcomes."""
-    second = scores_of(confident)
-    return _nats(np.where(hits_of(confident), second, 1 - second))
 
 
 def scored(label: np.ndarray, probabilities: np.ndarray) -> Scored:
@@ -87,6 +86,11 @@ def normalised(probabilities: np.ndarray) -> np.ndarray:
     """Float64 (N, C), each row of sum 1."""
     table = probabilities.astype(np.float64)
     return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+
+def nats(second: np.ndarray, hit: np.ndarray) -> np.ndarray:
+    """Log loss of each row in nats, float64 (N,), from the probability of the second class, and whether it was."""
+    return _nats(np.where(hit, second, 1 - second))
 
 
 def _nats(chosen: np.ndarray) -> np.ndarray:

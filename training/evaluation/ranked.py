@@ -4,12 +4,14 @@ A row is one number, `score << 1 | hit`. The bits of a float32 that is not below
 numbers sorts the scores, without rounding, and puts the misses before the hits of the same score.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 #: Bins of the calibration error and of its plot; 15 as in Guo et al. 2017, https://arxiv.org/abs/1706.04599
 CALIBRATION_BINS = 15
+PIECE_ROWS = 1 << 16
 
 
 def packed(score: np.ndarray, hit: np.ndarray) -> np.ndarray:
@@ -28,15 +30,26 @@ def hits_of(rows: np.ndarray) -> np.ndarray:
     return np.asarray((rows & np.uint32(1)).view(np.int32).astype(bool))
 
 
+def pieces(rows: int) -> Iterator[slice]:
+    """Rows in pieces that the processor's cache holds: what is computed of each needs no new memory."""
+    return (slice(start, min(start + PIECE_ROWS, rows)) for start in range(0, rows, PIECE_ROWS))
+
+
 @dataclass(frozen=True)
 class Ranked:
-    """Packed rows, rising."""
+    """Packed rows, rising; beside them each row's block, uint8 (N,), if there are any."""
 
     rows: np.ndarray
+    blocks: np.ndarray | None = None
 
     @classmethod
-    def of(cls, rows: np.ndarray) -> "Ranked":
-        return cls(np.sort(rows))
+    def of(cls, rows: np.ndarray, blocks: np.ndarray | None = None) -> "Ranked":
+        if blocks is None:
+            return cls(np.sort(rows))
+        both = rows.astype(np.uint64) << np.uint64(8)
+        both |= blocks.astype(np.uint8)
+        both.sort()
+        return cls((both >> np.uint64(8)).astype(np.uint32), both.astype(np.uint8))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,19 +62,42 @@ class Ranked:
         return last + 1 - hits, hits
 
     def auc(self) -> float | None:
-        """The chance that a hit outranks a miss, ties a half, in whole numbers; None without hits or misses."""
-        misses, hits = self.counts()
-        pairs = int(misses[-1]) * int(hits[-1])
-        halves = int((np.diff(hits, prepend=0) * (2 * misses - np.diff(misses, prepend=0))).sum())
-        return halves / 2 / pairs if pairs else None
+        """The chance that a hit outranks a miss, ties a half, in whole numbers; None without hits or misses.
+
+        The Wilcoxon form: the places of the hits say how many misses are before each. Of a score with misses and hits
+        the misses come first, so half of their pairs are taken off again.
+        """
+        hits = places = 0
+        ties = [np.zeros(0, np.int64)]
+        for piece in pieces(len(self)):
+            rows = self.rows[piece.start : piece.stop + 1]
+            hit = np.flatnonzero(rows[: piece.stop - piece.start] & np.uint32(1))
+            hits, places = hits + len(hit), places + int(hit.sum()) + piece.start * len(hit)
+            ties.append(piece.start + np.flatnonzero(rows[1:] ^ rows[:-1] == np.uint32(1)))
+        pairs = hits * (len(self) - hits)
+        miss = np.concatenate(ties)  # the last of its score, which the next row hits
+        misses = miss + 1 - np.searchsorted(self.rows, self.rows[miss])
+        tied = misses * (np.searchsorted(self.rows, self.rows[miss + 1], side="right") - miss - 1)
+        return (places - hits * (hits - 1) // 2 - int(tied.sum()) / 2) / pairs if pairs else None
+
+    def below(self, scores: np.ndarray) -> np.ndarray:
+        """How many rows have less than each of these scores, float64, none below 0."""
+        least = scores.astype(np.float32)
+        least = np.where(least < scores, np.nextafter(least, np.float32(np.inf)), least)
+        return np.searchsorted(self.rows, packed(least, np.zeros(len(least))))
 
     def levels(self, most: int) -> np.ndarray:
-        """The least score of each of at most so many levels, float64: of all distinct scores, or of equal mass."""
+        """Where each of at most so many levels begins, int: a level for each score, or levels of about equal mass."""
         score = self.rows >> np.uint32(1)
         first = np.append(0, np.flatnonzero(score[1:] != score[:-1]) + 1)
         if len(first) > most:
-            first = np.arange(most) * len(score) // most
-        return np.unique(scores_of(self.rows[first]))
+            first = np.unique(np.searchsorted(score, score[np.arange(most) * len(score) // most]))
+        return first
+
+    def bins(self) -> np.ndarray:
+        """Where each bin of the calibration begins, int: those that are empty are left out."""
+        starts = np.unique(np.append(0, self.below(self.bin_edges())))
+        return starts[starts < len(self)]
 
     def bin_edges(self, bins: int = CALIBRATION_BINS) -> np.ndarray:
         """Least scores of the bins above the first, float64: bins of equal mass, equal scores in the same bin.

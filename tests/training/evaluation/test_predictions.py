@@ -6,6 +6,7 @@ import pytest
 from training.errors import UserError
 from training.evaluation import predictions
 from training.evaluation.predictions import Header, Names
+from training.evaluation.probabilities import normalised
 
 
 def header(**changes):
@@ -31,14 +32,17 @@ def test_what_is_written_in_batches_is_read_as_one(tmp_path, classes):
     predictions.write(tmp_path, named, iter(parts))
     data = predictions.read(tmp_path)
     assert len(data) == 100 and data.header == named and data.binary is (classes == 2)
-    assert data.row_id.tolist() == list(range(100))
-    for name in ("label", "challenger"):
-        expected = np.concatenate([part[name] for part in parts])
-        found = data.label if name == "label" else data.probabilities[name]
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-    for found, name in ((data.slices["colour"], "colour"), (data.group, "group")):
-        expected = [part[name].values[code] for part in parts for code in part[name].codes]
-        assert [found.values[code] for code in found.codes] == expected
+    label, table = (np.concatenate([part[name] for part in parts]) for name in ("label", "challenger"))
+    assert data.label.tolist() == label.tolist()
+    exact = normalised(table) if classes > 2 else np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1)
+    losses = -np.log(exact[np.arange(100), label])
+    np.testing.assert_allclose(data.losses("challenger"), losses, rtol=1e-6)
+    assert data.scored("challenger").classes().tolist() == exact.argmax(axis=1).tolist()
+    if classes > 2:
+        np.testing.assert_allclose(np.stack(list(data.by_class("challenger")), axis=1), exact, rtol=1e-6)
+    colours, groups = ([part[n].values[code] for part in parts for code in part[n].codes] for n in ("colour", "group"))
+    assert [data.slices["colour"].values[code] for code in data.slices["colour"].codes] == colours
+    assert len(set(zip(data.group.codes.tolist(), groups, strict=True))) == 2
 
 
 def test_two_classes_are_one_plain_column(tmp_path):
