@@ -108,7 +108,7 @@ def auc_replicates(weights_RG: np.ndarray, ranked: Ranked, blocks: int, auc: flo
     hits_G, misses_G = hits_GL.sum(axis=1), misses_GL.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         coarse_R = ((weights_RG @ wins_GG) * weights_RG).sum(axis=1) / ((weights_RG @ hits_G) * (weights_RG @ misses_G))
-    return np.clip(coarse_R + (auc - wins_GG.sum() / (hits_G.sum() * misses_G.sum())), 0, 1)
+    return np.asarray(np.clip(coarse_R + (auc - wins_GG.sum() / (hits_G.sum() * misses_G.sum())), 0, 1))
 
 
 def _counts_by_level(ranked: Ranked, blocks: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
