@@ -30,7 +30,7 @@ from training.evaluation.comparison import Blocks
 from training.evaluation.decision import CalibrationCheck, Decision, Reference, SliceCheck
 from training.evaluation.predictions import Predictions
 from training.evaluation.probabilities import LN_2
-from training.evaluation.ranked import Ranked
+from training.evaluation.ranked import Ranked, chosen
 
 __all__ = ["Decision", "decide"]
 
@@ -168,7 +168,7 @@ def _calibration(
 def _slices(data: Predictions, increase: np.ndarray, confidence: float) -> tuple[SliceCheck, ...]:
     group = data.group.codes if data.group else None
     drafts = [
-        _slice(column, value, increase[rows], _of(group, rows), _of(data.weight, rows))
+        _slice(column, value, chosen(increase, rows), _of(group, rows), _of(data.weight, rows))
         for column, names in data.slices.items()
         for value, rows in names.rows()
     ]
@@ -177,7 +177,7 @@ def _slices(data: Predictions, increase: np.ndarray, confidence: float) -> tuple
 
 
 def _of(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if values is None else values[rows]
+    return None if values is None else chosen(values, rows)
 
 
 def _slice(

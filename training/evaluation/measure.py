@@ -10,18 +10,18 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from training.errors import exits
-from training.evaluation import comparison, metrics, predictions, record
+from training.evaluation import comparison, metrics, one_vs_rest, predictions, record
 from training.evaluation.comparison import Blocks, numbered
 from training.evaluation.predictions import Names, Predictions
 from training.evaluation.probabilities import LN_2, Scored
-from training.evaluation.ranked import Ranked, hits_of, packed
+from training.evaluation.ranked import Ranked, chosen, hits_of, packed
 from training.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
 
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
@@ -65,6 +65,7 @@ class Measured:
     roc: Roc | None = None
     calibration: tuple[CalibrationBin, ...] = ()
     confidence_counts: tuple[int, ...] = ()
+    confusion: list[list[int]] = field(default_factory=list)
 
 
 def measure(directory: str | Path) -> Evaluation:
@@ -87,7 +88,7 @@ def measure(directory: str | Path) -> Evaluation:
         group=data.header.group,
         groups=numbered(data.group.codes)[1] if data.group else 0,
         models={model: _metrics(data, whole) for model, (whole, *_) in measured.items()},
-        confusion_matrix=_confusion(data),
+        confusion_matrix=measured["challenger"][0].confusion,
         slices=tuple(
             _slice(data, part, {model: values[i] for model, values in measured.items()})
             for i, part in enumerate(parts)
@@ -108,15 +109,13 @@ def _everything(data: Predictions) -> Part:
 def _parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
     """The most frequent values of a column, in the order of their codes."""
     for value, rows in names.rows(MOST_SLICE_VALUES):
-        labels = data.label[rows] if data.header.classes else data.label
+        labels = chosen(data.label, rows) if data.header.classes else data.label
         yield Part(rows, np.bincount(labels, minlength=len(data.header.classes)), column, value)
 
 
-def _confusion(data: Predictions) -> list[list[int]]:
+def _confusion(data: Predictions, rows: Scored) -> list[list[int]]:
     classes = len(data.header.classes)
-    if not 0 < classes <= MOST_CONFUSED_CLASSES:
-        return []
-    return metrics.confusion(data.label, data.scored("challenger").classes(), classes)
+    return metrics.confusion(data.label, rows.classes(), classes) if classes <= MOST_CONFUSED_CLASSES else []
 
 
 def _metrics(data: Predictions, whole: Measured) -> ModelMetrics:
@@ -175,7 +174,7 @@ def _binary(data: Predictions, rows: Scored, part: Part, interval: bool) -> Meas
     auc = ranked.auc()
     bounds = _auc_interval(part, ranked, blocks.count, auc) if blocks and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
-    return _classified(rows, ranked, part, auc, roc, bounds)
+    return _classified(data, rows, ranked, part, auc, roc, bounds)
 
 
 def _several(
@@ -184,37 +183,44 @@ def _several(
     rows = rows[part.rows]
     right = hits_of(rows.confident).astype(np.float64)
     bounds = _mean_interval(data, part, float(right.mean()), right) if interval and part.column else None
-    return _classified(rows, Ranked.of(rows.confident), part, auc, roc, bounds)
+    return _classified(data, rows, Ranked.of(rows.confident), part, auc, roc, bounds)
 
 
 def _classified(
-    rows: Scored, ranked: Ranked, part: Part, auc: float | None, roc: Roc | None, interval: Bounds
+    data: Predictions,
+    rows: Scored,
+    ranked: Ranked,
+    part: Part,
+    auc: float | None,
+    roc: Roc | None,
+    interval: Bounds,
 ) -> Measured:
     bins = metrics.calibration_bins(ranked)
     scores = metrics.scores(rows, ranked, bins, auc)
     if part.column:
         return Measured(scores, interval)
-    return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked))
+    return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _confusion(data, rows))
 
 
 def _one_vs_rest(data: Predictions, model: str, parts: list[Part], each: Each) -> tuple[list[float | None], Roc | None]:
     """Each part's AUC, the classes' mean, None where a class does not occur; and the ROC curve of all rows."""
-    complete = [part for part in parts if part.counts.all()]
-    aucs, curves = [], []
-    for code, score in enumerate(data.by_class(model) if complete else ()):
-        rows = packed(score, data.label == code)
-        ranks = each(lambda part, rows=rows: _class(rows, part), complete)
-        of_parts, (curve, *_) = zip(*ranks, strict=True)
-        aucs.append(of_parts)
-        curves.append(curve)
-    means = iter(np.mean(aucs, axis=0).tolist() if aucs else ())
-    roc = metrics.averaged_roc(curves) if complete and not complete[0].column else None
-    return [next(means) if part.counts.all() else None for part in parts], roc
+    whole, *slices = parts
+    complete = [np.asarray(part.rows) for part in slices if part.counts.all()]
+    if not whole.counts.all():
+        return [None] * len(parts), None
+    of_classes: list[tuple[list[float | None], np.ndarray]] = []
+    for codes, table in data.by_class(model):
+        of_classes += each(lambda code, score: _class(packed(score, data.label == code), complete), codes, table)
+    aucs, curves = zip(*of_classes, strict=True)
+    mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
+    of_slices = iter(means)
+    return [mean, *(next(of_slices) if part.counts.all() else None for part in slices)], metrics.averaged_roc(curves)
 
 
-def _class(rows: np.ndarray, part: Part) -> tuple[float | None, np.ndarray | None]:
-    ranked = Ranked.of(rows[part.rows])
-    return ranked.auc(), None if part.column else metrics.curve_on_grid(ranked)
+def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], np.ndarray]:
+    """AUCs of one class, of all rows and then of each part, and its curve."""
+    ranked = Ranked.of(rows)
+    return [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)], metrics.curve_on_grid(ranked)
 
 
 def _auc_interval(part: Part, ranked: Ranked, blocks: int, auc: float) -> Bounds:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from training.data.manifest import Frozen
 from training.errors import UserError
 from training.evaluation.probabilities import Scored, normalised, scored
-from training.evaluation.ranked import packed
+from training.evaluation.ranked import chosen, packed
 from training.script.collected import Collected
 from training.storage import files
 
@@ -75,7 +75,7 @@ class Names:
     values: Sequence[str]
 
     def __getitem__(self, rows: np.ndarray | slice) -> "Names":
-        return Names(self.codes[rows], self.values)
+        return Names(chosen(self.codes, rows), self.values)
 
     def rows(self, most: int | None = None) -> "Iterator[tuple[str, np.ndarray]]":
         """The numbers of the rows with each value, rising, int (n,): of the most frequent values, by their codes.
@@ -129,15 +129,15 @@ class Predictions:
             start += len(part)
         return Scored.joined(parts)
 
-    def by_class(self, model: str) -> Iterator[np.ndarray]:
-        """The probabilities of each class in turn, float32 (N,): above two classes."""
+    def by_class(self, model: str) -> Iterator[tuple[range, np.ndarray]]:
+        """The probabilities of some classes at a time, float32 (classes, N): above two."""
         classes = len(self.header.classes)
         together = max(1, MOST_CLASS_BYTES // (4 * self.rows))
         for first in range(0, classes, together):
             table = np.empty((min(together, classes - first), self.rows), np.float32)
-            chosen = slice(first, first + len(table))
-            _filled(table.T, (normalised(_table(part))[:, chosen] for part in _parts(self.path, model)))
-            yield from table
+            some = slice(first, first + len(table))
+            _filled(table.T, (normalised(_table(part))[:, some] for part in _parts(self.path, model)))
+            yield range(first, first + len(table)), table
 
 
 def _filled(array: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:

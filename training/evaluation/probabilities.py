@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from training.evaluation.ranked import hits_of, packed, pieces, scores_of
+from training.evaluation.ranked import chosen, hits_of, packed, pieces, scores_of
 
 LN_2 = float(np.log(2))
 #: Probabilities are stored as float32: below its resolution a logarithm measures rounding, not the model.
@@ -48,9 +48,9 @@ class Scored:
 
     def __getitem__(self, rows: np.ndarray | slice) -> "Scored":
         loss, squares, predicted = (
-            None if part is None else part[rows] for part in (self.loss, self.squares, self.predicted)
+            None if part is None else chosen(part, rows) for part in (self.loss, self.squares, self.predicted)
         )
-        return Scored(self.confident[rows], loss, squares, predicted)
+        return Scored(chosen(self.confident, rows), loss, squares, predicted)
 
     def losses(self) -> np.ndarray:
         """Log loss of each row in nats, float64 (N,)."""
@@ -72,11 +72,11 @@ def scored(label: np.ndarray, probabilities: np.ndarray) -> Scored:
         return Scored(packed(probabilities[:, 1], label))
     predicted, each = probabilities.argmax(axis=1), np.arange(len(label))
     table = normalised(probabilities)
-    chosen = table[each, label]
-    squares = np.einsum("nc,nc->n", table, table) - 2 * chosen + 1
+    of_label = table[each, label]
+    squares = np.einsum("nc,nc->n", table, table) - 2 * of_label + 1
     return Scored(
         confident=packed(table[each, predicted], predicted == label),
-        loss=_nats(chosen),
+        loss=_nats(of_label),
         squares=squares.astype(np.float32),
         predicted=predicted.astype(np.min_scalar_type(probabilities.shape[1])),
     )
@@ -93,5 +93,5 @@ def nats(second: np.ndarray, hit: np.ndarray) -> np.ndarray:
     return _nats(np.where(hit, second, 1 - second))
 
 
-def _nats(chosen: np.ndarray) -> np.ndarray:
-    return np.asarray(-np.log(np.clip(chosen, SMALLEST_PROBABILITY, 1.0)))
+def _nats(probability: np.ndarray) -> np.ndarray:
+    return np.asarray(-np.log(np.clip(probability, SMALLEST_PROBABILITY, 1.0)))

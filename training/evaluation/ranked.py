@@ -6,6 +6,7 @@ numbers sorts the scores, without rounding, and puts the misses before the hits 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,9 +31,24 @@ def hits_of(rows: np.ndarray) -> np.ndarray:
     return np.asarray((rows & np.uint32(1)).view(np.int32).astype(bool))
 
 
-def pieces(rows: int) -> Iterator[slice]:
+def score_bits(rows: np.ndarray) -> np.ndarray:
+    """What orders the scores of rows that are packed, uint32 (N,)."""
+    return np.asarray(rows >> np.uint32(1))
+
+
+def pieces(rows: int, size: int = PIECE_ROWS) -> Iterator[slice]:
     """Rows in pieces that the processor's cache holds: what is computed of each needs no new memory."""
-    return (slice(start, min(start + PIECE_ROWS, rows)) for start in range(0, rows, PIECE_ROWS))
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def chosen(values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
+    """`values[rows]`, without the list of 8-byte numbers that numpy would make of all rows."""
+    if isinstance(rows, slice):
+        return values[rows]
+    taken = np.empty(len(rows), values.dtype)
+    for piece in pieces(len(rows)):
+        np.take(values, rows[piece], out=taken[piece], mode="clip")
+    return taken
 
 
 @dataclass(frozen=True)
@@ -53,13 +69,6 @@ class Ranked:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Misses and hits at or below each distinct score, rising, int64 (distinct scores,)."""
-        score = self.rows >> np.uint32(1)
-        last = np.append(np.flatnonzero(score[1:] != score[:-1]), len(score) - 1)
-        hits = np.cumsum(self.rows & np.uint32(1), dtype=np.int64)[last]
-        return last + 1 - hits, hits
 
     def auc(self) -> float | None:
         """The chance that a hit outranks a miss, ties a half, in whole numbers; None without hits or misses.
@@ -88,11 +97,25 @@ class Ranked:
 
     def levels(self, most: int) -> np.ndarray:
         """Where each of at most so many levels begins, int: a level for each score, or levels of about equal mass."""
-        score = self.rows >> np.uint32(1)
-        first = np.append(0, np.flatnonzero(score[1:] != score[:-1]) + 1)
-        if len(first) > most:
-            first = np.unique(np.searchsorted(score, score[np.arange(most) * len(score) // most]))
-        return first
+        first = self.distinct
+        if len(first) <= most:
+            return first
+        score = score_bits(self.rows)
+        return np.unique(np.searchsorted(score, score[np.arange(most) * len(score) // most]))
+
+    @cached_property
+    def distinct(self) -> np.ndarray:
+        """Where each score begins, int."""
+        starts = [np.zeros(1, np.int64)]
+        for piece in pieces(len(self)):
+            score = score_bits(self.rows[piece.start : piece.stop + 1])
+            starts.append(piece.start + 1 + np.flatnonzero(score[1:] != score[:-1]))
+        return np.concatenate(starts)
+
+    def counts(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Misses and hits of levels that begin there, int64."""
+        hits = np.add.reduceat(hits_of(self.rows), starts, dtype=np.int64)
+        return np.diff(starts, append=len(self)) - hits, hits
 
     def bins(self) -> np.ndarray:
         """Where each bin of the calibration begins, int: those that are empty are left out."""

@@ -26,7 +26,7 @@ def batch(first, count, classes=2):
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_what_is_written_in_batches_is_read_as_one(tmp_path, classes):
+def test_what_is_written_in_batches_is_read_as_one(tmp_path, monkeypatch, classes):
     parts = [batch(0, 70, classes), batch(70, 30, classes)]
     named = header(classes=tuple("abcde"[:classes]), group="day", slices=("colour",))
     predictions.write(tmp_path, named, iter(parts))
@@ -39,7 +39,12 @@ def test_what_is_written_in_batches_is_read_as_one(tmp_path, classes):
     np.testing.assert_allclose(data.losses("challenger"), losses, rtol=1e-6)
     assert data.scored("challenger").classes().tolist() == exact.argmax(axis=1).tolist()
     if classes > 2:
-        np.testing.assert_allclose(np.stack(list(data.by_class("challenger")), axis=1), exact, rtol=1e-6)
+        (codes, by_class), *_ = data.by_class("challenger")
+        assert list(codes) == list(range(classes))
+        np.testing.assert_allclose(by_class.T, exact, rtol=1e-6)
+        monkeypatch.setattr(predictions, "MOST_CLASS_BYTES", 4 * 100 * 2)
+        assert [len(codes) for codes, _ in data.by_class("challenger")] == [2, 2, 1]
+        np.testing.assert_array_equal(np.concatenate([table for _, table in data.by_class("challenger")]), by_class)
     colours, groups = ([part[n].values[code] for part in parts for code in part[n].codes] for n in ("colour", "group"))
     assert [data.slices["colour"].values[code] for code in data.slices["colour"].codes] == colours
     assert len(set(zip(data.group.codes.tolist(), groups, strict=True))) == 2
