@@ -41,7 +41,7 @@ def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
     cells = np.empty(len(rows), np.uint16)
     for piece in pieces(len(rows)):
         cells[piece] = level[rows[piece] >> np.uint32(BUCKET_BITS)] | (rows[piece] & np.uint32(1))
-    return cells, len(np.unique(level[counts > 0])) == len(ranked.distinct)
+    return cells, len(np.unique(level[counts > 0])) == ranked.distinct
 
 
 def _auc(rows: np.ndarray, cells: np.ndarray, part: np.ndarray, exact: bool) -> float | None:

@@ -39,7 +39,7 @@ METADATA_KEY = b"predictions"
 #: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
 #: What the probabilities of some classes of all rows may take, while each class is held against the rest.
-MOST_CLASS_BYTES = 512 << 20
+MOST_CLASS_BYTES = 256 << 20
 
 
 class Header(Frozen):
@@ -123,11 +123,12 @@ class Predictions:
         if self.binary:
             second = (_probabilities(part) for part in _parts(self.path, model))
             return Scored(packed(_filled(np.empty(self.rows, np.float32), second), self.label))
-        parts, start = [], 0
+        rows, start = Scored.empty(self.rows, len(self.header.classes)), 0
         for part in _parts(self.path, model):
-            parts.append(scored(self.label[start : start + len(part)], _table(part)))
-            start += len(part)
-        return Scored.joined(parts)
+            piece = slice(start, start + len(part))
+            rows.fill(piece, scored(self.label[piece], _table(part)))
+            start = piece.stop
+        return rows
 
     def by_class(self, model: str) -> Iterator[tuple[range, np.ndarray]]:
         """The probabilities of some classes at a time, float32 (classes, N): above two."""

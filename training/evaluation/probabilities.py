@@ -37,14 +37,20 @@ class Scored:
         return len(self.confident)
 
     @classmethod
-    def joined(cls, parts: "list[Scored]") -> "Scored":
-        """Of the rows of all parts; above two classes."""
-        return cls(
-            np.concatenate([part.confident for part in parts]),
-            np.concatenate([part.losses() for part in parts]),
-            np.concatenate([part.squares for part in parts if part.squares is not None]),
-            np.concatenate([part.classes() for part in parts]),
-        )
+    def empty(cls, rows: int, classes: int) -> "Scored":
+        """Above two classes, to be filled."""
+        predicted = np.empty(rows, np.min_scalar_type(classes))
+        return cls(np.empty(rows, np.uint32), np.empty(rows), np.empty(rows, np.float32), predicted)
+
+    def fill(self, rows: slice, part: "Scored") -> None:
+        for whole, values in (
+            (self.confident, part.confident),
+            (self.loss, part.loss),
+            (self.squares, part.squares),
+            (self.predicted, part.predicted),
+        ):
+            assert whole is not None and values is not None
+            whole[rows] = values
 
     def __getitem__(self, rows: np.ndarray | slice) -> "Scored":
         loss, squares, predicted = (
@@ -78,7 +84,7 @@ def scored(label: np.ndarray, probabilities: np.ndarray) -> Scored:
         confident=packed(table[each, predicted], predicted == label),
         loss=_nats(of_label),
         squares=squares.astype(np.float32),
-        predicted=predicted.astype(np.min_scalar_type(probabilities.shape[1])),
+        predicted=predicted,
     )
 
 

@@ -95,22 +95,23 @@ class Ranked:
         least = np.where(least < scores, np.nextafter(least, np.float32(np.inf)), least)
         return np.searchsorted(self.rows, packed(least, np.zeros(len(least))))
 
+    @cached_property
+    def distinct(self) -> int:
+        """How many different scores there are."""
+        return 1 + sum(int(np.count_nonzero(self._changes(piece))) for piece in pieces(len(self)))
+
     def levels(self, most: int) -> np.ndarray:
         """Where each of at most so many levels begins, int: a level for each score, or levels of about equal mass."""
-        first = self.distinct
-        if len(first) <= most:
-            return first
-        score = score_bits(self.rows)
-        return np.unique(np.searchsorted(score, score[np.arange(most) * len(score) // most]))
+        if self.distinct > most:
+            scores = self.rows[np.arange(most) * len(self) // most] & ~np.uint32(1)
+            return np.unique(np.searchsorted(self.rows, scores))
+        changes = [piece.start + 1 + np.flatnonzero(self._changes(piece)) for piece in pieces(len(self))]
+        return np.concatenate([[0], *changes])
 
-    @cached_property
-    def distinct(self) -> np.ndarray:
-        """Where each score begins, int."""
-        starts = [np.zeros(1, np.int64)]
-        for piece in pieces(len(self)):
-            score = score_bits(self.rows[piece.start : piece.stop + 1])
-            starts.append(piece.start + 1 + np.flatnonzero(score[1:] != score[:-1]))
-        return np.concatenate(starts)
+    def _changes(self, piece: slice) -> np.ndarray:
+        """Whether each row's score is another than the next row's, bool (rows of the piece or one fewer,)."""
+        score = score_bits(self.rows[piece.start : piece.stop + 1])
+        return np.asarray(score[1:] != score[:-1])
 
     def counts(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Misses and hits of levels that begin there, int64."""
