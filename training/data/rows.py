@@ -1,7 +1,8 @@
 """The rows of a prepared dataset, by number: decoded once, then any row at the cost of a memory access.
 
 Small splits are held in memory. Large ones are decoded into files of the scratch folder (TMPDIR) that all
-processes of this machine map into memory and share.
+processes of this machine map into memory and share. Who takes the rows once and in order, as evaluation does, reads
+them shard by shard instead (`Shards`).
 """
 
 import fcntl
@@ -10,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -47,6 +48,53 @@ class Rows:
         """The rows with these numbers: index is int (n,), each column (n,) or (n, width)."""
         # A third faster than column[index], since the numbers are not checked: they are ours, and always good.
         return {name: np.asarray(column).take(index, axis=0, mode="clip") for name, column in self.columns.items()}
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The rows of one split in their order, read from their files when they are asked for: memory holds one shard."""
+
+    folder: Path
+    dataset: Manifest
+    split: str
+
+    def __len__(self) -> int:
+        return self.dataset.rows(self.split)
+
+    def take(self, index: Array) -> dict[str, Array]:
+        """The rows with these numbers, int (n,), which rise."""
+        parts, start = [], 0
+        for shard, values in self._read(self.dataset.columns):
+            first, last = np.searchsorted(index, [start, start + shard.rows])
+            parts.append({name: column[index[first:last] - start] for name, column in values.items()})
+            start += shard.rows
+        return {column.name: np.concatenate([part[column.name] for part in parts]) for column in self.dataset.columns}
+
+    def batches(self, rows: int) -> Iterator[dict[str, Array]]:
+        """All rows, so many at a time."""
+        rest: dict[str, Array] = {}
+        for _, values in self._read(self.dataset.columns):
+            if rest:
+                values = {name: np.concatenate([rest[name], column]) for name, column in values.items()}
+            count = len(next(iter(values.values())))
+            for start in range(0, count - count % rows, rows):
+                yield _copied(values, slice(start, start + rows))
+            rest = _copied(values, slice(count - count % rows, count)) if count % rows else {}
+        if rest:
+            yield rest
+
+    def column(self, name: str) -> Array:
+        """All values of one column. Whether the files are the ones that were prepared, `batches` checks."""
+        return np.concatenate([part[name] for _, part in self._read([self.dataset.column(name)], verify=False)])
+
+    def _read(self, columns: Sequence[Column], *, verify: bool = True) -> Iterator[tuple[ShardFile, dict[str, Array]]]:
+        for shard in self.dataset.splits[self.split]:
+            table = read_shard(self.folder, shard, columns, verify=verify)
+            yield shard, {column.name: elements(table[column.name].combine_chunks()) for column in columns}
+
+
+def _copied(values: Mapping[str, Array], rows: slice) -> dict[str, Array]:
+    return {name: column[rows].copy() for name, column in values.items()}
 
 
 def open_rows(directory: str | Path, split: str) -> Rows:

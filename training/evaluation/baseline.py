@@ -7,12 +7,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from training.data.manifest import Column, Manifest
-from training.data.rows import Rows
+from training.data.rows import Rows, Shards
 from training.task import Task
 
 #: Bounds on the work, so that a baseline never takes longer than seconds: rows, and non-zero inputs over all rows.
@@ -34,13 +34,37 @@ class Baseline:
     rows: int
 
     def __call__(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        """Probabilities, float64 (B, C); 0 for a class that was absent in training."""
-        table = np.zeros((len(batch[self.columns[0].name]), self.width))
-        table[:, self.model.classes_] = self.model.predict_proba(_inputs(batch, self.columns))
+        """Probabilities, float64 (B, C); 0 for a class that was absent in training.
+
+        The inputs are not laid out as for fitting: a category adds the coefficient of its value.
+        """
+        odds = np.tile(self.model.intercept_, (len(batch[self.columns[0].name]), 1))
+        start = 0
+        for column in self.columns:
+            width = _width(column)
+            odds += _contribution(batch[column.name], column, self.model.coef_[:, start : start + width].T)
+            start += width
+        table = np.zeros((len(odds), self.width))
+        table[:, self.model.classes_] = _probabilities(odds)
         return table
 
 
-def fit(data: Manifest, rows: Rows, task: Task) -> Baseline:
+def _probabilities(odds: np.ndarray) -> np.ndarray:
+    if odds.shape[1] > 1:
+        return np.asarray(special.softmax(odds, axis=1))
+    second = special.expit(odds[:, 0])
+    return np.stack([1 - second, second], axis=1)
+
+
+def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) -> np.ndarray:
+    """What a column adds to the log odds, (B, K), of coefficients (inputs of the column, K)."""
+    if column.kind == "category":
+        return np.asarray(coefficients[_positions(column)[values]])
+    # Not by BLAS, which adds up in another order with other numbers of threads.
+    return np.asarray(np.einsum("bi,ik->bk", _scaled(values, column), coefficients))
+
+
+def fit(data: Manifest, rows: Rows | Shards, task: Task) -> Baseline:
     """Fits the baseline on rows of the train split, the same for the same rows.
 
     Args:
@@ -76,22 +100,34 @@ def _inputs(batch: dict[str, np.ndarray], columns: tuple[Column, ...]) -> sparse
 
 
 def _encoded(values: np.ndarray, column: Column) -> sparse.csr_matrix:
-    return _one_hot(values, column) if column.kind == "category" else _standardised(values, column)
+    return _one_hot(values, column) if column.kind == "category" else sparse.csr_matrix(_scaled(values, column))
+
+
+def _width(column: Column) -> int:
+    """How many inputs the column is."""
+    if column.kind == "category":
+        return 1 + min(MOST_VALUES, len(column.values))
+    return column.width * (2 if column.missing else 1)
 
 
 def _one_hot(codes: np.ndarray, column: Column) -> sparse.csr_matrix:
-    """One column per value, float64 (B, values)."""
+    """One input per value, float64 (B, values)."""
+    hot = _positions(column)[codes]
+    ones = np.ones(len(hot))
+    return sparse.csr_matrix((ones, hot, np.arange(len(hot) + 1)), shape=(len(hot), _width(column)))
+
+
+def _positions(column: Column) -> np.ndarray:
+    """Which of the column's inputs each code is."""
     frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:MOST_VALUES]
     positions = np.zeros(len(column.values), np.int64)
     positions[frequent] = 1 + np.arange(len(frequent))
-    hot = positions[codes]
-    ones = np.ones(len(hot))
-    return sparse.csr_matrix((ones, hot, np.arange(len(hot) + 1)), shape=(len(hot), 1 + len(frequent)))
+    return positions
 
 
-def _standardised(values: np.ndarray, column: Column) -> sparse.csr_matrix:
-    """Mean 0, deviation 1 over the train split; a missing number is the mean and has a column that says so."""
+def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
+    """Mean 0, deviation 1 over the train split; a missing number is the mean and has an input that says so."""
     table = values.reshape(len(values), -1).astype(np.float64)
     missing = np.isnan(table)
     scaled = np.where(missing, 0.0, (table - column.mean) / (column.std or 1.0))
-    return sparse.csr_matrix(np.hstack([scaled, missing]) if column.missing else scaled)
+    return np.hstack([scaled, missing]) if column.missing else scaled

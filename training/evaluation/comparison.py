@@ -10,19 +10,20 @@ Shapes: N rows, G blocks, R replicates, B calibration bins. `weights_RG` counts 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy import special  # scipy.stats says the same, and takes a second to import
 
 from training.evaluation.predictions import Names
-from training.evaluation.probabilities import bin_codes, confidence_and_outcome
+from training.evaluation.ranked import Ranked, hits_of, scores_of
 
 SEED = 20130701
 REPLICATES = 2_000
 #: The relative error of a standard error from 250 blocks is 1 / sqrt(2 * 249), under 5 %.
 MOST_BLOCKS = 250
-#: Bounds the memory and the time of the AUC's replicates: blocks times distinct scores, 8 bytes each.
-MOST_CELLS = 4_000_000
+#: Bounds the memory and the time of the AUC's replicates: blocks times levels of scores, so 1,000 levels of 250 blocks.
+MOST_CELLS = 250_000
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,33 @@ class Blocks:
 
 def blocks(group: Names | None, rows: int) -> Blocks:
     """One block a group; independent rows and numerous groups are put into `MOST_BLOCKS` at random, fixed seed."""
-    codes = np.arange(rows) if group is None else np.unique(group.codes, return_inverse=True)[1]
-    count = int(codes.max(initial=-1)) + 1
-    if count <= MOST_BLOCKS:
-        return Blocks(codes, count)
-    block = np.random.default_rng(SEED).permutation(count) % MOST_BLOCKS
-    return Blocks(block[codes], MOST_BLOCKS)
+    codes, count = (None, rows) if group is None else numbered(group.codes)
+    numbers = np.arange(count)
+    if count > MOST_BLOCKS:
+        numbers = (numbers % MOST_BLOCKS).astype(np.uint8)
+        np.random.default_rng(SEED).shuffle(numbers)
+    return Blocks(numbers if codes is None else numbers[codes], min(count, MOST_BLOCKS))
 
 
+def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
+    """The codes that occur, numbered from 0 in their order, and how many they are."""
+    most = int(codes.max()) + 1 if len(codes) else 0
+    if most > 8 * len(codes):  # a few of very many: their own sort is cheaper than a list of all
+        distinct, numbers = np.unique(codes, return_inverse=True)
+        return numbers, len(distinct)
+    present = np.flatnonzero(np.bincount(codes, minlength=most))
+    numbers = np.empty(most, np.int32)
+    numbers[present] = np.arange(len(present))
+    return numbers[codes], len(present)
+
+
+@lru_cache(maxsize=8)
 def resample(count: int, replicates: int = REPLICATES) -> np.ndarray:
     """`weights_RG` of the bootstrap: G draws with replacement from G blocks, fixed seed; float64 (R, G)."""
     random = np.random.default_rng(SEED)
-    return random.multinomial(count, np.full(count, 1 / count), size=replicates).astype(np.float64)
+    weights_RG = random.multinomial(count, np.full(count, 1 / count), size=replicates).astype(np.float64)
+    weights_RG.flags.writeable = False
+    return weights_RG
 
 
 def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: float) -> Interval:
@@ -75,30 +91,34 @@ def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: 
 # ---- statistics of weighted blocks: (R,) from weights_RG
 
 
-def wins_by_block(positive: np.ndarray, score: np.ndarray, rows: Blocks) -> np.ndarray:
-    """How often a positive row of block g outranks a negative row of block h, ties a half; float64 (G, G).
+def auc_replicates(weights_RG: np.ndarray, ranked: Ranked, blocks: int, auc: float) -> np.ndarray:
+    """AUC of each replicate, (R,); not a number where a replicate drew one class only.
 
-    The Mann-Whitney form of the AUC (Hanley & McNeil 1982, https://doi.org/10.1148/radiology.143.1.7063747),
-    kept apart by block: with it a replicate's AUC is a quadratic form. Beyond `MOST_CELLS` distinct scores by
-    blocks, neighbouring scores count as ties, which moves an AUC by less than 1e-4.
+    Args:
+        ranked: Scores, whether they were hits, and their blocks.
+        blocks: How many blocks there are.
+        auc: Of all rows, exactly.
+
+    The Mann-Whitney form of the AUC (Hanley & McNeil 1982, https://doi.org/10.1148/radiology.143.1.7063747) kept
+    apart by block is a quadratic form of the weights. Beyond `MOST_CELLS` distinct scores by blocks, scores count as
+    ties within levels of equal mass; the replicates are then moved by what that does to the AUC of all rows.
     """
-    ranks = np.unique(score, return_inverse=True)[1]
-    distinct, most = int(ranks.max()) + 1, MOST_CELLS // rows.count
-    if distinct > most:
-        ranks, distinct = ranks * most // distinct, most
-    cells, shape = rows.codes * distinct + ranks, (rows.count, distinct)
-    hits = np.bincount(cells[positive], minlength=rows.count * distinct).reshape(shape).astype(np.float64)
-    misses = np.bincount(cells[~positive], minlength=rows.count * distinct).reshape(shape).astype(np.float64)
-    return np.asarray(hits @ (misses.cumsum(axis=1) - misses / 2).T)
-
-
-def auc_replicates(weights_RG: np.ndarray, positive: np.ndarray, score: np.ndarray, rows: Blocks) -> np.ndarray:
-    """AUC of each replicate, (R,); not a number where a replicate drew one class only."""
-    wins = wins_by_block(positive, score, rows)
-    hits = weights_RG @ np.bincount(rows.codes[positive], minlength=rows.count)
-    misses = weights_RG @ np.bincount(rows.codes[~positive], minlength=rows.count)
+    hits_GL, misses_GL = _counts_by_level(ranked, blocks, ranked.levels(MOST_CELLS // blocks))
+    wins_GG = hits_GL @ (misses_GL.cumsum(axis=1) - misses_GL / 2).T  # exact: halves below 2 ** 53
+    hits_G, misses_G = hits_GL.sum(axis=1), misses_GL.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(((weights_RG @ wins) * weights_RG).sum(axis=1) / (hits * misses))
+        coarse_R = ((weights_RG @ wins_GG) * weights_RG).sum(axis=1) / ((weights_RG @ hits_G) * (weights_RG @ misses_G))
+    return np.asarray(np.clip(coarse_R + (auc - wins_GG.sum() / (hits_G.sum() * misses_G.sum())), 0, 1))
+
+
+def _counts_by_level(ranked: Ranked, blocks: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Hits and misses by block and level of score, each float64 (G, L)."""
+    assert ranked.blocks is not None
+    levels = len(starts)
+    level = np.repeat(np.arange(levels, dtype=np.int32), np.diff(starts, append=len(ranked)))
+    cells = (ranked.blocks.astype(np.int32) * levels + level) * 2 + hits_of(ranked.rows)
+    counts = np.bincount(cells, minlength=blocks * levels * 2).reshape(blocks, levels, 2).astype(np.float64)
+    return counts[:, :, 1], counts[:, :, 0]
 
 
 def mean_replicates(
@@ -107,22 +127,29 @@ def mean_replicates(
     """Mean over rows of each replicate, (R,); with `sizes` (N,) the sum of values over the sum of sizes."""
     totals = np.bincount(rows.codes, values, rows.count)
     counts = np.bincount(rows.codes, sizes, rows.count)
-    return np.asarray((weights_RG @ totals) / (weights_RG @ counts))
+    return np.asarray(_sums(weights_RG, totals) / _sums(weights_RG, counts))
 
 
-def calibration_replicates(
-    weights_RG: np.ndarray, label: np.ndarray, probabilities: np.ndarray, rows: Blocks
-) -> np.ndarray:
-    """Mean squared calibration error of each replicate, (R,), over the bins of the whole sample."""
-    confidence, outcome = confidence_and_outcome(label, probabilities)
-    codes = bin_codes(confidence)
-    bins = int(codes.max()) + 1
-    cells = rows.codes * bins + codes
-    excess_GB = np.bincount(cells, confidence - outcome, rows.count * bins).reshape(rows.count, bins)
-    counts_GB = np.bincount(cells, minlength=rows.count * bins).reshape(rows.count, bins)
-    excess_RB, counts_RB = weights_RG @ excess_GB, weights_RG @ counts_GB
+def calibration_replicates(weights_RG: np.ndarray, packed: np.ndarray, rows: Blocks, edges: np.ndarray) -> np.ndarray:
+    """Mean squared calibration error of each replicate, (R,), over the bins of the whole sample.
+
+    Args:
+        packed: What calibration compares, row by row: see `probabilities.Scored`.
+        edges: Of the bins: see `Ranked.bin_edges`.
+    """
+    confidence, bins = scores_of(packed), len(edges) + 1
+    cells = rows.codes.astype(np.int64) * bins + np.searchsorted(edges, confidence, side="right")
+    shape = (rows.count, bins)
+    excess_GB = np.bincount(cells, confidence - hits_of(packed), rows.count * bins).reshape(shape)
+    counts_GB = np.bincount(cells, minlength=rows.count * bins).reshape(shape).astype(np.float64)
+    excess_RB, counts_RB = _sums(weights_RG, excess_GB), weights_RG @ counts_GB
     squares_RB = excess_RB**2 / np.maximum(counts_RB, 1)  # count * mean ** 2; an empty bin has no excess
     return np.asarray(squares_RB.sum(axis=1) / counts_RB.sum(axis=1))
+
+
+def _sums(weights_RG: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """`weights_RG @ values`, in an order of its own: BLAS adds up in another with other numbers of threads."""
+    return np.asarray(np.einsum("rg,g...->r...", weights_RG, values))
 
 
 def without_noise(plain: float, replicates_R: np.ndarray) -> tuple[float, np.ndarray]:
@@ -139,22 +166,24 @@ def without_noise(plain: float, replicates_R: np.ndarray) -> tuple[float, np.nda
 # ---- many small comparisons
 
 
-def worse_p_value(difference: np.ndarray, group: np.ndarray, sizes: np.ndarray | None = None) -> float:
+def worse_p_value(difference: np.ndarray, group: np.ndarray | None, sizes: np.ndarray | None = None) -> float:
     """One-sided p-value that the mean difference is above 0, with a standard error robust to groups.
 
-    With `sizes` (N,) it is the sum of differences over the sum of sizes, linearised (Cochran 1977, section 6.3).
+    Without a group each row is one. With `sizes` (N,) it is the sum of differences over the sum of sizes, linearised
+    (Cochran 1977, section 6.3).
 
     The cluster-robust variance of a mean with the G / (G - 1) correction and a t distribution with G - 1 degrees
     of freedom: Cameron & Miller 2015, https://doi.org/10.3368/jhr.50.2.317
     """
-    codes = np.unique(group, return_inverse=True)[1]
-    sizes = np.ones(len(difference)) if sizes is None else sizes
-    count, mean = int(codes.max()) + 1, float(difference.sum() / sizes.sum())
-    totals = np.bincount(codes, difference - mean * sizes)
-    error = np.sqrt(count / (count - 1) * np.sum(totals**2)) / sizes.sum()
+    whole = float(len(difference) if sizes is None else sizes.sum())
+    mean = float(difference.sum() / whole)
+    totals = difference - mean * (1.0 if sizes is None else sizes)
+    if group is not None:
+        totals = np.bincount(numbered(group)[0], totals).astype(np.float64, copy=False)
+    error = np.sqrt(len(totals) / (len(totals) - 1) * np.sum(totals**2)) / whole
     if error < 1e-12:  # equal predictions, or a difference that is the same in every row
         return 0.0 if mean > 1e-9 else 1.0
-    return float(special.stdtr(count - 1, -mean / error))
+    return float(special.stdtr(len(totals) - 1, -mean / error))
 
 
 def holm(p_values: list[float]) -> list[float]:

@@ -30,6 +30,7 @@ from training.evaluation.comparison import Blocks
 from training.evaluation.decision import CalibrationCheck, Decision, Reference, SliceCheck
 from training.evaluation.predictions import Predictions
 from training.evaluation.probabilities import LN_2
+from training.evaluation.ranked import Ranked, chosen
 
 __all__ = ["Decision", "decide"]
 
@@ -88,7 +89,7 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
         confidence=confidence,
         rows=len(data),
         group=data.header.group,
-        groups=len(np.unique(data.group.codes)) if data.group else len(data),
+        groups=comparison.numbered(data.group.codes)[1] if data.group else len(data),
         baseline=data.header.baseline,
     )
     if not reference:
@@ -116,33 +117,33 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
     classified = bool(data.header.classes)
     # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
     comparable = classified and not (reference == "baseline" and data.header.baseline)
-    ours, our_R = _loss_with_replicates(data, "challenger", weights_RG, rows)
-    theirs, their_R = _loss_with_replicates(data, reference, weights_RG, rows)
-    gain = comparison.interval(theirs - ours, their_R - our_R, rows.count, confidence)
+    increase, (ours, their), (our_R, their_R) = _compared(data, reference, weights_RG, rows)
+    gain = comparison.interval(their - ours, their_R - our_R, rows.count, confidence)
     return {
         "metric": "loss" if classified else "bits",
         "unit": "" if classified else data.header.weight.removesuffix("s") or "row",
         "challenger_value": ours,
-        "reference_value": theirs,
+        "reference_value": their,
         "difference": gain.estimate,
         "lower_bound": gain.low,
         "upper_bound": gain.high,
+        "slices": _slices(data, increase, confidence),
         "calibration": _calibration(data, reference, weights_RG, rows, confidence) if comparable else None,
-        "slices": _slices(data, reference, confidence),
     }
 
 
-def _loss_with_replicates(
-    data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks
-) -> tuple[float, np.ndarray]:
-    losses = _losses(data, model)
-    value = float(losses.sum() / data.weight.sum())
-    return value, comparison.mean_replicates(weights_RG, losses, rows, data.weight)
-
-
-def _losses(data: Predictions, model: str) -> np.ndarray:
-    """Loss of each row, float64 (N,): in nats with classes, in bits without."""
-    return data.row_losses(model) / (1.0 if data.header.classes else LN_2)
+def _compared(
+    data: Predictions, reference: Reference, weights_RG: np.ndarray, rows: Blocks
+) -> tuple[np.ndarray, list[float], list[np.ndarray]]:
+    """By how much each row's loss is higher with the challenger, float64 (N,); both models' loss and its replicates."""
+    increase, values, replicates = np.zeros(len(data)), [], []
+    whole = len(data) if data.weight is None else data.weight.sum()
+    for model, sign in (("challenger", 1.0), (reference, -1.0)):
+        losses = data.losses(model) / (1.0 if data.header.classes else LN_2)
+        values.append(float(losses.sum() / whole))
+        replicates.append(comparison.mean_replicates(weights_RG, losses, rows, data.weight))
+        increase += sign * losses
+    return increase, values, replicates
 
 
 def _calibration(
@@ -150,9 +151,11 @@ def _calibration(
 ) -> CalibrationCheck:
     everything = np.ones((1, rows.count))
     squares, replicates = [], []
-    for table in (data.probabilities["challenger"], data.probabilities[reference]):
-        plain = float(comparison.calibration_replicates(everything, data.label, table, rows)[0])
-        plain_R = comparison.calibration_replicates(weights_RG, data.label, table, rows)
+    for model in ("challenger", reference):
+        packed = data.scored(model).confident
+        edges = Ranked.of(packed).bin_edges()
+        plain = float(comparison.calibration_replicates(everything, packed, rows, edges)[0])
+        plain_R = comparison.calibration_replicates(weights_RG, packed, rows, edges)
         square, square_R = comparison.without_noise(plain, plain_R)
         squares.append(square)
         replicates.append(square_R)
@@ -162,25 +165,31 @@ def _calibration(
     return CalibrationCheck(challenger=ours, reference=theirs, squares_lower_bound=growth.low, worse=worse)
 
 
-def _slices(data: Predictions, reference: Reference, confidence: float) -> tuple[SliceCheck, ...]:
-    increase = _losses(data, "challenger") - _losses(data, reference)
-    group = data.group.codes if data.group else np.arange(len(data))
+def _slices(data: Predictions, increase: np.ndarray, confidence: float) -> tuple[SliceCheck, ...]:
+    group = data.group.codes if data.group else None
     drafts = [
-        _slice(column, names.values[code], *(values[names.codes == code] for values in (increase, group, data.weight)))
+        _slice(column, value, chosen(increase, rows), _of(group, rows), _of(data.weight, rows))
         for column, names in data.slices.items()
-        for code in np.unique(names.codes)
+        for value, rows in names.rows()
     ]
     adjusted = iter(comparison.holm([draft.p_value for draft in drafts if draft.p_value is not None]))
     return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
 
 
-def _slice(column: str, value: str, increase: np.ndarray, group: np.ndarray, weight: np.ndarray) -> SliceCheck:
-    enough = len(increase) >= FEWEST_SLICE_ROWS and len(np.unique(group)) >= FEWEST_GROUPS
+def _of(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if values is None else chosen(values, rows)
+
+
+def _slice(
+    column: str, value: str, increase: np.ndarray, group: np.ndarray | None, weight: np.ndarray | None
+) -> SliceCheck:
+    groups = len(increase) if group is None else comparison.numbered(group)[1]
+    enough = len(increase) >= FEWEST_SLICE_ROWS and groups >= FEWEST_GROUPS
     return SliceCheck(
         column=column,
         value=value,
         rows=len(increase),
-        loss_increase=float(increase.sum() / weight.sum()),
+        loss_increase=float(increase.sum() / (len(increase) if weight is None else weight.sum())),
         p_value=comparison.worse_p_value(increase, group, weight) if enough else None,
         worse=False,
     )

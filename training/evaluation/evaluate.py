@@ -11,12 +11,12 @@ import numpy as np
 
 from training import tasks
 from training.data import manifest
-from training.data.manifest import Manifest
-from training.data.rows import Rows, open_rows
+from training.data.manifest import Column, Manifest
+from training.data.rows import Shards, open_rows
 from training.errors import UserError
 from training.evaluation import decision, measure, own_rows, predictions, reason, record, score, script_model
 from training.evaluation.baseline import fit
-from training.evaluation.names import Namer, namer
+from training.evaluation.names import Namer, group_namer, namer
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
 from training.evaluation.score import TrainedModel
@@ -40,7 +40,9 @@ def evaluate(
     split: str = "test",
     batch_rows: int | None = None,
 ) -> Evaluation:
-    """Writes `predictions.parquet` and `metrics.json` into `destination`; memory holds one batch of predictions.
+    """Writes `predictions.parquet` and `metrics.json` into `destination`.
+
+    Rows go through it in their order: memory holds a shard of them and a row group of predictions.
 
     Where a script left no predictions there are none to write, and the record says so.
 
@@ -75,9 +77,9 @@ def evaluate(
     task = challenger.task if isinstance(challenger, TrainedModel) else task
     entries = {name: _entry(entrant, data, dataset, task, split) for name, entrant in models.items()}
     scorers = {name: scorer for name, (scorer, _) in entries.items()}
-    rows = open_rows(data, split)
-    namers = {name: _namer(dataset, rows, name) for name in task.slices}
-    group = {"group": _namer(dataset, rows, task.group, whole=True)} if task.group else {}
+    rows = Shards(Path(data), dataset, split)
+    namers = {name: (name, _namer(rows, name)) for name in task.slices}
+    group = {"group": (task.group, group_namer(_column(dataset, task.group)))} if task.group else {}
     fitted, notes = _baseline(data, dataset, task) if baseline else (None, ())
     if fitted:
         scorers["baseline"] = fitted
@@ -150,7 +152,7 @@ def _baseline(data: str | Path, dataset: Manifest, task: Task) -> tuple[Scorer |
         own = task.baseline(open_rows(data, "train"), dataset)
         return (own[0], (own[1],)) if own else (None, ())
     try:
-        fitted = fit(dataset, open_rows(data, "train"), task)
+        fitted = fit(dataset, Shards(Path(data), dataset, "train"), task)
     except ValueError as error:
         return None, (f"No baseline: {error}.",)
     rows = dataset.rows("train")
@@ -158,27 +160,30 @@ def _baseline(data: str | Path, dataset: Manifest, task: Task) -> tuple[Scorer |
     return fitted, (sampled,) if fitted.rows < rows else ()
 
 
-def _namer(dataset: Manifest, rows: Rows, name: str, *, whole: bool = False) -> "tuple[str, Namer]":
-    """The dataset's column behind a slice or group, and how to name its values."""
+def _column(dataset: Manifest, name: str) -> Column:
+    """The dataset's column behind a slice or group."""
     column = next((column for column in dataset.columns if column.name == name), None)
     if column is None:
         raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
-    return name, namer(column, rows.columns[name], whole=whole)
+    return column
+
+
+def _namer(rows: Shards, name: str) -> Namer:
+    return namer(_column(rows.dataset, name), lambda: rows.column(name))
 
 
 def _batches(
-    rows: Rows,
+    rows: Shards,
     task: Task,
     header: Header,
-    namers: "dict[str, tuple[str, Namer]]",
+    namers: dict[str, tuple[str, Namer]],
     scorers: dict[str, Scorer],
     batch_rows: int,
 ) -> Iterator[dict[str, Any]]:
-    for start in range(0, len(rows), batch_rows):
-        batch = rows.take(np.arange(start, min(start + batch_rows, len(rows))))
+    for number, batch in enumerate(rows.batches(batch_rows)):
         yield {
             "row_id": batch["row_id"],
-            **_outcome(batch, task, header, start),
+            **_outcome(batch, task, header, number * batch_rows),
             **{column: name(batch[source]) for column, (source, name) in namers.items()},
             **{model: scorer(batch) for model, scorer in scorers.items()},
         }

@@ -1,18 +1,28 @@
 """Saved predictions -> `metrics.json`: every figure of the report, for each model on the same rows.
 
 python -m training.evaluation.measure DIRECTORY    # recompute from DIRECTORY/predictions.parquet
+
+Memory holds one model at a time, or some of its classes. The rows of a slice are found once, and threads take a slice
+each: no figure depends on how many.
 """
 
+import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from training.errors import exits
-from training.evaluation import comparison, metrics, predictions, record
+from training.evaluation import comparison, metrics, one_vs_rest, predictions, record
+from training.evaluation.comparison import Blocks, numbered
 from training.evaluation.predictions import Names, Predictions
-from training.evaluation.probabilities import LN_2, confidence_and_outcome
-from training.evaluation.record import Evaluation, ModelMetrics, SliceMetrics
+from training.evaluation.probabilities import LN_2, Scored
+from training.evaluation.ranked import Ranked, chosen, hits_of, packed
+from training.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
 
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
 MOST_SLICE_VALUES = 50
@@ -21,6 +31,41 @@ MOST_CONFUSED_CLASSES = 50
 #: Each side of a 95% interval.
 INTERVAL_CONFIDENCE = 0.975
 SLICE_REPLICATES = 1_000
+#: More would not be faster, since they share the memory's bandwidth, and each holds a slice.
+MOST_THREADS = 4
+
+Bounds = tuple[float, float] | None
+#: `map`, by several threads: results in the order of what they are of.
+Each = Callable[..., Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are measured together: all of them, or those with one value of a slice column."""
+
+    #: Their numbers, rising.
+    rows: np.ndarray | slice
+    #: Of each class, int (C,).
+    counts: np.ndarray
+    column: str = ""
+    value: str = ""
+
+    @property
+    def replicates(self) -> int:
+        return SLICE_REPLICATES if self.column else comparison.REPLICATES
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model on one part."""
+
+    scores: Scores
+    #: Of the AUC, of the accuracy or of the bits, where it was asked for.
+    interval: Bounds = None
+    roc: Roc | None = None
+    calibration: tuple[CalibrationBin, ...] = ()
+    confidence_counts: tuple[int, ...] = ()
+    confusion: list[list[int]] = field(default_factory=list)
 
 
 def measure(directory: str | Path) -> Evaluation:
@@ -30,18 +75,25 @@ def measure(directory: str | Path) -> Evaluation:
         UserError: the directory holds no readable predictions.
     """
     data = predictions.read(directory)
+    parts = [_everything(data), *(part for name, names in data.slices.items() for part in _parts(data, name, names))]
+    with ThreadPoolExecutor(min(MOST_THREADS, len(os.sched_getaffinity(0)))) as pool:
+        measured = {model: list(_measured(data, model, parts, pool.map)) for model in data.header.models}
     result = Evaluation(
         task=data.header.task,
         split=data.header.split,
         classes=data.header.classes,
         weight=data.header.weight,
         rows=len(data),
-        label_counts=tuple(np.bincount(data.label, minlength=len(data.header.classes)).tolist()),
+        label_counts=tuple(parts[0].counts.tolist()),
         group=data.header.group,
-        groups=len(np.unique(data.group.codes)) if data.group else 0,
-        models={model: _model(data, model) for model in data.header.models},
-        confusion_matrix=_confusion(data),
-        slices=tuple(s for column, names in data.slices.items() for s in _slices(data, column, names)),
+        groups=numbered(data.group.codes)[1] if data.group else 0,
+        models={model: _metrics(data, whole) for model, (whole, *_) in measured.items()},
+        confusion_matrix=measured["challenger"][0].confusion,
+        slices=tuple(
+            _slice(data, part, {model: values[i] for model, values in measured.items()})
+            for i, part in enumerate(parts)
+            if part.column
+        ),
         notes=(*data.header.notes, *_notes(data)),
         baseline=data.header.baseline,
         script=data.header.script,
@@ -50,102 +102,157 @@ def measure(directory: str | Path) -> Evaluation:
     return result
 
 
-def _confusion(data: Predictions) -> list[list[int]]:
-    if not 0 < len(data.header.classes) <= MOST_CONFUSED_CLASSES:
-        return []
-    return metrics.confusion(data.label, data.probabilities["challenger"])
+def _everything(data: Predictions) -> Part:
+    return Part(slice(None), np.bincount(data.label, minlength=len(data.header.classes)))
 
 
-def _model(data: Predictions, model: str) -> ModelMetrics:
+def _parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
+    """The most frequent values of a column, in the order of their codes."""
+    for value, rows in names.rows(MOST_SLICE_VALUES):
+        labels = chosen(data.label, rows) if data.header.classes else data.label
+        yield Part(rows, np.bincount(labels, minlength=len(data.header.classes)), column, value)
+
+
+def _confusion(data: Predictions, rows: Scored) -> list[list[int]]:
+    classes = len(data.header.classes)
+    return metrics.confusion(data.label, rows.classes(), classes) if classes <= MOST_CONFUSED_CLASSES else []
+
+
+def _metrics(data: Predictions, whole: Measured) -> ModelMetrics:
     if not data.header.classes:
-        everything = np.ones(len(data), bool)
-        scores = metrics.likelihood(data.losses[model], data.weight)
-        return ModelMetrics(scores=scores, bits_interval=_bits_interval(data, model, everything, comparison.REPLICATES))
-    probabilities = data.probabilities[model]
-    confidence, outcome = confidence_and_outcome(data.label, probabilities)
+        return ModelMetrics(scores=whole.scores, bits_interval=whole.interval)
     return ModelMetrics(
-        scores=metrics.scores(data.label, probabilities),
-        auc_interval=_auc_interval(data.label, probabilities, data.group, comparison.REPLICATES),
-        roc=metrics.roc(data.label, probabilities),
-        calibration=tuple(metrics.calibration_bins(confidence, outcome)),
-        confidence_counts=tuple(np.histogram(confidence, bins=20, range=(0, 1))[0].tolist()),
+        scores=whole.scores,
+        auc_interval=whole.interval,
+        roc=whole.roc,
+        calibration=whole.calibration,
+        confidence_counts=whole.confidence_counts,
     )
 
 
-def _auc_interval(
-    label: np.ndarray, probabilities: np.ndarray, group: Names | None, replicates: int
-) -> tuple[float, float] | None:
-    estimate = metrics.auc(label, probabilities)
-    if estimate is None or probabilities.shape[1] > 2:
-        return None
-    rows = comparison.blocks(group, len(label))
-    weights = comparison.resample(rows.count, replicates)
-    values = comparison.auc_replicates(weights, label == 1, probabilities[:, 1], rows)
-    return _bounds(estimate, values, rows.count)
+def _slice(data: Predictions, part: Part, models: dict[str, Measured]) -> SliceMetrics:
+    if data.weight is not None:
+        rows, base_rate = len(data.weight[part.rows]), float(data.weight[part.rows].sum() / data.weight.sum())
+    else:
+        rows, most = int(part.counts.sum()), part.counts[1] if data.binary else part.counts.max()
+        base_rate = float(most / rows)
+    scores = {model: measured.scores for model, measured in models.items()}
+    interval = models["challenger"].interval
+    return SliceMetrics(
+        column=part.column, value=part.value, rows=rows, base_rate=base_rate, models=scores, interval=interval
+    )
 
 
-def _bits_interval(data: Predictions, model: str, chosen: np.ndarray, replicates: int) -> tuple[float, float] | None:
-    """Interval of `Scores.bits` on the chosen rows, bool (N,)."""
-    bits, sizes = data.losses[model][chosen] / LN_2, data.weight[chosen]
-    group = Names(data.group.codes[chosen], data.group.values) if data.group else None
-    rows = comparison.blocks(group, len(bits))
-    values = comparison.mean_replicates(comparison.resample(rows.count, replicates), bits, rows, sizes)
-    return _bounds(float(bits.sum() / sizes.sum()), values, rows.count)
+# ---- one model on every part
 
 
-def _bounds(estimate: float, values: np.ndarray, count: int) -> tuple[float, float] | None:
+def _measured(data: Predictions, model: str, parts: list[Part], each: Each) -> Iterable[Measured]:
+    wanted = [model == "challenger" or not part.column for part in parts]
+    if not data.header.classes:
+        losses = data.losses(model)
+        return each(lambda part, interval: _likelihood(data, losses, part, interval), parts, wanted)
+    rows = data.scored(model)
+    if data.binary:
+        return each(lambda part, interval: _binary(data, rows, part, interval), parts, wanted)
+    aucs, roc = _one_vs_rest(data, model, parts, each)
+    return each(lambda part, auc, interval: _several(data, rows, part, auc, roc, interval), parts, aucs, wanted)
+
+
+def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: bool) -> Measured:
+    assert data.weight is not None
+    losses, weight = losses[part.rows], data.weight[part.rows]
+    scores = metrics.likelihood(losses, weight)
+    assert scores.bits is not None
+    bounds = _mean_interval(data, part, scores.bits, losses / LN_2, weight) if interval else None
+    return Measured(scores, bounds)
+
+
+def _binary(data: Predictions, rows: Scored, part: Part, interval: bool) -> Measured:
+    rows = rows[part.rows]
+    blocks = _blocks(data, part, len(rows)) if interval else None
+    ranked = Ranked.of(rows.confident, blocks.codes if blocks else None)
+    auc = ranked.auc()
+    bounds = _auc_interval(part, ranked, blocks.count, auc) if blocks and auc is not None else None
+    roc = metrics.roc(ranked) if auc is not None and not part.column else None
+    return _classified(data, rows, ranked, part, auc, roc, bounds)
+
+
+def _several(
+    data: Predictions, rows: Scored, part: Part, auc: float | None, roc: Roc | None, interval: bool
+) -> Measured:
+    rows = rows[part.rows]
+    right = hits_of(rows.confident).astype(np.float64)
+    bounds = _mean_interval(data, part, float(right.mean()), right) if interval and part.column else None
+    return _classified(data, rows, Ranked.of(rows.confident), part, auc, roc, bounds)
+
+
+def _classified(
+    data: Predictions,
+    rows: Scored,
+    ranked: Ranked,
+    part: Part,
+    auc: float | None,
+    roc: Roc | None,
+    interval: Bounds,
+) -> Measured:
+    bins = metrics.calibration_bins(ranked)
+    scores = metrics.scores(rows, ranked, bins, auc)
+    if part.column:
+        return Measured(scores, interval)
+    return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _confusion(data, rows))
+
+
+def _one_vs_rest(data: Predictions, model: str, parts: list[Part], each: Each) -> tuple[list[float | None], Roc | None]:
+    """Each part's AUC, the classes' mean, None where a class does not occur; and the ROC curve of all rows."""
+    whole, *slices = parts
+    complete = [np.asarray(part.rows) for part in slices if part.counts.all()]
+    if not whole.counts.all():
+        return [None] * len(parts), None
+    of_classes: list[tuple[list[float | None], np.ndarray]] = []
+    for codes, table in data.by_class(model):
+        of_classes += each(lambda code, score: _class(packed(score, data.label == code), complete), codes, table)
+    aucs, curves = zip(*of_classes, strict=True)
+    mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
+    of_slices = iter(means)
+    return [mean, *(next(of_slices) if part.counts.all() else None for part in slices)], metrics.averaged_roc(curves)
+
+
+def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], np.ndarray]:
+    """AUCs of one class, of all rows and then of each part, and its curve."""
+    ranked = Ranked.of(rows)
+    return [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)], metrics.curve_on_grid(ranked)
+
+
+def _auc_interval(part: Part, ranked: Ranked, blocks: int, auc: float) -> Bounds:
+    values = comparison.auc_replicates(comparison.resample(blocks, part.replicates), ranked, blocks, auc)
+    return _bounds(auc, values, blocks)
+
+
+def _mean_interval(
+    data: Predictions, part: Part, estimate: float, values: np.ndarray, sizes: np.ndarray | None = None
+) -> Bounds:
+    blocks = _blocks(data, part, len(values))
+    means = comparison.mean_replicates(comparison.resample(blocks.count, part.replicates), values, blocks, sizes)
+    return _bounds(estimate, means, blocks.count)
+
+
+def _blocks(data: Predictions, part: Part, rows: int) -> Blocks:
+    return comparison.blocks(data.group[part.rows] if data.group else None, rows)
+
+
+def _bounds(estimate: float, values: np.ndarray, count: int) -> Bounds:
     bounds = comparison.interval(estimate, values, count, INTERVAL_CONFIDENCE)
     return (bounds.low, bounds.high) if np.isfinite([bounds.low, bounds.high]).all() else None
 
 
-def _slices(data: Predictions, column: str, names: Names) -> list[SliceMetrics]:
-    counts = np.bincount(names.codes, minlength=len(names.values))
-    frequent = np.argsort(-counts, kind="stable")[:MOST_SLICE_VALUES]
-    kept = sorted(code for code in frequent if counts[code])
-    return [_slice(data, column, names.values[code], names.codes == code) for code in kept]
-
-
-def _slice(data: Predictions, column: str, value: str, chosen: np.ndarray) -> SliceMetrics:
-    if not data.header.classes:
-        return SliceMetrics(
-            column=column,
-            value=value,
-            rows=int(chosen.sum()),
-            base_rate=float(data.weight[chosen].sum() / data.weight.sum()),
-            models={m: metrics.likelihood(losses[chosen], data.weight[chosen]) for m, losses in data.losses.items()},
-            interval=_bits_interval(data, "challenger", chosen, SLICE_REPLICATES),
-        )
-    label = data.label[chosen]
-    tables = {model: table[chosen] for model, table in data.probabilities.items()}
-    group = Names(data.group.codes[chosen], data.group.values) if data.group else None
-    rates = np.bincount(label, minlength=len(data.header.classes)) / len(label)
-    return SliceMetrics(
-        column=column,
-        value=value,
-        rows=len(label),
-        base_rate=float(rates[1] if data.binary else rates.max()),
-        models={model: metrics.scores(label, table) for model, table in tables.items()},
-        interval=_slice_interval(label, tables["challenger"], group),
-    )
-
-
-def _slice_interval(label: np.ndarray, probabilities: np.ndarray, group: Names | None) -> tuple[float, float] | None:
-    if probabilities.shape[1] == 2:
-        return _auc_interval(label, probabilities, group, SLICE_REPLICATES)
-    right = (probabilities.argmax(axis=1) == label).astype(np.float64)
-    rows = comparison.blocks(group, len(label))
-    values = comparison.mean_replicates(comparison.resample(rows.count, SLICE_REPLICATES), right, rows)
-    return _bounds(float(right.mean()), values, rows.count)
-
-
 def _notes(data: Predictions) -> list[str]:
-    names, present = data.header.classes, set(np.unique(data.label).tolist())
+    names, present = data.header.classes, set(np.flatnonzero(np.bincount(data.label)).tolist())
     notes = []
     if absent := [name for code, name in enumerate(names) if code not in present]:
         rows = f"the {data.header.split} split" if data.header.split else "the script's predictions"
         notes.append(f"The AUC is undefined: no row of {rows} is of class {', '.join(absent)}.")
     for column, values in data.slices.items():
-        if (seen := len(np.unique(values.codes))) > MOST_SLICE_VALUES:
+        if (seen := numbered(values.codes)[1]) > MOST_SLICE_VALUES:
             notes.append(f"Slice {column}: the {MOST_SLICE_VALUES} most frequent of {seen:,} values are shown.")
     return notes
 

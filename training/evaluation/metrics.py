@@ -1,29 +1,51 @@
-"""Figures of merit of one model on one set of rows, from probabilities and labels alone.
+"""Figures of merit of one model on one set of rows.
 
-Shapes: N rows, C classes; `probabilities` float (N, C), `label` int (N,).
+Shapes: N rows, C classes. Every figure is exact for the float32 probabilities that are stored; sums are in float64.
 """
 
-import numpy as np
-from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
+from collections.abc import Sequence
+from itertools import pairwise
 
-from training.evaluation.probabilities import LN_2, bin_codes, confidence_and_outcome, row_losses
+import numpy as np
+
+from training.evaluation.probabilities import LN_2, Scored, nats
+from training.evaluation.ranked import Ranked, hits_of, pieces, scores_of
 from training.evaluation.record import CalibrationBin, Roc, Scores
 
 #: Points kept of a ROC curve: artifact metadata is limited.
 ROC_POINTS = 200
+#: Points that a curve is thinned from, or averaged at: neighbours are a 16,384th of the rows apart.
+CURVE_POINTS = 1 << 14
+GRID = np.linspace(0, 1, ROC_POINTS)
+#: Bins of equal width over [0, 1] in which rows are counted by confidence.
+CONFIDENCE_BINS = 20
 
 
-def scores(label: np.ndarray, probabilities: np.ndarray) -> Scores:
-    confidence, outcome = confidence_and_outcome(label, probabilities)
-    bins = calibration_bins(confidence, outcome)
+def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: float | None) -> Scores:
+    """The scores of `rows`, whose `confident`, in order, is `ranked`, from its bins; the AUC is computed apart."""
+    if rows.loss is None or rows.squares is None:
+        loss, brier, accuracy = _of_two(ranked)
+    else:
+        accuracy = sum(b.observed * b.rows for b in bins) / len(rows)
+        loss, brier = float(rows.loss.mean()), float(rows.squares.mean(dtype=np.float64))
     return Scores(
-        loss=float(row_losses(label, probabilities).mean()),
-        auc=auc(label, probabilities),
-        accuracy=float(np.mean(probabilities.argmax(axis=1) == label)),
+        loss=loss,
+        auc=auc,
+        accuracy=accuracy,
         calibration_error=calibration_error(bins),
-        brier=brier(label, probabilities),
-        calibration_gap=float(confidence.mean() - outcome.mean()),
+        brier=brier,
+        calibration_gap=sum((b.predicted - b.observed) * b.rows for b in bins) / len(rows),
     )
+
+
+def _of_two(ranked: Ranked) -> tuple[float, float, float]:
+    """Mean loss, Brier score and accuracy of two classes."""
+    sums = np.zeros(3)
+    for piece in pieces(len(ranked)):
+        score, hit = scores_of(ranked.rows[piece]), hits_of(ranked.rows[piece])
+        sums += [nats(score, hit).sum(), np.square(score - hit).sum(), np.sum((score > 0.5) == hit)]
+    loss, brier, accuracy = sums / len(ranked)
+    return float(loss), float(brier), float(accuracy)
 
 
 def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
@@ -32,65 +54,64 @@ def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
     return Scores(loss=loss, bits=loss / LN_2)
 
 
-def auc(label: np.ndarray, probabilities: np.ndarray) -> float | None:
-    """Area under the ROC curve, macro one-vs-rest above two classes; None if a class does not occur."""
-    classes = probabilities.shape[1]
-    if len(np.unique(label)) < classes:
-        return None
-    if classes == 2:
-        return float(roc_auc_score(label, probabilities[:, 1]))
-    return float(roc_auc_score(label, probabilities, multi_class="ovr", average="macro"))
+def calibration_bins(ranked: Ranked) -> tuple[CalibrationBin, ...]:
+    starts = ranked.bins()
+    sums = np.zeros((len(starts), 2))
+    for number, (start, stop) in enumerate(pairwise([*starts, len(ranked)])):
+        for piece in pieces(stop - start):
+            rows = ranked.rows[start:stop][piece]
+            sums[number] += scores_of(rows).sum(), hits_of(rows).sum()
+    means = zip(np.diff(starts, append=len(ranked)), *sums.T, strict=True)
+    return tuple(CalibrationBin(rows=int(n), predicted=float(p / n), observed=float(o / n)) for n, p, o in means)
 
 
-def brier(label: np.ndarray, probabilities: np.ndarray) -> float:
-    if probabilities.shape[1] == 2:
-        return float(np.mean((probabilities[:, 1] - label) ** 2))
-    return float(np.mean(((probabilities - np.eye(probabilities.shape[1])[label]) ** 2).sum(axis=1)))
-
-
-def calibration_bins(confidence: np.ndarray, outcome: np.ndarray) -> list[CalibrationBin]:
-    codes = bin_codes(confidence)
-    rows = np.bincount(codes)
-    predicted, observed = np.bincount(codes, confidence), np.bincount(codes, outcome)
-    means = zip(rows[rows > 0], predicted[rows > 0], observed[rows > 0], strict=True)
-    return [CalibrationBin(rows=int(n), predicted=float(p / n), observed=float(o / n)) for n, p, o in means]
-
-
-def calibration_error(bins: list[CalibrationBin]) -> float:
+def calibration_error(bins: Sequence[CalibrationBin]) -> float:
     """Mean absolute difference of predicted and observed rate, weighted by rows."""
     rows = sum(b.rows for b in bins)
     return sum(b.rows * abs(b.predicted - b.observed) for b in bins) / rows
 
 
-def confusion(label: np.ndarray, probabilities: np.ndarray) -> list[list[int]]:
-    """Counts, actual class by predicted class (the likeliest), C x C."""
-    codes = np.arange(probabilities.shape[1])
-    counts: list[list[int]] = confusion_matrix(label, probabilities.argmax(axis=1), labels=codes).tolist()
+def confidence_counts(ranked: Ranked) -> tuple[int, ...]:
+    edges = np.linspace(0, 1, CONFIDENCE_BINS + 1)
+    edges[-1] = 1.001  # the last bin is closed; what is above comes from rounding
+    return tuple(np.diff(ranked.below(edges)).tolist())
+
+
+def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
+    """Counts, actual class by predicted class, C x C."""
+    counts: list[list[int]] = (
+        np.bincount(label.astype(np.int64) * classes + predicted, minlength=classes**2).reshape(classes, -1).tolist()
+    )
     return counts
 
 
-def roc(label: np.ndarray, probabilities: np.ndarray) -> Roc | None:
-    """The ROC curve; above two classes the one-vs-rest curves averaged at equal false positive rate.
+def roc(ranked: Ranked) -> Roc:
+    """The ROC curve of two classes, thinned to points of it."""
+    return _thin(*_curve(ranked))
+
+
+def averaged_roc(curves: Sequence[np.ndarray]) -> Roc:
+    """The mean of one-vs-rest curves, each of `curve_on_grid`.
 
     Vertical averaging (Fawcett 2006, https://doi.org/10.1016/j.patrec.2005.10.010, section 8.1): the area under it
-    is the macro AUC, and its thresholds are the classes' mean thresholds. None if a class does not occur.
+    is the macro AUC, and its thresholds are the classes' mean thresholds.
     """
-    classes = probabilities.shape[1]
-    if len(np.unique(label)) < classes:
-        return None
-    if classes == 2:
-        return _thin(*_curve(label == 1, probabilities[:, 1]))
-    grid = np.linspace(0, 1, ROC_POINTS)
-    curves = [_curve(label == c, probabilities[:, c]) for c in range(classes)]
-    hits = np.mean([np.interp(grid, false, true) for false, true, _ in curves], axis=0)
-    thresholds = np.mean([np.interp(grid, false, threshold) for false, _, threshold in curves], axis=0)
-    return _thin(np.r_[0.0, grid], np.r_[0.0, hits], np.r_[1.0, thresholds])
+    hits, thresholds = np.mean(curves, axis=0)
+    return _thin(np.r_[0.0, GRID], np.r_[0.0, hits], np.r_[1.0, thresholds])
 
 
-def _curve(positive: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    false, true, threshold = roc_curve(positive, score)
-    threshold[0] = 1.0  # scikit-learn starts at infinity, which is not JSON
-    return false, true, np.clip(threshold, 0.0, 1.0)
+def curve_on_grid(ranked: Ranked) -> np.ndarray:
+    """True positive rates and thresholds at the false positive rates of `GRID`, (2, points)."""
+    false, true, threshold = _curve(ranked)
+    return np.array([np.interp(GRID, false, true), np.interp(GRID, false, threshold)])
+
+
+def _curve(ranked: Ranked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """False and true positive rates and thresholds, the highest threshold first: of many points, and exact there."""
+    starts = ranked.levels(CURVE_POINTS)
+    threshold = scores_of(ranked.rows[starts])[::-1]
+    false, true = (np.append(0, side[::-1].cumsum()) / side.sum() for side in ranked.counts(starts))
+    return false, true, np.clip(np.append(1.0, threshold), 0.0, 1.0)
 
 
 def _thin(false: np.ndarray, true: np.ndarray, threshold: np.ndarray) -> Roc:

@@ -12,31 +12,61 @@ MISSING = "(missing)"
 #: A slice by a number with more distinct values than this is a slice by its quintiles.
 MOST_DISTINCT_NUMBERS = 20
 
-#: Values of B rows -> their names; every batch gets the same list of names.
+#: Values of B rows -> their names.
 Namer = Callable[[np.ndarray], Names]
 
 
-def namer(column: Column, values: np.ndarray, *, whole: bool = False) -> Namer:
-    """How to name a column's values.
+def namer(column: Column, values: Callable[[], np.ndarray]) -> Namer:
+    """How to name a column's values for slices, where many numbers become five ranges.
 
     Args:
         column: Its entry in the manifest.
-        values: All its values in the split, shape (N,).
-        whole: Every distinct value keeps its own name, as a group needs; else many numbers become five ranges.
+        values: Gives all its values in the split, shape (N,): asked only where the names depend on them.
 
     Raises:
         UserError: the column is a vector.
     """
-    if column.kind == "vector":
-        raise UserError(f"{column.name} is a vector: rows can be sliced or grouped by a single value only.")
+    _require_single(column)
     if column.kind in ("category", "label"):
         names = tuple(value or MISSING for value in column.values)
         return lambda codes: Names(codes.astype(np.int32), names)
-    distinct = np.unique(values)  # not-a-number is one value, and the last
-    if whole or len(distinct) <= MOST_DISTINCT_NUMBERS:
-        names = tuple(MISSING if np.isnan(value) else f"{value:.15g}" for value in distinct)
-        return lambda batch: Names(np.searchsorted(distinct, batch).astype(np.int32), names)
-    return _quintiles(values)
+    numbers = values()
+    distinct = np.unique(numbers)  # not-a-number is one value, and the last
+    if len(distinct) > MOST_DISTINCT_NUMBERS:
+        return _quintiles(numbers)
+    names = _written(distinct)
+    return lambda batch: Names(np.searchsorted(distinct, batch).astype(np.int32), names)
+
+
+def group_namer(column: Column) -> Namer:
+    """How to name the values of the column that groups rows: every one has a name of its own, in every batch.
+
+    A batch lists the names of its own values only: groups may be as many as rows.
+
+    Raises:
+        UserError: the column is a vector.
+    """
+    _require_single(column)
+    if column.kind in ("category", "label"):
+        return lambda codes: Names(codes.astype(np.int32), column.values)
+    return _distinct
+
+
+def _distinct(batch: np.ndarray) -> Names:
+    distinct, codes = np.unique(batch, return_inverse=True)
+    return Names(codes, _written(distinct))
+
+
+def _written(distinct: np.ndarray) -> tuple[str, ...]:
+    """Numbers as text, in as few digits as tell them apart."""
+    if distinct.dtype.kind in "iu":
+        return tuple(map(str, distinct.tolist()))
+    return tuple(MISSING if np.isnan(value) else str(value).removesuffix(".0") for value in distinct)
+
+
+def _require_single(column: Column) -> None:
+    if column.kind == "vector":
+        raise UserError(f"{column.name} is a vector: rows can be sliced or grouped by a single value only.")
 
 
 def _quintiles(values: np.ndarray) -> Namer:

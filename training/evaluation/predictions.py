@@ -15,8 +15,9 @@
 What the columns mean (`Header`) is JSON under the key `predictions` of the Parquet schema's metadata.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ import pyarrow.parquet as pq
 
 from training.data.manifest import Frozen
 from training.errors import UserError
-from training.evaluation.probabilities import row_losses
+from training.evaluation.probabilities import Scored, normalised, scored
+from training.evaluation.ranked import chosen, packed
 from training.script.collected import Collected
 from training.storage import files
 
@@ -34,6 +36,10 @@ FILE_NAME = "predictions.parquet"
 MODELS = ("challenger", "champion", "baseline")
 RESERVED = ("row_id", "label", "weight", "group", *MODELS)
 METADATA_KEY = b"predictions"
+#: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
+GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
+#: What the probabilities of some classes of all rows may take, while each class is held against the rest.
+MOST_CLASS_BYTES = 256 << 20
 
 
 class Header(Frozen):
@@ -63,47 +69,90 @@ class Header(Frozen):
 
 @dataclass(frozen=True)
 class Names:
-    """A column of names: `values[codes[i]]` is the name in row i; codes are int32 of shape (N,)."""
+    """One name a row: `values[codes[i]]` of row i; codes are integers of shape (N,)."""
 
     codes: np.ndarray
-    values: tuple[str, ...]
+    values: Sequence[str]
+
+    def __getitem__(self, rows: np.ndarray | slice) -> "Names":
+        return Names(chosen(self.codes, rows), self.values)
+
+    def rows(self, most: int | None = None) -> "Iterator[tuple[str, np.ndarray]]":
+        """The numbers of the rows with each value, rising, int (n,): of the most frequent values, by their codes.
+
+        One stable sort finds the rows of all values.
+        """
+        counts = np.bincount(self.codes, minlength=len(self.values))
+        ends = np.cumsum(counts)
+        order = np.argsort(self.codes, kind="stable").astype(np.int32 if len(self.codes) < 1 << 31 else np.int64)
+        frequent = np.argsort(-counts, kind="stable")[:most]
+        for code in np.sort(frequent[counts[frequent] > 0]):
+            yield self.values[code], order[ends[code] - counts[code] : ends[code]]
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The file in memory. N rows, C classes; `probabilities[model]` is float64 (N, C).
+    """A file of N rows, C classes. What takes much memory, the columns of the models, is read when it is asked for."""
 
-    Without classes there are no labels and probabilities, but `losses[model]`, float64 (N,) nats, and weights.
-    """
-
+    path: Path
     header: Header
-    row_id: np.ndarray
+    rows: int
+    #: (N,) in [0, C), of the smallest type; empty without classes.
     label: np.ndarray
+    #: Its values are not read.
     group: Names | None
-    probabilities: dict[str, np.ndarray]
     slices: dict[str, Names]
-    losses: dict[str, np.ndarray] = field(default_factory=dict)
-    #: float64 (N,): ones with classes.
-    weight: np.ndarray = field(default_factory=lambda: np.ones(0))
+    #: float64 (N,); None with classes.
+    weight: np.ndarray | None
 
     def __len__(self) -> int:
-        return len(self.row_id)
-
-    def row_losses(self, model: str) -> np.ndarray:
-        """Loss of each row in nats, float64 (N,)."""
-        if self.header.classes:
-            return row_losses(self.label, self.probabilities[model])
-        return self.losses[model]
+        return self.rows
 
     @property
     def binary(self) -> bool:
         return len(self.header.classes) == 2
 
+    def losses(self, model: str) -> np.ndarray:
+        """Loss of each row in nats, float64 (N,)."""
+        if self.header.classes:
+            return self.scored(model).losses()
+        return _filled(np.empty(self.rows), (_numbers(part) for part in _parts(self.path, model)))
+
+    def scored(self, model: str) -> Scored:
+        """What the figures of a model are made of; there are classes."""
+        if self.binary:
+            second = (_probabilities(part) for part in _parts(self.path, model))
+            return Scored(packed(_filled(np.empty(self.rows, np.float32), second), self.label))
+        rows, start = Scored.empty(self.rows, len(self.header.classes)), 0
+        for part in _parts(self.path, model):
+            piece = slice(start, start + len(part))
+            rows.fill(piece, scored(self.label[piece], _table(part)))
+            start = piece.stop
+        return rows
+
+    def by_class(self, model: str) -> Iterator[tuple[range, np.ndarray]]:
+        """The probabilities of some classes at a time, float32 (classes, N): above two."""
+        classes = len(self.header.classes)
+        together = max(1, MOST_CLASS_BYTES // (4 * self.rows))
+        for first in range(0, classes, together):
+            table = np.empty((min(together, classes - first), self.rows), np.float32)
+            some = slice(first, first + len(table))
+            _filled(table.T, (normalised(_table(part))[:, some] for part in _parts(self.path, model)))
+            yield range(first, first + len(table)), table
+
+
+def _filled(array: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
+    start = 0
+    for part in parts:
+        array[start : start + len(part)] = part
+        start += len(part)
+    return array
+
 
 def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any]]) -> Path:
     """Writes batches of columns (row_id, label, group and slices as `Names`, float (B, C) per model), atomically.
 
-    Without classes weight in place of label, and float (B,) per model.
+    Without classes weight in place of label, and float (B,) per model. Memory holds one row group.
 
     Raises:
         UserError: no batch holds a row, or a slice is called like a column of this file.
@@ -119,13 +168,30 @@ def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any
 
 def _write(path: Path, header: Header, batches: Iterable[dict[str, Any]]) -> None:
     schema, rows = _schema(header), 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for batch in batches:
-            arrays = [_array(batch[field.name], field.type) for field in schema]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            rows += len(arrays[0])
+    names = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=names) as writer:
+        for table in _row_groups(schema, batches):
+            writer.write_table(table)
+            rows += len(table)
     if not rows:
         raise UserError(f"the {header.split} split has no rows: there is nothing to evaluate on.")
+
+
+def _row_groups(schema: pa.Schema, batches: Iterable[dict[str, Any]]) -> Iterator[pa.Table]:
+    """Batches put together: a row group for each of thousands would make the file slow to read."""
+    parts: list[pa.Table] = []
+    for batch in batches:
+        arrays = [_array(batch[field.name], field.type) for field in schema]
+        parts.append(pa.Table.from_arrays(arrays, schema=schema))
+        if sum(map(len, parts)) >= GROUP_ROWS or sum(part.nbytes for part in parts) >= GROUP_BYTES:
+            yield _joined(parts)
+            parts = []
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
 def _schema(header: Header) -> pa.Schema:
@@ -140,7 +206,8 @@ def _schema(header: Header) -> pa.Schema:
 
 def _array(column: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(column, Names):
-        return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), list(column.values))
+        column = _occurring(column) if len(column.values) > len(column.codes) else column
+        return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), pa.array(column.values, pa.string()))
     if pa.types.is_fixed_size_list(kind):
         return pa.FixedSizeListArray.from_arrays(column.astype(np.float32).ravel(), kind.list_size)
     if pa.types.is_float32(kind):
@@ -148,54 +215,89 @@ def _array(column: Any, kind: pa.DataType) -> pa.Array:
     return pa.array(column, type=kind)
 
 
+def _occurring(names: Names) -> Names:
+    """The same names of rows, out of a list without the others."""
+    used, codes = np.unique(names.codes, return_inverse=True)
+    return Names(codes, [names.values[code] for code in used])
+
+
 def read(directory: str | Path) -> Predictions:
-    """Reads a predictions file.
+    """Opens a predictions file, and reads all of it but the columns of the models.
 
     Raises:
         UserError: there is none in the directory, or it is not one of ours.
     """
     path = Path(directory) / FILE_NAME
-    try:
-        files.open_file(path).close()  # a pipe would be waited for
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path} cannot be read as predictions: {error}") from None
-    if METADATA_KEY not in (table.schema.metadata or {}):
-        raise UserError(f"{path} carries no {METADATA_KEY.decode()!r} metadata: evaluate did not write it.")
-    header = Header.model_validate_json(table.schema.metadata[METADATA_KEY])
+    header, rows = _header(path)
+    classes = len(header.classes)
+    label = np.empty(rows if classes else 0, np.min_scalar_type(classes))
     return Predictions(
+        path=path,
         header=header,
-        row_id=table["row_id"].to_numpy(),
-        group=_names(table["group"]) if header.group else None,
-        slices={name: _names(table[name]) for name in header.slices},
-        **(_classified(header, table) if header.classes else _scored(header, table)),
+        rows=rows,
+        label=_filled(label, (_label(part, classes, path) for part in _parts(path, "label"))) if classes else label,
+        group=_names(path, "group", values=False) if header.group else None,
+        slices={name: _names(path, name) for name in header.slices},
+        weight=None if classes else _filled(np.empty(rows), (_numbers(part) for part in _parts(path, "weight"))),
     )
 
 
-def _classified(header: Header, table: pa.Table) -> dict[str, Any]:
-    probabilities = {model: _probabilities(table[model]) for model in header.models}
-    return {"label": table["label"].to_numpy(), "probabilities": probabilities, "weight": np.ones(len(table))}
+def _header(path: Path) -> tuple[Header, int]:
+    with _readable(path) as file:
+        metadata = file.schema_arrow.metadata or {}
+        if METADATA_KEY not in metadata:
+            raise UserError(f"{path} carries no {METADATA_KEY.decode()!r} metadata: evaluate did not write it.")
+        return Header.model_validate_json(metadata[METADATA_KEY]), file.metadata.num_rows
 
 
-def _scored(header: Header, table: pa.Table) -> dict[str, Any]:
-    losses = {model: table[model].to_numpy() for model in header.models}
-    weight = table["weight"].to_numpy().astype(np.float64)
-    return {"label": np.zeros(0, np.int64), "probabilities": {}, "losses": losses, "weight": weight}
+@contextmanager
+def _readable(path: Path) -> Iterator[pq.ParquetFile]:
+    try:
+        files.open_file(path).close()  # a pipe would be waited for
+        with pq.ParquetFile(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise UserError(f"{path.parent} holds no {FILE_NAME}: it is not a finished evaluation.") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} cannot be read as predictions: {error}") from None
 
 
-def _names(column: pa.ChunkedArray) -> Names:
-    array = column.unify_dictionaries().combine_chunks()
-    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-    return Names(array.indices.to_numpy(), tuple(array.dictionary.to_pylist()))
+def _parts(path: Path, column: str) -> Iterator[pa.Array]:
+    """A column, as many rows at a time as are worth one call."""
+    with _readable(path) as file:
+        for batch in file.iter_batches(GROUP_ROWS, columns=[column]):
+            yield batch.column(0)
 
 
-def _probabilities(column: pa.ChunkedArray) -> np.ndarray:
-    """Float64 (N, C); the parts that float32 rounded are made to sum to 1 again."""
-    if pa.types.is_fixed_size_list(column.type):
-        flat = column.combine_chunks().flatten().to_numpy().astype(np.float64)
-        table = flat.reshape(-1, column.type.list_size)
-        return np.asarray(table / table.sum(axis=1, keepdims=True))
-    second = column.to_numpy().astype(np.float64)
-    return np.stack([1 - second, second], axis=1)
+def _label(part: pa.Array, classes: int, path: Path) -> np.ndarray:
+    label = part.to_numpy()
+    if len(label) and not 0 <= label.min() <= label.max() < classes:
+        raise UserError(f"{path} holds labels beyond its {classes} classes: evaluate did not write it.")
+    return np.asarray(label)
+
+
+def _names(path: Path, name: str, *, values: bool = True) -> Names:
+    """A column of names, its codes in the smallest type."""
+    with _readable(path) as file:
+        column = file.read([name])[name].unify_dictionaries()
+    dictionary = column.chunk(0).dictionary
+    codes = np.empty(len(column), np.min_scalar_type(len(dictionary)))
+    _filled(codes, (chunk.indices.to_numpy() for chunk in column.chunks))
+    return Names(codes, tuple(dictionary.to_pylist()) if values else ())
+
+
+def _numbers(part: pa.Array) -> np.ndarray:
+    return np.asarray(part.to_numpy(), np.float64)
+
+
+def _table(part: pa.Array) -> np.ndarray:
+    """Float32 (B, C)."""
+    return _probabilities(part.flatten()).reshape(len(part), -1)
+
+
+def _probabilities(part: pa.Array) -> np.ndarray:
+    """Float32 (B,), none below 0."""
+    values = part.to_numpy()
+    if len(values) and not 0 <= values.min() <= values.max() < np.inf:
+        raise UserError("the predictions hold numbers that are no probabilities: evaluate did not write them.")
+    return np.asarray(values)

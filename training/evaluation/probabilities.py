@@ -1,12 +1,14 @@
-"""Probabilities of classes, row by row: their losses, and bins of rows that are equally sure.
+"""Probabilities of classes, row by row: what figures of merit are made of.
 
 Shapes: N rows, C classes; `probabilities` float (N, C), `label` int (N,).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-#: Bins of the calibration error and of its plot; 15 as in Guo et al. 2017, https://arxiv.org/abs/1706.04599
-CALIBRATION_BINS = 15
+from training.evaluation.ranked import chosen, hits_of, packed, pieces, scores_of
+
 LN_2 = float(np.log(2))
 #: Probabilities are stored as float32: below its resolution a logarithm measures rounding, not the model.
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).eps)
@@ -14,28 +16,88 @@ SMALLEST_PROBABILITY = float(np.finfo(np.float32).eps)
 SUM_TOLERANCE = 0.02
 
 
-def row_losses(label: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Log loss of each row in nats, float64 (N,)."""
-    chosen = probabilities[np.arange(len(label)), label]
-    return np.asarray(-np.log(np.clip(chosen, SMALLEST_PROBABILITY, 1.0)))
+@dataclass(frozen=True)
+class Scored:
+    """One model's predictions, row by row, in as little memory as they take.
 
-
-def confidence_and_outcome(label: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What calibration compares, each float64 (N,).
-
-    Two classes: probability of the second, and whether it was the second. More: probability of the predicted
-    class, and whether it was right (top-label calibration, Guo et al. 2017).
+    `confident` has what calibration compares, packed (see `ranked`). Two classes: probability of the second, and
+    whether it was the second; the loss and all else follow from them. More: probability of the predicted class, and
+    whether it was right (top-label calibration, Guo et al. 2017); the other arrays are None for two classes.
     """
+
+    confident: np.ndarray
+    #: Log loss in nats, float64 (N,).
+    loss: np.ndarray | None = None
+    #: Brier score, float32 (N,).
+    squares: np.ndarray | None = None
+    #: Predicted class, the likeliest, (N,).
+    predicted: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.confident)
+
+    @classmethod
+    def empty(cls, rows: int, classes: int) -> "Scored":
+        """Above two classes, to be filled."""
+        predicted = np.empty(rows, np.min_scalar_type(classes))
+        return cls(np.empty(rows, np.uint32), np.empty(rows), np.empty(rows, np.float32), predicted)
+
+    def fill(self, rows: slice, part: "Scored") -> None:
+        for whole, values in (
+            (self.confident, part.confident),
+            (self.loss, part.loss),
+            (self.squares, part.squares),
+            (self.predicted, part.predicted),
+        ):
+            assert whole is not None and values is not None
+            whole[rows] = values
+
+    def __getitem__(self, rows: np.ndarray | slice) -> "Scored":
+        loss, squares, predicted = (
+            None if part is None else chosen(part, rows) for part in (self.loss, self.squares, self.predicted)
+        )
+        return Scored(chosen(self.confident, rows), loss, squares, predicted)
+
+    def losses(self) -> np.ndarray:
+        """Log loss of each row in nats, float64 (N,)."""
+        if self.loss is not None:
+            return self.loss
+        losses = np.empty(len(self))
+        for piece in pieces(len(self)):
+            losses[piece] = nats(scores_of(self.confident[piece]), hits_of(self.confident[piece]))
+        return losses
+
+    def classes(self) -> np.ndarray:
+        """The predicted class of each row, int (N,)."""
+        return (scores_of(self.confident) > 0.5).astype(np.int8) if self.predicted is None else self.predicted
+
+
+def scored(label: np.ndarray, probabilities: np.ndarray) -> Scored:
+    """Of float32 probabilities, whose rows sum to 1 about: above two classes they are made to."""
     if probabilities.shape[1] == 2:
-        return probabilities[:, 1], label.astype(np.float64)
-    return probabilities.max(axis=1), (probabilities.argmax(axis=1) == label).astype(np.float64)
+        return Scored(packed(probabilities[:, 1], label))
+    predicted, each = probabilities.argmax(axis=1), np.arange(len(label))
+    table = normalised(probabilities)
+    of_label = table[each, label]
+    squares = np.einsum("nc,nc->n", table, table) - 2 * of_label + 1
+    return Scored(
+        confident=packed(table[each, predicted], predicted == label),
+        loss=_nats(of_label),
+        squares=squares.astype(np.float32),
+        predicted=predicted,
+    )
 
 
-def bin_codes(confidence: np.ndarray, bins: int = CALIBRATION_BINS) -> np.ndarray:
-    """Puts rows into bins of equal mass, int (N,); equal confidences share a bin, so row order does not matter.
+def normalised(probabilities: np.ndarray) -> np.ndarray:
+    """Float64 (N, C), each row of sum 1."""
+    table = probabilities.astype(np.float64)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
-    Equal mass rather than equal width, because the estimate is less biased: Nguyen & O'Connor 2015,
-    https://aclanthology.org/D15-1182
-    """
-    edges = np.unique(np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1]))
-    return np.searchsorted(edges, confidence, side="right")
+
+def nats(second: np.ndarray, hit: np.ndarray) -> np.ndarray:
+    """Log loss of each row in nats, float64 (N,), from the probability of the second class, and whether it was."""
+    return _nats(np.where(hit, second, 1 - second))
+
+
+def _nats(probability: np.ndarray) -> np.ndarray:
+    return np.asarray(-np.log(np.clip(probability, SMALLEST_PROBABILITY, 1.0)))

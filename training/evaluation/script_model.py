@@ -68,6 +68,6 @@ def champion(folder: str, task: Task) -> ScriptModel:
 
 
 def base_rates(label: np.ndarray, classes: int) -> np.ndarray:
-    """What to predict when nothing but how often each class occurs is known, float64 (N, C)."""
+    """What to predict when nothing but how often each class occurs is known, float64 (N, C): one row, N times."""
     rates = np.bincount(label, minlength=classes) / len(label)
-    return np.tile(rates, (len(label), 1))
+    return np.broadcast_to(rates, (len(label), classes))

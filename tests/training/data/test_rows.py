@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from training.data import manifest, rows
-from training.data.manifest import Column
+from training.data.manifest import Column, ShardFile
 from training.data.prepare import prepare
-from training.data.rows import open_rows, recode
+from training.data.rows import Shards, open_rows, recode
 from training.errors import UserError
 
 from .conftest import visit_rows
@@ -39,6 +39,39 @@ def test_columns_have_the_types_that_training_expects(dataset: Path):
     columns = open_rows(dataset, "test").columns
     kinds = {name: array.dtype.name for name, array in columns.items()}
     assert kinds == {"row_id": "int64", "day": "int32", "page": "int32", "seconds": "float32", "label": "int64"}
+
+
+def test_shards_give_the_same_rows_in_batches_of_any_size(dataset: Path):
+    """Batches may be smaller and larger than a shard, and begin in one and end in the next."""
+    made = manifest.load(dataset)
+    split = dataset / "train-00000.parquet"
+    whole = pq.read_table(split)
+    for number, part in enumerate((whole.slice(0, 3), whole.slice(3, 0), whole.slice(3, 40), whole.slice(43))):
+        pq.write_table(part, dataset / f"part-{number}.parquet")
+    files = [dataset / f"part-{number}.parquet" for number in range(4)]
+    shards = tuple(
+        ShardFile(
+            path=file.name,
+            rows=pq.read_metadata(file).num_rows,
+            bytes=file.stat().st_size,
+            sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+        )
+        for file in files
+    )
+    rows = Shards(dataset, made.model_copy(update={"splits": {"train": shards}}), "train")
+    expected = {name: whole[name].to_numpy() for name in whole.column_names}
+    for size in (1, 2, 7, 40, len(whole), len(whole) + 1):
+        batches = list(rows.batches(size))
+        assert [len(batch["row_id"]) for batch in batches[:-1]] == [size] * (len(batches) - 1)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(np.concatenate([batch[name] for batch in batches]), values)
+    index = np.array([0, 2, 3, 42, 43, len(whole) - 1])
+    for name, values in rows.take(index).items():
+        np.testing.assert_array_equal(values, expected[name][index])
+        np.testing.assert_array_equal(rows.column(name), expected[name])
+    files[2].write_bytes(files[2].read_bytes()[::-1])
+    with pytest.raises(UserError, match="other checksum"):
+        list(rows.batches(7))
 
 
 def open_and_sum(dataset: Path, scratch: Path, start, results) -> None:

@@ -26,6 +26,7 @@ def test_it_learns_what_there_is_to_learn(prepared):
     probabilities = model(test)
     assert roc_auc_score(test["label"], probabilities[:, 1]) > 0.72
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_allclose(probabilities, model.model.predict_proba(baseline._inputs(test, model.columns)))
     assert [column.name for column in model.columns] == ["colour", "tilt", "size"]  # no id, no label, no day
 
 
@@ -58,6 +59,9 @@ def test_a_class_that_training_lacked_gets_probability_0(prepared):
     rows = open_rows(folder, "train")
     rows = Rows(rows.take(np.flatnonzero(rows.columns["label"] != 1)))
     found = baseline.fit(manifest, rows, task)(rows.columns)
+    model = baseline.fit(manifest, open_rows(folder, "train"), task)
+    inputs = baseline._inputs(rows.columns, model.columns)
+    np.testing.assert_allclose(model(rows.columns), model.model.predict_proba(inputs), rtol=1e-6)
     assert found.shape[1] == 3 and found[:, 1].max() == 0 and found[:, 2].min() > 0
 
 

@@ -2,40 +2,55 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 from sklearn.metrics import roc_auc_score
 
+from tests.training.evaluation import rowwise
 from training.evaluation import comparison, metrics
 from training.evaluation.comparison import Blocks
 from training.evaluation.predictions import Names
+from training.evaluation.probabilities import Scored, normalised, scored
+from training.evaluation.ranked import Ranked, packed
 
 ROWS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.integers(0, 3)), min_size=4, max_size=40).filter(
     lambda rows: len({label for label, _, _ in rows}) == 2
 )
 
 
+def auc_replicates(weights, positive, score, rows):
+    ranked = Ranked.of(packed(special.expit(score), positive), rows.codes)
+    return comparison.auc_replicates(weights, ranked, rows.count, ranked.auc() or 0.0)
+
+
 @given(ROWS, st.lists(st.integers(1, 3), min_size=4, max_size=4))
 def test_a_weighted_auc_is_the_auc_of_repeated_rows(rows, weights):
     label, score, block = (np.array(column) for column in zip(*rows, strict=True))
     repeated = np.repeat(np.arange(len(rows)), np.array(weights)[block])
-    found = comparison.auc_replicates(np.array([weights], float), label == 1, score / 5, Blocks(block, 4))
+    found = auc_replicates(np.array([weights], float), label == 1, score / 5, Blocks(block, 4))
     assert found[0] == pytest.approx(roc_auc_score(label[repeated], score[repeated]))
 
 
-def test_more_scores_than_fit_in_memory_are_ranked_nearly_as_well(monkeypatch):
-    random = np.random.default_rng(7)
-    score, rows = random.random(20_000), Blocks(random.integers(0, 10, 20_000), 10)
-    positive = random.random(20_000) < score
-    exact = comparison.auc_replicates(np.ones((1, 10)), positive, score, rows)[0]
-    monkeypatch.setattr(comparison, "MOST_CELLS", 10 * 1_000)
-    coarse = comparison.auc_replicates(np.ones((1, 10)), positive, score, rows)[0]
-    assert exact == pytest.approx(roc_auc_score(positive, score), abs=1e-12)
-    assert coarse != exact and coarse == pytest.approx(exact, abs=1e-4)
+@pytest.mark.parametrize("blocks", [100, 250])
+def test_more_scores_than_fit_in_memory_give_nearly_the_same_interval(blocks):
+    """Its ends within 1e-6 and a thousandth of its width."""
+    random, rows = np.random.default_rng(7), 10_000
+    score, codes, weights = random.random(rows) ** 3, random.integers(0, blocks, rows), comparison.resample(blocks, 300)
+    by_block, near = 0.1 * random.normal(size=blocks)[codes], random.normal(size=rows)
+    for chance in (score, 0.5, 0.01 * score, score > 0.5, score + 0.003 * near > 0.5, score + by_block):
+        positive = random.random(rows) < chance
+        ranked = Ranked.of(packed(score, positive), codes)
+        assert len(ranked.levels(rows)) > comparison.MOST_CELLS // blocks
+        exact = rowwise.auc_replicates(weights, positive, score.astype(np.float32), codes, blocks)
+        coarse = comparison.auc_replicates(weights, ranked, blocks, ranked.auc())
+        assert coarse.max() <= 1
+        first, second = (comparison.interval(0.0, values, blocks, 0.975) for values in (exact, coarse))
+        ends = [(first.low, second.low), (first.high, second.high)]
+        assert max(abs(old - new) for old, new in ends) < 1e-6 + 1e-3 * (first.high - first.low)
 
 
 def test_a_replicate_of_one_class_is_no_number():
     rows = Blocks(np.array([0, 1]), 2)
-    found = comparison.auc_replicates(np.array([[2.0, 0.0]]), np.array([True, False]), np.array([0.9, 0.1]), rows)
+    found = auc_replicates(np.array([[2.0, 0.0]]), np.array([True, False]), np.array([0.9, 0.1]), rows)
     assert np.isnan(found).all()
 
 
@@ -43,12 +58,28 @@ def test_replicates_with_every_block_once_give_the_plain_figures():
     random = np.random.default_rng(1)
     second, block = random.random(300), random.integers(0, 7, 300)
     label = (random.random(300) < second**2).astype(np.int64)
-    table, once, rows = np.stack([1 - second, second], axis=1), np.ones((1, 7)), Blocks(block, 7)
-    plain = metrics.scores(label, table)
-    bins = metrics.calibration_bins(second, label)
-    squares = sum(b.rows * (b.predicted - b.observed) ** 2 for b in bins) / 300
-    assert comparison.calibration_replicates(once, label, table, rows)[0] == pytest.approx(squares)
-    assert comparison.mean_replicates(once, metrics.row_losses(label, table), rows)[0] == pytest.approx(plain.loss)
+    once, rows, of_rows = np.ones((1, 7)), Blocks(block, 7), Scored(packed(second, label))
+    ranked = Ranked.of(of_rows.confident)
+    squares = sum(b.rows * (b.predicted - b.observed) ** 2 for b in metrics.calibration_bins(ranked)) / 300
+    calibration = comparison.calibration_replicates(once, of_rows.confident, rows, ranked.bin_edges())
+    assert calibration[0] == pytest.approx(squares)
+    assert comparison.mean_replicates(once, of_rows.losses(), rows)[0] == pytest.approx(of_rows.losses().mean())
+
+
+@given(st.integers(0, 1000), st.integers(2, 5), st.sampled_from([None, 10]))
+def test_calibration_replicates_are_those_of_their_definition(seed, classes, steps):
+    random = np.random.default_rng(seed)
+    table = random.dirichlet(np.ones(classes), 300)
+    if steps:
+        table = (np.round(table * steps) + 1) / (np.round(table * steps) + 1).sum(axis=1, keepdims=True)
+    table = table.astype(np.float32)
+    exact = np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1) if classes == 2 else normalised(table)
+    label, codes, weights = random.integers(0, classes, 300), random.integers(0, 9, 300), comparison.resample(9, 20)
+    rows = scored(label, table)
+    edges = Ranked.of(rows.confident).bin_edges()
+    found = comparison.calibration_replicates(weights, rows.confident, Blocks(codes, 9), edges)
+    expected = rowwise.calibration_replicates(weights, label, exact, codes, 9)
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def delong(label, first, second):
@@ -72,7 +103,7 @@ def test_on_independent_rows_the_bootstrap_agrees_with_delong(count):
     first, second = (label + random.normal(scale=scale, size=count) for scale in (1.0, 1.4))
     rows = comparison.blocks(None, count)
     weights = comparison.resample(rows.count)
-    replicates = [comparison.auc_replicates(weights, label == 1, score, rows) for score in (first, second)]
+    replicates = [auc_replicates(weights, label == 1, score, rows) for score in (first, second)]
     estimate, error = delong(label, first, second)
     bounds = comparison.interval(estimate, replicates[0] - replicates[1], rows.count, 0.95)
     assert bounds.low == pytest.approx(estimate - 1.645 * error, abs=0.25 * error)
@@ -99,9 +130,10 @@ def test_a_perfectly_calibrated_model_is_off_by_nothing_once_noise_is_removed():
     for _ in range(60):
         second = random.random(1_000)
         label = (random.random(1_000) < second).astype(np.int64)
-        table, rows = np.stack([1 - second, second], axis=1), comparison.blocks(None, 1_000)
-        plain = comparison.calibration_replicates(once, label, table, rows)[0]
-        replicates = comparison.calibration_replicates(weights, label, table, rows)
+        packing, rows = packed(second, label), comparison.blocks(None, 1_000)
+        edges = Ranked.of(packing).bin_edges()
+        plain = comparison.calibration_replicates(once, packing, rows, edges)[0]
+        replicates = comparison.calibration_replicates(weights, packing, rows, edges)
         found.append((plain, comparison.without_noise(plain, replicates)[0]))
     plain, corrected = np.mean(found, axis=0)
     assert plain > 0.0015  # 15 bins of 67 rows
@@ -130,10 +162,36 @@ def test_groups_stay_whole_when_they_are_dealt_to_blocks():
     assert np.unique(np.bincount(rows.codes)).tolist() == [6]
 
 
+@pytest.mark.parametrize("rows", [100, 249, 250, 251, 3_000])
+def test_independent_rows_are_put_into_the_blocks_of_a_permutation(rows):
+    expected = np.random.default_rng(comparison.SEED).permutation(rows) % comparison.MOST_BLOCKS
+    found = comparison.blocks(None, rows)
+    assert found.count == min(rows, comparison.MOST_BLOCKS) == len(np.unique(found.codes))
+    assert rows <= comparison.MOST_BLOCKS or (found.codes == expected).all()
+
+
+@given(st.lists(st.integers(0, 9) | st.just(1 << 40), max_size=30))
+def test_codes_are_numbered_as_they_rise(codes):
+    numbers, count = comparison.numbered(np.array(codes, np.int64))
+    distinct = sorted(set(codes))
+    assert count == len(distinct) and [distinct[number] for number in numbers] == codes
+
+
+@given(st.integers(0, 1000), st.integers(11, 40), st.booleans())
+def test_the_slice_test_is_that_of_sums_by_group(seed, groups, weighted):
+    random = np.random.default_rng(seed)
+    group = random.permutation(np.r_[np.arange(groups), random.integers(0, groups, 100)])
+    difference = random.normal(0.05, 1, groups + 100)
+    sizes = random.integers(1, 9, groups + 100).astype(float) if weighted else np.ones(groups + 100)
+    found = comparison.worse_p_value(difference, group, sizes if weighted else None)
+    assert found == pytest.approx(rowwise.worse_p_value(difference, group, sizes), rel=1e-9)
+
+
 def test_the_slice_test_on_independent_rows_is_students():
     difference = np.random.default_rng(5).normal(0.1, 1, 200)
     expected = stats.ttest_1samp(difference, 0, alternative="greater").pvalue
     assert comparison.worse_p_value(difference, np.arange(200)) == pytest.approx(expected)
+    assert comparison.worse_p_value(difference, None) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("difference, expected", [(0.0, 1.0), (0.2, 0.0), (-0.2, 1.0)])

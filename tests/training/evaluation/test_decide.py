@@ -7,8 +7,9 @@ import pytest
 from sklearn.metrics import log_loss
 
 from training.errors import UserError
-from training.evaluation import comparison, decision, metrics
+from training.evaluation import comparison, decision
 from training.evaluation.decide import decide
+from training.evaluation.ranked import Ranked, packed
 
 DAYS, ROWS_A_DAY = 30, 40
 
@@ -185,8 +186,9 @@ def test_equal_models_are_promoted_by_luck_about_one_time_in_twenty():
     for _ in range(200):
         label, day, scores = flights(random, skills=(1.0, 1.0), day_skill=0.8)
         rows = comparison.Blocks(day, DAYS)
-        values = [metrics.auc(label, np.stack([1 - s, s], axis=1)) for s in scores]
-        replicates = [comparison.auc_replicates(weights, label == 1, s, rows) for s in scores]
+        ranks = [Ranked.of(packed(s, label), rows.codes) for s in scores]
+        values = [ranked.auc() for ranked in ranks]
+        replicates = [comparison.auc_replicates(weights, r, DAYS, auc) for r, auc in zip(ranks, values, strict=True)]
         difference = values[0] - values[1]
         by_day += comparison.interval(difference, replicates[0] - replicates[1], DAYS, 0.95).low > 0
         alone += difference - 1.645 * delong_error(label, *scores) > 0

@@ -3,11 +3,11 @@ import pytest
 
 from training.data.manifest import Column
 from training.errors import UserError
-from training.evaluation.names import MISSING, namer
+from training.evaluation.names import MISSING, group_namer, namer
 
 
-def named(column, values, **options):
-    names = namer(column, values, **options)(values)
+def named(column, values):
+    names = namer(column, lambda: values)(values)
     return [names.values[code] for code in names.codes]
 
 
@@ -29,17 +29,25 @@ def test_many_numbers_become_five_ranges_of_equal_mass():
 
 
 def test_a_group_keeps_every_value_apart():
-    column, values = Column(name="day", kind="id", type="int32"), np.arange(15_000, 15_365)
-    assert named(column, values, whole=True) == [str(day) for day in values]
+    """Those of one batch at a time, and all digits of an id."""
+    for first, kind in ((15_000, np.int32), ((1 << 62) + 1, np.int64)):
+        values = np.arange(first, first + 365, dtype=kind)[::-1]
+        names = group_namer(Column(name="day", kind="id", type=str(values.dtype)))(values)
+        assert [names.values[code] for code in names.codes] == [str(value) for value in values.tolist()]
+    numbers = np.array([0.1, np.nan, 2.0, np.nextafter(np.float32(0.1), 1)], np.float32)
+    names = group_namer(Column(name="n", kind="number", type="float"))(numbers)
+    assert [names.values[code] for code in names.codes] == ["0.1", MISSING, "2", "0.10000001"]
 
 
 def test_a_batch_is_named_like_the_whole():
     column, values = Column(name="n", kind="number", type="float"), np.arange(100.0)
-    of_column = namer(column, values)
+    of_column = namer(column, lambda: values)
     assert of_column(values[60:70]).values == of_column(values).values
     np.testing.assert_array_equal(of_column(values[60:70]).codes, of_column(values).codes[60:70])
 
 
 def test_a_vector_names_nothing():
     with pytest.raises(UserError, match="pixels is a vector"):
-        namer(Column(name="pixels", kind="vector", type="float", width=4), np.zeros((3, 4)))
+        namer(Column(name="pixels", kind="vector", type="float", width=4), lambda: np.zeros((3, 4)))
+    with pytest.raises(UserError, match="pixels is a vector"):
+        group_namer(Column(name="pixels", kind="vector", type="float", width=4))

@@ -6,6 +6,7 @@ import pytest
 from training.errors import UserError
 from training.evaluation import predictions
 from training.evaluation.predictions import Header, Names
+from training.evaluation.probabilities import normalised
 
 
 def header(**changes):
@@ -25,20 +26,28 @@ def batch(first, count, classes=2):
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_what_is_written_in_batches_is_read_as_one(tmp_path, classes):
+def test_what_is_written_in_batches_is_read_as_one(tmp_path, monkeypatch, classes):
     parts = [batch(0, 70, classes), batch(70, 30, classes)]
     named = header(classes=tuple("abcde"[:classes]), group="day", slices=("colour",))
     predictions.write(tmp_path, named, iter(parts))
     data = predictions.read(tmp_path)
     assert len(data) == 100 and data.header == named and data.binary is (classes == 2)
-    assert data.row_id.tolist() == list(range(100))
-    for name in ("label", "challenger"):
-        expected = np.concatenate([part[name] for part in parts])
-        found = data.label if name == "label" else data.probabilities[name]
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-    for found, name in ((data.slices["colour"], "colour"), (data.group, "group")):
-        expected = [part[name].values[code] for part in parts for code in part[name].codes]
-        assert [found.values[code] for code in found.codes] == expected
+    label, table = (np.concatenate([part[name] for part in parts]) for name in ("label", "challenger"))
+    assert data.label.tolist() == label.tolist()
+    exact = normalised(table) if classes > 2 else np.stack([1 - table[:, 1].astype(float), table[:, 1]], axis=1)
+    losses = -np.log(exact[np.arange(100), label])
+    np.testing.assert_allclose(data.losses("challenger"), losses, rtol=1e-6)
+    assert data.scored("challenger").classes().tolist() == exact.argmax(axis=1).tolist()
+    if classes > 2:
+        (codes, by_class), *_ = data.by_class("challenger")
+        assert list(codes) == list(range(classes))
+        np.testing.assert_allclose(by_class.T, exact, rtol=1e-6)
+        monkeypatch.setattr(predictions, "MOST_CLASS_BYTES", 4 * 100 * 2)
+        assert [len(codes) for codes, _ in data.by_class("challenger")] == [2, 2, 1]
+        np.testing.assert_array_equal(np.concatenate([table for _, table in data.by_class("challenger")]), by_class)
+    colours, groups = ([part[n].values[code] for part in parts for code in part[n].codes] for n in ("colour", "group"))
+    assert [data.slices["colour"].values[code] for code in data.slices["colour"].codes] == colours
+    assert len(set(zip(data.group.codes.tolist(), groups, strict=True))) == 2
 
 
 def test_two_classes_are_one_plain_column(tmp_path):

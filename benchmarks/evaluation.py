@@ -1,0 +1,138 @@
+"""Seconds and peak memory of the figures of saved predictions, with intervals and slices, and of the decision.
+
+    python -m benchmarks.evaluation --rows 1_000_000 10_000_000 --classes 2 5
+
+The predictions are made up: three models, 31 days as groups, five slice columns with 3 to 50 values; written as
+`evaluate` writes them. Each contender is a process of its own. scikit-learn's has the figures of all rows and the ROC
+curve of each model, without slices and without a single interval.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from training.evaluation import predictions
+from training.evaluation.predictions import MODELS, Header, Names
+
+BATCH_ROWS = 1 << 16
+DAYS = 31
+SLICES = {"origin": 3, "part_of_day": 4, "weekday": 7, "carrier": 16, "airport": 50}
+OURS = ("measure", "decide")
+CONTENDERS = (*OURS, "scikit-learn")
+
+
+def write(folder: Path, rows: int, classes: int) -> None:
+    header = Header(
+        task="made:Up",
+        split="test",
+        classes=tuple(f"class {code}" for code in range(classes)),
+        models=MODELS,
+        group="day",
+        slices=tuple(SLICES),
+    )
+    predictions.write(folder, header, batches(rows, classes))
+
+
+def batches(rows: int, classes: int) -> Iterator[dict[str, Any]]:
+    """Rows whose classes follow from the score that three models see with more and more noise."""
+    random = np.random.default_rng(0)
+    for start in range(0, rows, BATCH_ROWS):
+        count = min(BATCH_ROWS, rows - start)
+        logits = random.normal(size=(count, classes)) * 1.5
+        label = (logits + random.gumbel(size=(count, classes))).argmax(axis=1)
+        noises = (0.1, 0.15, 0.6)
+        columns: dict[str, Any] = {"row_id": random.integers(0, 1 << 63, count), "label": label}
+        for model, noise in zip(MODELS, noises, strict=True):
+            columns[model] = softmax(logits + noise * random.normal(size=(count, classes)))
+        columns["group"] = names(random, count, DAYS)
+        yield columns | {name: names(random, count, values) for name, values in SLICES.items()}
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True), np.float32)
+
+
+def names(random: np.random.Generator, count: int, values: int) -> Names:
+    return Names(random.integers(0, values, count), tuple(f"{code:02}" for code in range(values)))
+
+
+def scikit_learn(folder: str) -> None:
+    """As one writes it who has read the columns that it needs, and no more."""
+    import pyarrow.parquet as pq
+    from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, log_loss, roc_auc_score, roc_curve
+
+    path = Path(folder) / predictions.FILE_NAME
+    label = pq.read_table(path, columns=["label"])["label"].to_numpy()
+    for model in MODELS:
+        column = pq.read_table(path, columns=[model])[model].combine_chunks()
+        if column.type == "float":
+            table = column.to_numpy()
+            predicted = table > 0.5
+            roc_auc_score(label, table)
+            roc_curve(label, table)
+        else:
+            table = column.flatten().to_numpy().astype(np.float64).reshape(len(label), -1)
+            table /= table.sum(axis=1, keepdims=True)
+            predicted = table.argmax(axis=1)
+            roc_auc_score(label, table, multi_class="ovr")
+            for code in range(table.shape[1]):
+                roc_curve(label == code, table[:, code])
+        log_loss(label, table)
+        brier_score_loss(label, table)
+        accuracy_score(label, predicted)
+        confusion_matrix(label, predicted)
+
+
+def run(contender: str, folder: str) -> tuple[float, float, float]:
+    """Wall and CPU seconds and peak memory in GB, of a process of its own."""
+    if contender in OURS:
+        command = [sys.executable, "-m", f"training.evaluation.{contender}", folder]
+    else:
+        command = [sys.executable, "-c", f"from benchmarks import evaluation; evaluation.scikit_learn({folder!r})"]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = _waited(process)
+    if status:
+        raise SystemExit(f"{contender} failed")
+    return time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6
+
+
+def _waited(process: subprocess.Popen[bytes]) -> tuple[int, int, resource.struct_rusage]:
+    import os
+
+    pid, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return pid, status, used
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--classes", type=int, nargs="+", default=[2])
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
+    options = parser.parse_args()
+    drawn = Table("rows", "classes", "of", "seconds", "CPU s", "peak GB", title=machine.line())
+    for rows in options.rows:
+        for classes in options.classes:
+            with tempfile.TemporaryDirectory() as folder:
+                write(Path(folder), rows, classes)
+                for contender in options.contenders:
+                    wall, cpu, peak = run(contender, folder)
+                    drawn.add_row(f"{rows:,}", str(classes), contender, f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.2f}")
+    Console().print(drawn)
+
+
+if __name__ == "__main__":
+    main()
