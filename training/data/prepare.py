@@ -6,6 +6,7 @@ the input and the configuration, not on processes, threads or memory.
 """
 
 import errno
+import os
 import sys
 import tempfile
 import time
@@ -98,4 +99,5 @@ def _disk_errors_named() -> Iterator[None]:
         fix = ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             fix = f" Free some, or set TMPDIR (now {tempfile.gettempdir()}) and the output to other disks."
-        raise UserError(f"{error.filename or 'the output'}: {error.strerror}.{fix}") from None
+        where = error.filename or "the scratch folder, or the output"
+        raise UserError(f"{where}: {os.strerror(error.errno)}.{fix}") from None

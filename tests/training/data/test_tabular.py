@@ -95,6 +95,16 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
         ({"features": lambda self, rows: {"day": rows.day}}, "the feature day is of type date"),
         ({"features": lambda self, rows: {"done": rows.page}}, "has the name of a column that is known"),
         ({"features": lambda self, rows: {"row_id": rows.page}}, "row_id has the name of a column that every dataset"),
+        ({"features": lambda self, rows: rows.page}, "Mine.features gives a StringColumn: it must be values by name"),
+        (
+            {"features": lambda self, rows: {"x": rows.page.cast("int64")}},
+            "DuckDB cannot compute that: .* to INT64",
+        ),
+        ({"days": lambda self, rows: rows.page}, "Mine.days gives string: it must give a date for each row"),
+        (
+            {"labels": lambda self, rows: rows.page},
+            "Mine.labels gives string: it must give a whole number",
+        ),
         ({"features": lambda self, rows: {}}, "gives no column: there is nothing to learn from"),
         (
             {"features": lambda self, rows: {"x": rows.pag}},

@@ -9,6 +9,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from training.data import events as lookback
+from training.data.declaration import RESERVED
 from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import hours
 from training.data.identity import numbered, whole
@@ -27,10 +28,10 @@ INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST})
 def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
     """The source with what decides its rows' splits and their labels: `_mark`, `_label`, with a time also `_when`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
-    day = rebased.said(task, "days", rows).epoch_days() if task.time else None
+    day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {
         MARK: task.split.mark(rows, day),
-        LABEL: rebased.said(task, "labels", rows).cast("int64"),
+        LABEL: rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64"),
     }
     if task.time:
         values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
@@ -42,14 +43,14 @@ def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
 def days(task: TabularTask, source: ir.Table) -> ir.Table:
     """The file of each row and its `day`, from 1970-01-01; of a source that has the columns which tell it."""
     rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
-    day = rebased.onto(source, rows, rebased.said(task, "days", rows)).epoch_days()
+    day = rebased.onto(source, rows, rebased.value(task, "days", rows, ir.DateValue)).epoch_days()
     return source.select("_file", day=day)
 
 
 def telling_days(task: TabularTask) -> list[Field]:
     """The columns that the days of rows follow from."""
     rows = rebased.visible(ibis.table(canonical.schema(task.schema)), (field.name for field in task.schema))
-    named = {field.name for field in rebased.said(task, "days", rows).op().find(ops.Field)}
+    named = {field.name for field in rebased.value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
 
 
@@ -119,6 +120,8 @@ def finished(
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:
     """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
+    if not isinstance(features, Mapping):
+        raise UserError(f"{type(task).__name__}.features gives a {type(features).__name__}: it must be values by name.")
     if not features:
         raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
     hidden = {field.name for field in task.schema if field.known == "after"}
@@ -126,6 +129,13 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
     if own := [name for name in (ROW_ID, task.label) if name in features]:
         raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
+    spelled = dict[str, str]()
+    for name in features:
+        other = spelled.setdefault(str(name).lower(), name)
+        if not name or RESERVED.fullmatch(str(name).lower()):
+            raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
+        if other is not name:
+            raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
     if lacking := [name for name in task.slices if name not in features]:
         raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
     return {name: _feature(name, value) for name, value in features.items()}
@@ -134,6 +144,8 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
 def _feature(name: str, value: Any) -> ir.Value:
     value = value if isinstance(value, ir.Value) else ibis.literal(value)
     kind = value.type()
+    if value.op().find(ops.Unnest):
+        raise UserError(f"the feature {name} has several values for a row (unnest): a row has one of each feature.")
     if kind.is_numeric() or kind.is_boolean():
         return value.cast("float32")
     if kind.is_string():

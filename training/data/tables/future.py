@@ -89,7 +89,7 @@ def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Mapping[s
     moment, before = _moment(engine, marked, marked[task.time].type())
     if not before:
         return None
-    early = marked.filter(marked[features.WHEN] < moment)
+    early = engine.create("past_rows", marked.filter(marked[features.WHEN] < moment))
     joined = features.looking_back(task, engine, early, prefix="past_")
     width = len(task.schema)
     below = min(2**BITS, 2**BITS * min(MOST_ROWS, MOST_VALUES // width) // before)

@@ -2,18 +2,23 @@
 table that has more."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import ibis
 import ibis.expr.types as ir
+from ibis import Deferred
+from ibis.common.exceptions import IntegrityError
 
+from training.data.events import Events
+from training.data.tables import order
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.options import nearest
 
 #: What Ibis says of a column that a table does not have.
 NO_COLUMN = re.compile(r"(?:'Table' object has no attribute|Column) '(.*?)'")
+Value = TypeVar("Value", bound=ir.Value)
 Expression = TypeVar("Expression", ir.Value, ir.Table)
 
 
@@ -27,11 +32,17 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
     """What a method of the task says of `rows`.
 
     Raises:
-        UserError: it names a column that there is not, or that it may not see; or Ibis refuses what it says.
+        UserError: it names a column that there is not, or that it may not see; Ibis refuses what it says; or it says
+            something else every time.
     """
     where = f"{type(task).__name__}.{method}"
     try:
-        return getattr(task, method)(rows)
+        answer = _bound(getattr(task, method)(rows), rows)
+    except IntegrityError:
+        raise UserError(
+            f"{where} gives a column of another table than the `rows` that it was given. Join nothing: look back with "
+            "`events`, or use a window (`.over(ibis.window(group_by=..., order_by=...))`)."
+        ) from None
     except (AttributeError, ibis.IbisError) as error:
         message = " ".join(str(error).split())
         asked = NO_COLUMN.match(message)
@@ -47,6 +58,33 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         if isinstance(error, ibis.IbisError):
             raise UserError(f"{where}: {message[:500]}") from None
         raise
+    for name, part in answer.items() if isinstance(answer, Mapping) else [("", answer)]:
+        expression = part.table if isinstance(part, Events) else part
+        if isinstance(expression, ir.Expr):
+            order.check(f"{where}: {name}" if name else where, expression)
+    return answer
+
+
+def _bound(answer: Any, rows: ir.Table) -> Any:
+    """The answer, without what waits for a table. Raises IntegrityError for columns of another one."""
+    if isinstance(answer, Mapping):
+        answer = {name: part.resolve(rows) if isinstance(part, Deferred) else part for name, part in answer.items()}
+    values = answer.values() if isinstance(answer, Mapping) else [answer]
+    rows.select(*(value.name(f"_{i}") for i, value in enumerate(values) if isinstance(value, ir.Value)), _rows=1)
+    return answer
+
+
+#: What a method must give, in words.
+KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number"}
+
+
+def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> Value:
+    """What a method says, if it is of this kind. Raises as `said`, and for another kind."""
+    given = said(task, method, rows)
+    if not isinstance(given, kind):
+        is_of = given.type() if isinstance(given, ir.Value) else type(given).__name__
+        raise UserError(f"{type(task).__name__}.{method} gives {is_of}: it must give {KINDS[kind]} for each row.")
+    return given
 
 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:
