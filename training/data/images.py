@@ -5,13 +5,11 @@ flowers/rose/002.jpg                flowers/labels.csv: file,label,split
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from training.data import image_labels, place, raw

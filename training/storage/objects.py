@@ -14,7 +14,6 @@ from typing_extensions import Buffer
 
 from training.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
 
-
 #: What the name of an object begins with that is made and deleted, to find out whether that can be done.
 PROBE = ".writable-"
 

@@ -13,6 +13,7 @@ from loopback.cloud import lost_response, reset, status
 from loopback.errors import ApiError
 
 from training.data import manifest
+from training.data.beam import dataflow as runner
 from training.data.prepare import prepare
 from training.errors import Preempted, ProcessFailed, UserError
 
@@ -185,7 +186,8 @@ def test_a_step_that_is_cancelled_cancels_its_job(dataflow):
         ("killed", r"died while scanning \(words-1.txt, record 7\), most likely for lack of memory.*scanning shard 1"),
     ],
 )
-def test_a_record_that_fails_or_kills_a_worker_is_named_with_its_file(dataflow, wrong, says):
+def test_a_record_that_fails_or_kills_a_worker_is_named_with_its_file(dataflow, monkeypatch, wrong, says):
+    monkeypatch.setattr(runner, "APART", wrong == "killed")
     with pytest.raises(ProcessFailed, match=says):
         prepare("letters:Letters", "", OUT, options={"wrong": wrong})
     assert objects("out/data/") == {}
