@@ -39,7 +39,8 @@ def resolve(
         pipeline: Name of the pipeline; pins of another one are refused.
         run: Name of this run.
         scheduled: The time for which a schedule started the run; counts only without as_of.
-        data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own data.
+        data: Raw input, several parts separated by commas: file, folder or glob, here or gs://, a table
+            bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery. Empty: the task's own data.
         task: A shipped task (flights, language_model) or module:Class.
         task_options: Options of the task as JSON, such as its windows: {"train": "1-6", "test": "7"}.
         champion: Model directory of the champion, local or gs://. Empty: none.

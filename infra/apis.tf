@@ -17,6 +17,8 @@ locals {
       "serviceusage.googleapis.com",
       "storage.googleapis.com",
     ],
+    var.bigquery ? ["bigquery.googleapis.com", "bigquerystorage.googleapis.com"] : [],
+    var.dataflow ? ["dataflow.googleapis.com"] : [],
     var.customer_managed_key ? ["cloudkms.googleapis.com"] : [],
     var.scan_images ? ["containerscanning.googleapis.com"] : [],
     var.network != null ? ["servicenetworking.googleapis.com"] : [],

@@ -1,7 +1,8 @@
 # Three identities, each with the least that it needs. What can be granted on one bucket, repository, account or key is
 # granted there; only what has no narrower place is granted on the project.
 #
-#   runner     what a run is: reads and writes the bucket, pulls the image, starts its training jobs
+#   runner     what a run is: reads and writes the bucket, pulls the image, starts its training jobs; also the workers of
+#              its Dataflow jobs
 #   builder    what an image build is: reads its source, writes its log, pushes the image
 #   submitter  what CI is: builds, uploads, submits, schedules; var.submitters may do the same
 
@@ -62,6 +63,41 @@ resource "google_project_iam_member" "runner" {
 
   project = var.project
   role    = each.value
+  member  = google_service_account.runner.member
+}
+
+# [steps.prepare.bigquery]: queries, and the dataset for what they compute on the way, which the runner makes and then owns.
+resource "google_project_iam_member" "runner_bigquery" {
+  for_each = toset(var.bigquery ? ["roles/bigquery.user"] : [])
+
+  project = var.project
+  role    = "roles/bigquery.user"
+  member  = google_service_account.runner.member
+}
+
+resource "google_bigquery_dataset_iam_member" "runner_tables" {
+  for_each = var.readable_datasets
+
+  project    = split(".", each.value)[0]
+  dataset_id = split(".", each.value)[1]
+  role       = "roles/bigquery.dataViewer"
+  member     = google_service_account.runner.member
+}
+
+# [steps.prepare.dataflow]: starts, follows and cancels jobs, and is what their workers run as.
+resource "google_project_iam_member" "runner_dataflow" {
+  for_each = toset(var.dataflow ? ["roles/dataflow.developer"] : [])
+
+  project = var.project
+  role    = "roles/dataflow.developer"
+  member  = google_service_account.runner.member
+}
+
+resource "google_project_iam_member" "runner_dataflow_worker" {
+  for_each = toset(var.dataflow ? ["roles/dataflow.worker"] : [])
+
+  project = var.project
+  role    = "roles/dataflow.worker"
   member  = google_service_account.runner.member
 }
 
@@ -175,6 +211,8 @@ resource "google_project_iam_custom_role" "preflight" {
   permissions = [
     "artifactregistry.repositories.get",
     "artifactregistry.repositories.getIamPolicy",
+    "bigquery.datasets.get",
+    "bigquery.tables.get",
     "cloudkms.cryptoKeys.get",
     "cloudkms.cryptoKeys.getIamPolicy",
     "compute.acceleratorTypes.list",

@@ -104,6 +104,29 @@ variable "readable_buckets" {
   }
 }
 
+variable "bigquery" {
+  description = "Whether steps may query BigQuery: [steps.prepare.bigquery] of pipelines.toml."
+  type        = bool
+  default     = false
+}
+
+variable "readable_datasets" {
+  description = "Datasets of BigQuery with raw data that the steps may read: PROJECT.DATASET."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for dataset in var.readable_datasets : can(regex("^[a-z][a-z0-9:.-]+[.][A-Za-z0-9_]+$", dataset))])
+    error_message = "PROJECT.DATASET, such as my-project.flights."
+  }
+}
+
+variable "dataflow" {
+  description = "Whether steps may have their shards worked on by Dataflow: [steps.prepare.dataflow] of pipelines.toml."
+  type        = bool
+  default     = false
+}
+
 variable "submitters" {
   description = "Who besides CI may build images, upload, submit and schedule: group:ml@example.com, user:a@example.com."
   type        = set(string)

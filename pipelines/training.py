@@ -27,7 +27,7 @@ from vgp.compiling.target import Target
 
 def build(target: Target) -> Any:
     """The pipeline with every step placed on its machine for `target`."""
-    resolve_step = target.step(resolve)
+    resolve_step = target.step(resolve, bigquery_of="prepare")
     prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True, collect=collect)
     evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
     notify_step = target.step(notify)
@@ -59,8 +59,9 @@ def build(target: Target) -> Any:
         """Prepares the data, trains on every GPU, evaluates against the champion, and decides.
 
         Args:
-            data: Raw input: file, directory, glob or gs:// URI, several separated by commas. Empty: the task's own
-                data (336,776 flights of 2013 for the task flights).
+            data: Raw input, several parts separated by commas: file, folder or glob, here or gs:// (CSV, Parquet, JSON
+                lines; also text, images), a table bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery.
+                Empty: the task's own data (336,776 flights of 2013 for the task flights).
             task: A shipped task (flights, language_model) or your own as module:Class.
             task_options: Options of the task, as a JSON object: how its rows are split, such as {"train": "1-6",
                 "test": "2 weeks"}, layer sizes and so on. Empty: the task's own (flights: train 1-6, test 7).
@@ -112,8 +113,12 @@ def build(target: Target) -> Any:
     return training
 
 
-def check(parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = ()) -> None:
-    """What can be known to be wrong before anything starts; raises ValueError. `commands` run in place of these steps.
+def check(
+    parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
+) -> None:
+    """What can be known to be wrong before anything starts; raises ValueError.
+
+    `commands` run in place of these steps; `bigquery`: the steps whose settings say what they may use of it.
 
     Compiling and submitting need no training packages: without them all is checked but the task's own options.
     """
@@ -121,6 +126,8 @@ def check(parameters: dict[str, Any], *, remote: bool = False, commands: Collect
 
     if remote:
         _refuse_local_paths(parameters)
+        if "prepare" not in bigquery:
+            _refuse_bigquery(parameters["data"])
     with_task = not remote or importlib.util.find_spec("torch") is not None
     check_request(**parameters, with_task=with_task, with_training="train" not in commands)
 
@@ -132,14 +139,33 @@ def members() -> dict[str, Collection[str]]:
     return {"training_options": TrainConfig.model_fields.keys() - {"task", "options"}}
 
 
+def _refuse_bigquery(data: str) -> None:
+    from training.storage.bigquery import names
+
+    for part in filter(names.is_bigquery, map(str.strip, data.split(","))):
+        raise ValueError(
+            f"data = {part}: BigQuery bills what queries read. Write into pipelines.toml how much that may be, in GiB: "
+            "[steps.prepare.bigquery] with max_gb = 100. A template has to be uploaded again then."
+        )
+
+
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
+    from training.errors import UserError
+    from training.storage import foreign
+    from training.storage.bigquery import names
+
     options = parameters.get("training_options", {})  # templates that are older than it do not have it
     given = {name: parameters[name] for name in ("data", "champion", "pins")}
     given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
     for name, text in given.items():
-        for path in filter(None, text.split(",")):
-            if not (path.strip().startswith("gs://") or (name.endswith("resume") and path in ("auto", "never"))):
+        for path in filter(None, map(str.strip, text.split(","))):
+            try:
+                foreign.refuse(path)
+                table = names.parse(path) if name == "data" and names.is_table(path) else None
+            except UserError as error:
+                raise ValueError(f"{name} = {error}") from None
+            if not (table or path.startswith("gs://") or (name.endswith("resume") and path in ("auto", "never"))):
                 raise ValueError(
-                    f"{name} = {path.strip()}: a step on Vertex AI cannot read this machine's files. "
+                    f"{name} = {path}: a step on Vertex AI cannot read this machine's files. "
                     "Copy it to a bucket and give its gs:// URI: gcloud storage cp -r PATH gs://BUCKET/FOLDER."
                 )

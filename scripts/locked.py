@@ -35,9 +35,12 @@ def main(words: list[str]) -> None:
 
 
 def read(text: str) -> dict[str, str]:
-    """Name -> its lines: requirement, hashes, and the comment with what needs it."""
-    entries = re.findall(r"(?m)^[A-Za-z0-9].*\n(?:[ \t]+.*\n)*", text)
-    return {canonical(_NAME.match(entry)[0]): entry for entry in entries}
+    """Name -> its lines: requirement, hashes, and the comment with what needs it; several where Pythons differ."""
+    entries: dict[str, str] = {}
+    for entry in re.findall(r"(?m)^[A-Za-z0-9].*\n(?:[ \t]+.*\n)*", text):
+        name = canonical(_NAME.match(entry)[0])
+        entries[name] = entries.get(name, "") + entry
+    return entries
 
 
 def roots(project: dict, extras: list[str]) -> set[str]:
@@ -77,7 +80,8 @@ def installed(name: str, entries: dict[str, str]) -> set[str] | None:
         found = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return None
-    if not entries.get(name, "").startswith(f"{name}=={found.version.partition('+')[0]} "):
+    pin = re.escape(f"{name}=={found.version.partition('+')[0]} ")
+    if not re.search(f"(?m)^{pin}", entries.get(name, "")):
         return None
     return asked(found.requires or ())
 

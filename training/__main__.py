@@ -16,6 +16,8 @@ from typing import Any
 
 from training import reference, steps
 
+DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
+
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
@@ -24,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", required=True)
 
     resolve = verbs.add_parser("resolve", help="data, windows and champion -> pins, and what they are")
-    resolve.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
+    resolve.add_argument("--data", default="", help=DATA)
     resolve.add_argument("--task", default="flights", help="a shipped task, or module:Class")
     resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     resolve.add_argument("--champion", default="", help="folder of the model to beat")
@@ -42,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
     prepare = verbs.add_parser("prepare", help="raw data -> Parquet shards and manifest")
     prepare.add_argument("destination", help="folder of the prepared dataset")
-    prepare.add_argument("--data", default="", help="file, directory, glob or gs:// URI; default: the task's own data")
+    prepare.add_argument("--data", default="", help=DATA)
     prepare.add_argument("--pins", default="", help="URI of the data's pins, in place of --data and --options")
     prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
     prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")

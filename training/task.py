@@ -3,7 +3,7 @@
 A task says how rows are made (`shards`, `scan`, `combine`, `rows`), and how a model learns from them
 (`model`, `loss`, and `predict` or `score`). Everything else - processes, GPUs, sharding,
 checkpoints, evaluation, report - is the product's work. `training.data.tabular.TabularTask` fills in the first half
-for CSV files.
+for tables, in files or in BigQuery.
 """
 
 from abc import ABC, abstractmethod

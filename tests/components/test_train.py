@@ -131,6 +131,33 @@ def test_folders_of_this_machine_are_no_settings_of_a_run_on_vertex(given: dict[
     workflow.check(older, remote=True)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("https://example.com/a b.csv", "nothing is downloaded from the web"),
+        ("gs://bucket/a.csv, HTTP://example.com/a.csv", "gcloud storage cp - gs://BUCKET/NAME"),
+        ("https://storage.googleapis.com/bucket/f/a.csv", "named by its bucket, gs://bucket/f/a.csv"),
+        ("s3://bucket/a", "gcloud storage cp -r s3://bucket/a gs://BUCKET/FOLDER"),
+        ("GS://bucket/a", "Is it gs://bucket/a?"),
+        ("bq://dataset.table", "The project is missing"),
+        ("query.sql", "cannot read this machine's files"),
+        ("bq://my-project.d.t", "[steps.prepare.bigquery] with max_gb = 100"),
+        ("gs://bucket/query.sql", "BigQuery bills what queries read"),
+    ],
+)
+def test_data_that_a_run_on_vertex_cannot_read_is_refused_at_the_desk(data: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        workflow.check({**SPEC.defaults, "data": data}, remote=True)
+
+
+def test_data_in_bigquery_is_taken_where_the_settings_say_how_much_may_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for data in ("bq://my-project.d.t", "gs://bucket/query.sql", "bq://p.d.t, bq://p.d.u"):
+        workflow.check({**SPEC.defaults, "data": data}, remote=True, bigquery=("prepare",))
+
+
 def test_settings_are_checked_without_any_package_of_the_training() -> None:
     """By who only submits: pydantic is there, torch, numpy, pyarrow and Google's clients are not."""
     code = """

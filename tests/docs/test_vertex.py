@@ -40,7 +40,7 @@ def blocks(section: str) -> list[str]:
 
 def called(folder: Path, *scripts: str) -> list[list[str]]:
     """What the blocks call, one after another in one shell, as arguments."""
-    for name in ("gcloud", "terraform", "pipelines", "cp"):
+    for name in ("gcloud", "terraform", "pipelines", "cp", "bq"):
         (folder / name).write_text(TOOL)
         (folder / name).chmod(0o755)
     (folder / "infra").mkdir()
@@ -55,7 +55,8 @@ def called(folder: Path, *scripts: str) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def by_hand(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     _, *hand = blocks("2. What the project needs")
-    return called(tmp_path_factory.mktemp("by-hand"), *hand, blocks("4. The image")[0])
+    optional = blocks("Data in BigQuery, and Dataflow")
+    return called(tmp_path_factory.mktemp("by-hand"), *optional, *hand, blocks("4. The image")[0])
 
 
 def option(words: list[str], name: str) -> str:
@@ -81,8 +82,8 @@ def of_terraform(account: str) -> set[tuple[str, str]]:
     return found
 
 
-#: What Terraform grants on further buckets, and on a secret.
-OF_OTHERS = ("runner_data", "runner_data_bucket", "runner_webhook")
+#: What Terraform grants on further buckets and datasets, and on a secret.
+OF_OTHERS = ("runner_data", "runner_data_bucket", "runner_tables", "runner_webhook")
 THINGS = {
     "my-project": "project",
     "gs://my-project-pipelines": "storage_bucket",
@@ -140,18 +141,20 @@ def test_by_hand_everybody_may_do_what_their_calls_take(by_hand: list[list[str]]
         if words[1:4] == ["iam", "roles", "create"]
     }
     assert own["projects/my-project/roles/pipelines_preflight"] == custom_roles()["preflight"]
-    may: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "data", "secret", "builds")}
+    may: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "data", "secret", "builds", "made")}
     for role, thing in granted(by_hand, member):
         may[PLACES[thing]] |= own.get(role) or permissions.roles()[role]
     may["builds"] = may["bucket"]
     for call in permissions.calls():
-        if call.by == by and call.on not in ("data", "secret") and "ci" not in call.when:
+        if call.by == by and call.on not in ("data", "secret", "tables") and "ci" not in call.when:
             lacks = set(call.permissions) - may["project"] - may[call.on]
             assert not lacks, f"{call.method} on {call.on}: {lacks}"
 
 
 def test_by_hand_the_apis_are_those_of_terraform(by_hand: list[list[str]]) -> None:
-    (enabled,) = [set(words[3:]) for words in by_hand if words[:3] == ["gcloud", "services", "enable"]]
+    *optional, enabled = [set(words[3:]) for words in by_hand if words[:3] == ["gcloud", "services", "enable"]]
+    text = (REPOSITORY / "infra/apis.tf").read_text()
+    assert all(api in text for apis in optional for api in apis) and len(optional) == 2
     always = re.search(r"concat\(\s*\[(.*?)\]", (REPOSITORY / "infra/apis.tf").read_text(), re.DOTALL)
     assert always and enabled == set(re.findall(r'"([\w.]+)"', always[1]))
 

@@ -72,8 +72,11 @@ def test_nobody_outside_is_let_in() -> None:
 def test_what_has_a_narrower_place_is_not_granted_on_the_project() -> None:
     assert roles_on_project() == {
         "roles/aiplatform.user",
+        "roles/bigquery.user",
         "roles/cloudbuild.builds.editor",
         "roles/cloudquotas.viewer",
+        "roles/dataflow.developer",
+        "roles/dataflow.worker",
         "roles/logging.logWriter",
         "roles/logging.viewer",
     }
@@ -83,6 +86,10 @@ def test_the_runner_may_act_as_itself_and_reaches_one_bucket() -> None:
     runner = [(type_, body) for type_, _, body in resources() if body.get("member", "").find("account.runner.") > 0]
     assert {(type_.removeprefix("google_"), body["role"]) for type_, body in runner} == {
         ("project_iam_member", "${each.value}"),
+        ("project_iam_member", "roles/bigquery.user"),
+        ("project_iam_member", "roles/dataflow.developer"),
+        ("project_iam_member", "roles/dataflow.worker"),
+        ("bigquery_dataset_iam_member", "roles/bigquery.dataViewer"),
         ("storage_bucket_iam_member", "roles/storage.objectUser"),
         ("storage_bucket_iam_member", "roles/storage.objectViewer"),
         ("storage_bucket_iam_member", "roles/storage.bucketViewer"),
@@ -104,6 +111,7 @@ def test_the_custom_role_of_preflight_only_looks() -> None:
 #: Where Terraform grants something -> what the table of permissions calls it.
 PLACES = {
     "google_storage_bucket_iam_member": "bucket",
+    "google_bigquery_dataset_iam_member": "tables",
     "google_artifact_registry_repository_iam_member.images": "images",
     "google_artifact_registry_repository_iam_member.templates": "templates",
     "google_service_account_iam_member.runner": "runner",
@@ -119,7 +127,7 @@ CALLERS = {"${each.value}", "${each.value.member}", "${google_service_account.su
 
 def granted(by: str) -> dict[str, set[str]]:
     """Thing of the table of permissions -> what Terraform lets an account do with it."""
-    found: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "project", "builds", "data")}
+    found: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "project", "builds", "data", "made")}
     for type_, _, body in resources():
         if by == _holder(type_, body.get("member", "")):
             found[_thing(type_, body)] |= _permissions(body["role"], by)
@@ -155,9 +163,9 @@ def _permissions(role: str, by: str) -> set[str]:
     return custom_roles()[own[1]] if own else set(permissions.roles()[role])
 
 
-@pytest.mark.parametrize("by", ["caller", "runner", "builder", "aiplatform"])
+@pytest.mark.parametrize("by", ["caller", "runner", "worker", "builder", "aiplatform"])
 def test_each_may_do_what_its_calls_take_and_nothing_is_asked_of_the_owner(by: str) -> None:
-    may = granted(by)
+    may = granted("runner" if by == "worker" else by)  # who is both
     for call in permissions.calls():
         if call.by == by and (by, call.on) != ("aiplatform", "images"):  # of another project: not Terraform's
             here = may["project"] | may[call.on]

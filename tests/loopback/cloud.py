@@ -29,6 +29,7 @@
         cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
         cloud.secrets.versions["runs-webhook"] = ["https://..."]
         cloud.storage.buckets["test-bucket"]["location"] = "EU"; cloud.storage.bindings
+        cloud.bigquery.write("test-project.flights.rows", pa.table(...))     # see loopback.bigquery
         cloud.pages.longest = 2                # no list answers with more at once
         cloud.tunnel.strays                    # hosts outside that somebody tried to reach, in vain
 
@@ -46,6 +47,8 @@ from typing import Any, Self
 
 from . import artifact_registry, cloud_build, compute, dataflow, front, projects
 from .artifact_store import Store
+from .bigquery import SERVICES as BIGQUERY_SERVICES
+from .bigquery import BigQuery
 from .call import Call
 from .clock import Clock
 from .contexts import Contexts
@@ -123,6 +126,7 @@ class Cloud:
         self.storage = Storage(self)
         self.secrets = Secrets(self)
         self.builds = cloud_build.Builds(self)
+        self.bigquery = BigQuery(self)
         self.dataflow = dataflow.Jobs(self)
         self.handlers: dict[str, Any] = {service.prefix: service for service in self._all_services()}
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
@@ -144,6 +148,7 @@ class Cloud:
             SecretPolicies(self),
         )
         yield from (kind(self.artifacts) for kind in artifact_registry.SERVICES)
+        yield from (kind(self.bigquery) for kind in BIGQUERY_SERVICES)
         yield from (kind(self, self.zones) for kind in compute.SERVICES)
 
     def __enter__(self) -> Self:
@@ -155,6 +160,7 @@ class Cloud:
     def close(self) -> None:
         self._servers.close()
         self.storage.close()
+        self.bigquery.close()
         self._folder.cleanup()
 
     def endpoint(self, api: str) -> str:

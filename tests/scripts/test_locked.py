@@ -44,7 +44,7 @@ def asked(*extras: str) -> list[Requirement]:
 
 def test_every_pin_has_the_hashes_of_its_files() -> None:
     requirements = [line for line in TEXT.splitlines() if line and not line.startswith((" ", "#"))]
-    assert len(requirements) == len(PINS) > 150
+    assert {canonical(line.partition("==")[0]) for line in requirements} == PINS.keys() and len(PINS) > 150
     assert TEXT.count("--hash=sha256:") > 10 * len(PINS), "of other platforms and Pythons, too"
 
 
@@ -59,6 +59,12 @@ def test_what_pyproject_asks_for_is_locked_in_a_version_that_it_takes() -> None:
         assert requirement.specifier.contains(version), requirement
 
 
+def test_a_pin_for_each_python_is_printed_whole() -> None:
+    """pip passes over the one of another Python, and without its own would find none."""
+    printed = re.findall(r"(?m)^google-apitools==.*python_full_version ([<>]=?)", locked("training", "beam"))
+    assert printed == ["<", ">="]
+
+
 def test_the_build_backend_is_pinned_and_always_there() -> None:
     for requirement in PROJECT["build-system"]["requires"]:
         assert re.fullmatch(r"[\w-]+==[\d.]+", requirement)
@@ -66,7 +72,9 @@ def test_the_build_backend_is_pinned_and_always_there() -> None:
     assert names(locked("--build")) == backends <= names(locked())
 
 
-@pytest.mark.parametrize("extras", [(), ("vertex",), ("training",), ("dev",), ("vertex", "training", "dev")], ids=str)
+@pytest.mark.parametrize(
+    "extras", [(), ("vertex",), ("training",), ("dev",), ("training", "beam"), ("vertex", "training", "dev")], ids=str
+)
 def test_a_set_of_extras_is_complete_and_no_more_than_that(extras: tuple[str, ...]) -> None:
     """As the installed distributions tell it, with their markers: pip's hash mode takes nothing that is not listed."""
     printed, needed = names(locked(*extras)), set()

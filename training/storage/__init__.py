@@ -2,6 +2,7 @@
 
 storage.py    both, found and written the same way; Google's client
 finding.py    names, folders and globs on this machine
+foreign.py    places that nothing is read from, and why
 pinned.py     the files that a document of pins lists
 past.py       a bucket as it was at a moment
 objects.py    objects that are written once

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.storage import files, finding, pinned
+from training.storage import files, finding, foreign, pinned
 from training.storage.finding import File as File
 from training.storage.finding import find_local, glob_regex
 from training.storage.past import Past
@@ -51,9 +51,11 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     is taken as it is. `**` crosses folders. Pinned objects have paths that end in #generation.
 
     Raises:
-        UserError: nothing matches, it may not be read, or a pinned file is not as it was.
+        UserError: it is of a place that nothing is read from, nothing matches, it may not be read, or a pinned file
+            is not as it was.
         ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
+    foreign.refuse(pattern)
     if pinned.digest(pattern):
         return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
@@ -128,6 +130,19 @@ def split(path: str) -> tuple[str, str]:
     if not bucket:
         raise UserError(f"{path} names no bucket; expected gs://bucket/name.")
     return bucket, name
+
+
+def location(path: str) -> str:
+    """Where a bucket lies, such as EU or US-CENTRAL1; "" if that may not be read, as by a reader of objects alone."""
+    from google.api_core.exceptions import Forbidden
+
+    with explained(path):
+        try:
+            return str(
+                _client(os.getpid()).get_bucket(split(path)[0], retry=patient(1, READ_DEADLINE_S, path)).location
+            )
+        except Forbidden:
+            return ""
 
 
 def generation_of(path: str) -> tuple[str, int]:
@@ -231,10 +246,10 @@ def _cause(error: Exception) -> str:
 @cache
 def _client(process: int) -> Any:
     """One for each process: a forked one must not use its parent's connections."""
-    from google.cloud import storage
+    from google.cloud.storage import Client
 
     with explained("Cloud Storage"):
-        return storage.Client()
+        return Client()
 
 
 def starts_anew(error: BaseException) -> bool:

@@ -4,6 +4,7 @@ accelerator.py  one accelerator: memory, regions, end of support, quota
 machine.py      one machine type: size, the accelerators that it takes, how it is offered
 catalog.py      all of them, from the data files; short names; regions
 prices.py       $/hour of a machine with its GPUs, by region and provisioning
+services.py     what BigQuery and Dataflow cost
 billing.py      prices from Google's Cloud Billing catalog
 changes.py      what fresh figures change in the data files
 data/           the facts as JSON and CSV

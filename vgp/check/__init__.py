@@ -22,6 +22,7 @@ pool_body.py      what a worker pool runs
 remote_runner.py  steps that call the SDK by its method's name
 report.py         findings, steps, exit code
 sarif.py          a report for code hosts
+services.py       what a step may use besides its machine
 serving.py        machines of predictions
 text.py           findings as people read them
 worker_pool.py    one worker pool: machine, disk, reservation

@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from vgp.catalog import services
 from vgp.check.finding import StepRow
 from vgp.errors import RequestError
 from vgp.text.figures import dollars, usd
@@ -84,8 +85,12 @@ def _dearest(rows: Sequence[StepRow]) -> str:
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
     return (
         f"  The most goes to {row.step}: {row.replicas} x {row.machine_type} for up to {hours:g} h"
-        f"{f', {times} times' if times > 1 else ''}, ${dollars(row.max_usd or 0)}.\n"
+        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${dollars(row.max_usd or 0)}.\n"
     )
+
+
+def _with(row: StepRow) -> str:
+    return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
 def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
@@ -96,14 +101,37 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
     lines = [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in rows]
     shared = _shared(lines) if width < _WIDE else {}
     titles = [title for title in _COLUMNS if title not in shared]
-    cells: list[list[str | Text]] = [[line[title] for title in titles] for line in lines]
+    drawn_lines = [each for line, row in zip(lines, rows, strict=True) for each in (line, *_services(row))]
+    cells: list[list[str | Text]] = [[line[title] for title in titles] for line in drawn_lines]
     if len(rows) > 1:
         cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
     drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
+    below += _shuffled(rows)
     drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
     return drawn
+
+
+def _services(row: StepRow) -> list[dict[str, str]]:
+    """What a step may use besides its machines, as lines below its own."""
+    times = None if row.tries is None or row.turns is None else row.tries * row.turns
+    return [
+        dict.fromkeys(_COLUMNS, "")
+        | {
+            "machine": f"{used.name}: {used.what}",
+            "region": used.region,
+            "at most": "no price" if used.usd is None else "?" if times is None else dollars(used.usd * times),
+        }
+        for used in row.services
+    ]
+
+
+def _shuffled(rows: Sequence[StepRow]) -> list[str]:
+    """Bytes that only the run knows have no bound: they are said."""
+    steps = [row.step for row in rows if any(used.name == "Dataflow" for used in row.services)]
+    rate = services.shuffle_usd_per_gb()
+    return [f"not counted: ${rate:g} for each GB that Dataflow shuffles ({', '.join(steps)})"] if steps else []
 
 
 def _total(rows: Sequence[StepRow]) -> str:
@@ -123,5 +151,7 @@ def _cells(row: StepRow) -> list[str]:
     hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
     nodes = "?" if row.replicas is None else str(row.replicas)
     unknown = "no price" if row.usd_per_hour is None else "?"
-    costs = (unknown if amount is None else dollars(amount) for amount in (hourly, row.max_usd))
+    times = None if row.tries is None or row.turns is None else row.tries * row.turns
+    most = None if row.machines_usd is None or times is None else row.machines_usd * times
+    costs = (unknown if amount is None else dollars(amount) for amount in (hourly, most))
     return [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]

@@ -1,5 +1,8 @@
 """Judges a CustomJobSpec: the shape of its pools, each of them, and what they ask for together."""
 
+from dataclasses import replace
+
+from vgp.check import services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, terms
@@ -44,7 +47,10 @@ def judge(
     if job_terms.strategy == "FLEX_START":
         _flex_start(reader, judged)
     _quota(reader, job_terms, judged, trials)
-    judgement.steps += _rows(step, job_terms, judged, trials, rounds, timeout_s)
+    rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
+    if rows and nodes:  # the chief alone speaks to other services
+        rows[0] = replace(rows[0], services=services.of(nodes[0].get("containerSpec").get("env")))
+    judgement.steps += rows
 
 
 def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgp.check.services import Service
 from vgp.documents.document import Document
 from vgp.documents.field_path import FieldPath
 from vgp.placement.combination import Combination, known
@@ -49,6 +50,8 @@ class StepRow:
     tries: int | None = 1
     #: How often the loops around the step turn. None: only the run knows.
     turns: int | None = 1
+    #: What each try may use besides its machines.
+    services: tuple[Service, ...] = ()
 
     @property
     def combination(self) -> Combination | None:
@@ -62,10 +65,17 @@ class StepRow:
 
     @property
     def max_usd_a_turn(self) -> float | None:
-        """Timeout x tries x machines x price."""
-        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None or self.tries is None:
+        """Timeout x tries x machines x price, and what every try may use of other services."""
+        amounts = [self.machines_usd, *(service.usd for service in self.services)]
+        known = [amount for amount in amounts if amount is not None]
+        return sum(known) * self.tries if self.tries is not None and len(known) == len(amounts) else None
+
+    @property
+    def machines_usd(self) -> float | None:
+        """The most that the machines of one try can cost."""
+        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None:
             return None
-        return self.usd_per_hour * self.replicas * self.timeout_s * self.tries / 3600
+        return self.usd_per_hour * self.replicas * self.timeout_s / 3600
 
     @property
     def not_known(self) -> str:
@@ -80,12 +90,14 @@ class StepRow:
             "how many machines it takes": self.replicas, "when it ends": self.timeout_s,
             "how many tries it has": self.tries, "how often its loop turns": self.turns,
         }  # fmt: skip
-        return next((f"{what} is not known" for what, value in parts.items() if value is None), "")
+        reasons = [f"{what} is not known" for what, value in parts.items() if value is None]
+        return next(iter([*reasons, *(service.not_known for service in self.services if service.not_known)]), "")
 
     def as_json(self) -> dict[str, object]:
         names = ("step", "machine_type", "accelerator_type", "accelerator_count", "replicas", "strategy")
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
-        return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price}
+        services = [service.as_json() for service in self.services]
+        return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price, "services": services}
 
 
 def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:

@@ -1,7 +1,7 @@
 """Judges a plain step of a compiled pipeline: the resources of its container, and its image."""
 
 from vgp.catalog import catalog
-from vgp.check import images
+from vgp.check import images, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
@@ -33,7 +33,8 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound else None
     _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
-    _row(judgement, step, combination, accelerator, count or 0, _timeout_s(container))
+    used = services.of(container.get("env"))
+    _row(judgement, step, combination, accelerator, count or 0, _timeout_s(container), used)
 
 
 def _newer(node: Node, new: str, old: str) -> Node:
@@ -98,11 +99,12 @@ def _row(
     accelerator: str | None,
     count: int,
     timeout_s: int,
+    used: tuple[services.Service, ...],
 ) -> None:
     region = judgement.regions[0] if judgement.regions else catalog.DEFAULT_REGION
     price = combination.price("standard", region) if combination else None
     row = StepRow(
         step, combination.machine_type if combination else None, accelerator, count, 1, "STANDARD",
-        price.usd_per_hour if price else None, region, timeout_s,
+        price.usd_per_hour if price else None, region, timeout_s, services=used,
     )  # fmt: skip
     judgement.steps.append(row)

@@ -6,6 +6,7 @@ compile.py      workflows compiled for Vertex AI, checked and written
 described.py    the process that compiles for spec_cache.py
 difference.py   two specs compared, with their machines
 email.py        Google's e-mail component as an exit task
+engines.py      what a step is told that it may use to prepare data
 entrypoint.py   the command of a step, which passes SIGTERM on
 joined.py       a package as one program
 script.py       a command of the user's own in place of a step's Python

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vgp.compiling import script
+from vgp.compiling import engines, script
 from vgp.inside.image import IMAGE
 from vgp.placement.request import Request
 from vgp.spec.caching import PINNED
@@ -35,8 +35,11 @@ class Target(Protocol):
     def email(self) -> Sequence[str]:
         """Who gets mail of Vertex AI's when a run ends."""
 
-    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
-        """A plain step."""
+    def step(self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "") -> "BaseComponent":
+        """A plain step; one that asks for a disk is a custom job on Vertex AI, with the same inputs and outputs.
+
+        `bigquery_of`: the step whose settings for BigQuery it shares, as far as it has none of its own.
+        """
 
     def job(
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
@@ -85,9 +88,15 @@ class Local:
         """Without settings no step has a command or an image of its own."""
         self.settings = settings
 
-    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
+    def step(self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "") -> "BaseComponent":
         request = self._request(component.name)
-        return marked(script.in_image(component, request, IMAGE) if request.image else component, pinned)
+        variables = engines.here(self.settings, component.name, bigquery_of).environment() if self.settings else {}
+        if not request.image and not variables:
+            return marked(component, pinned)
+        ready = script.in_image(component, request, IMAGE)
+        container = ready.component_spec.implementation.container
+        container.env = {**(container.env or {}), **variables} or None
+        return marked(ready, pinned)
 
     def job(
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None

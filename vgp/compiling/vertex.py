@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.compiling import script
+from vgp.compiling import engines, script
 from vgp.compiling.entrypoint import entrypoint, is_python
 from vgp.compiling.target import marked, with_tasks
 from vgp.placement import plain
@@ -41,12 +41,21 @@ class Vertex:
         self.placements: dict[str, Placement] = {}
         #: Steps that take up what a command leaves, of jobs that have none: they are not in the pipeline.
         self.without_command: set[str] = set()
+        #: Steps that may use services besides their machines: their time does not tell what they cost.
+        self._metered: set[str] = set()
 
-    def step(self, component: "BaseComponent", pinned: bool = False) -> "BaseComponent":
-        placement = self._place(component.name, kind="step")
+    def step(self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "") -> "BaseComponent":
+        placement, ready = self._place(component.name, kind="step"), self._ready(component)
+        image = ready.component_spec.implementation.container.image
+        used = engines.on_vertex(self.settings, component.name, bigquery_of, image)
+        placement = replace(placement, env={**placement.env, **used.environment()})
+        if used.bigquery or used.dataflow:
+            self._metered.add(component.name)
+        if placement.is_job:
+            return marked(_retried(_custom_job(ready, placement, self.settings.region), placement), pinned)
         if not _ends_in_time(component):
             placement = self.placements[component.name] = _without_timeout(self.settings, component.name, placement)
-        return marked(_retried(_limited(self._ready(component), placement), placement), pinned)
+        return marked(_retried(_limited(ready, placement), placement), pinned)
 
     def job(
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
@@ -68,7 +77,7 @@ class Vertex:
         return self.settings.notify.email
 
     def prices(self) -> dict[str, float]:
-        known = {step: placement.hourly_usd for step, placement in self.placements.items()}
+        known = {step: placed.hourly_usd for step, placed in self.placements.items() if step not in self._metered}
         return {step: round(hourly_usd, 4) for step, hourly_usd in known.items() if hourly_usd is not None}
 
     def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
@@ -143,8 +152,12 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     server), so its pools give way to the placement's. Account, network and key are those of the run: a custom job does
     not inherit them by itself, and would run as Vertex AI's own service agent.
     """
-    from google_cloud_pipeline_components.v1.custom_job import create_custom_training_job_from_component
+    from google_cloud_pipeline_components.v1.custom_job import (
+        CustomTrainingJobOp,
+        create_custom_training_job_from_component,
+    )
 
+    _refuse_names(component, CustomTrainingJobOp)
     scheduling = placement.scheduling()
     job = create_custom_training_job_from_component(
         component,
@@ -164,3 +177,18 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
         image, container["command"], container["args"], env={_IMAGE_VARIABLE: image}
     )
     return job
+
+
+def _refuse_names(component: Any, wrapper: Any) -> None:
+    """Raises PlacementError: an input of the step would silently take the place of one of the wrapper's own."""
+    own, inputs = set(wrapper.component_spec.inputs), component.component_spec.inputs or {}
+    names = sorted(own & set(inputs))
+    finals = sorted(name for name, declared in inputs.items() if declared.type == "PipelineTaskFinalStatus")
+    if names:
+        text = f"Its input {names[0]} is one that the custom job has itself, and would take its place."
+        fix = "Give the input of the component another name."
+        raise PlacementError(Problem("GPU014", names[0], text, fix), f"{component.name} is to be a custom job")
+    if finals:
+        text = f"Its input {finals[0]} tells how the run ended, which Vertex AI hands to plain steps only."
+        fix = "Drop boot_disk_gb and boot_disk_type of this step."
+        raise PlacementError(Problem("GPU014", "boot_disk_gb", text, fix), f"{component.name} is to be a custom job")

@@ -19,7 +19,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import kfp_package, script_arguments
+from vgp.spec import engines, kfp_package, script_arguments
 from vgp.spec.caching import as_pinned
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
@@ -101,9 +101,13 @@ def check(
         return
     with explained(path, repository):
         try:
-            judge({**spec.defaults, **arguments}, **_told(judge, remote=remote, commands=tuple(scripts(spec))))
+            judge({**spec.defaults, **arguments}, **_told(judge, **_known(spec, remote)))
         except ValueError as error:
             raise RequestError(str(error)) from None
+
+
+def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
+    return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec)}
 
 
 def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ job_fields.py     boot disk, reservation, timeout, waiting
 plain.py          what a plain pipeline step gets for its limits
 quantities.py     4, 500m, 16Gi: limits of plain steps as numbers
 request.py        what a step may ask for in pipelines.toml
+engines.py        what a step that prepares data may use: BigQuery, Dataflow, memory
 choice.py         which combination a request gets, and why
 place.py          request -> placement
 network.py        what Google's page wants for the network between GPUs

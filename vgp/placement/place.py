@@ -16,11 +16,10 @@ from vgp.placement.rules import Problem, refuse
 from vgp.placement.script import ParameterServer
 
 DEFAULT_TIMEOUT_S = 86_400
-#: What a plain step of a pipeline cannot have.
-_OF_JOBS = (
-    "nodes", "strategy", "max_wait", "reservation", "boot_disk_type", "boot_disk_gb", "reduction_server", "command",
-    "launch", "parameter_server",
-)  # fmt: skip
+#: What only a step that trains can have, and what a plain step can have once it is a custom job, for its disk.
+_OF_TRAINING = ("nodes", "reduction_server", "command", "launch", "parameter_server")
+_OF_JOBS = ("strategy", "max_wait", "reservation")
+_DISK = "boot_disk_gb = 100 makes a custom job of a plain step, which takes it."
 
 
 def place(
@@ -36,7 +35,8 @@ def place(
     Args:
         request: What the step asks for.
         region: Region of the run; the request's own comes first.
-        kind: A custom job takes everything; a plain step neither nodes, strategy, disk nor reservation.
+        kind: A custom job takes everything; a step neither nodes nor servers, and becomes a custom job if it asks for
+            a disk. Without one it has no strategy, reservation or region of its own.
         as_of: Day on which retirements are judged; today by default.
         name: Of the step, for messages.
 
@@ -47,7 +47,8 @@ def place(
     where = request.region or region or catalog.DEFAULT_REGION
     if kind == "step":
         refuse(_not_for_a_step(request, region), f"{name} is a plain pipeline step")
-    choice = choose(request, where, plain_step=kind == "step", as_of=day, name=name)
+    is_job = kind == "custom_job" or request.has_disk
+    choice = choose(request, where, plain_step=not is_job, as_of=day, name=name)
     placement = Placement(
         combination=choice.combination,
         nodes=request.nodes,
@@ -62,11 +63,12 @@ def place(
         env=dict(request.env),
         reduction_server=request.reduction_server,
         parameter_server=request.parameter_server,
+        is_job=is_job,
         price=choice.price,
         reason=choice.reason,
     )
     refuse(_problems(placement, day, kind), f"{name} asks for {placement.combination.machine_type}")
-    if kind == "step":
+    if not is_job:
         placement.resources()
     return placement
 
@@ -84,14 +86,18 @@ def _seconds(value: str | int | None) -> int | None:
 
 
 def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
-    if request.region and region and request.region != region:
+    if request.region and region and request.region != region and not request.has_disk:
         text = f"It asks for {request.region}, the pipeline runs in {region}."
-        fix = "A plain step runs where the pipeline does; only custom jobs (the training step) have a region."
+        fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
-    for name in _OF_JOBS:
+    for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
         if getattr(request, name) != getattr(defaults, name):
-            fix = f"Only custom jobs (the training step) take {', '.join(_OF_JOBS)}."
+            fix = (
+                _DISK
+                if name in _OF_JOBS
+                else f"Only the custom job of a training step takes {', '.join(_OF_TRAINING)}."
+            )
             yield Problem("GPU014", name, f"{name} is not possible there.", fix)
 
 

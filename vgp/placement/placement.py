@@ -32,6 +32,8 @@ class Placement:
     env: dict[str, str] = field(default_factory=dict)
     reduction_server: ReductionServer | None = None
     parameter_server: ParameterServer | None = None
+    #: Whether it is a custom job; else a plain step.
+    is_job: bool = True
     #: Of one node; None where the catalog has no price.
     price: Price | None = None
     #: One line: why this machine.

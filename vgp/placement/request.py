@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from vgp.placement import job_fields, plain
+from vgp.placement.engines import VARIABLE, BigQuery, Dataflow
 from vgp.placement.script import Command, Launch, ParameterServer, process_launcher
 from vgp.text.image_name import image_name
 
@@ -60,6 +61,7 @@ class Request(_Strict):
     max_wait: str | int | None = None
     #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
     reservation: str | None = None
+    #: With one of the two a plain step becomes a custom job, with that disk.
     boot_disk_type: str | None = None
     boot_disk_gb: int | None = None
     #: When the step is ended: 24h, 90m, 3600s.
@@ -68,6 +70,11 @@ class Request(_Strict):
     retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES)
     #: Environment of the training container.
     env: dict[str, str] = {}
+    #: Of the step that prepares data: the most memory of its engine, in GiB; None: by the size of the input.
+    memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    #: What it may use of BigQuery, and of Dataflow: None: nothing is known, and it works on its own machine.
+    bigquery: BigQuery | None = None
+    dataflow: Dataflow | None = None
     reduction_server: ReductionServer | None = None
     region: str | None = None
     #: Of this step alone: by digest, or by a version tag.
@@ -94,9 +101,11 @@ class Request(_Strict):
 
     @field_validator("env")
     @classmethod
-    def _own_timeout(cls, env: dict[str, str]) -> dict[str, str]:
+    def _not_ours(cls, env: dict[str, str]) -> dict[str, str]:
         if plain.TIMEOUT_VARIABLE in env:
             raise ValueError(f"{plain.TIMEOUT_VARIABLE} is written by the key timeout: timeout = '4h'.")
+        if VARIABLE in env:
+            raise ValueError(f"{VARIABLE} is written by the keys memory_gb, bigquery and dataflow of the step.")
         return env
 
     @model_validator(mode="after")
@@ -125,6 +134,10 @@ class Request(_Strict):
                 "{nodes} {node} {chief} {port} stand for what it needs to know of the machines."
             )
         return self
+
+    @property
+    def has_disk(self) -> bool:
+        return self.boot_disk_type is not None or self.boot_disk_gb is not None
 
     @property
     def launched_by(self) -> str:

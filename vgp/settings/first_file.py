@@ -10,6 +10,7 @@ from vgp.errors import RequestError
 from vgp.settings import gcloud, rules
 from vgp.settings.document import read
 from vgp.settings.model import Settings
+from vgp.text import google_names
 from vgp.text.image_name import image_name
 
 Answers = dict[str, str]
@@ -42,19 +43,21 @@ class Question:
 def _known_project(_: Answers) -> str | None:
     project = gcloud.project()
     try:
-        return rules.project(project) if project else None
+        return google_names.project(project) if project else None
     except ValueError:
         return None
 
 
 def _account(value: str) -> str:
-    return rules.service_account(value) if value else value
+    return google_names.service_account(value) if value else value
 
 
 #: The defaults are the names of what infra/ makes.
 QUESTIONS = (
-    Question("project", "Google Cloud project (its id)", rules.project, _known_project),
-    Question("prod_project", "Project of the environment prod", rules.project, lambda answers: answers["project"]),
+    Question("project", "Google Cloud project (its id)", google_names.project, _known_project),
+    Question(
+        "prod_project", "Project of the environment prod", google_names.project, lambda answers: answers["project"]
+    ),
     Question("region", "Region (its GPUs: pipelines machines --region ...)", rules.region, lambda _: Settings().region),
     Question("bucket", "Bucket of the runs", rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     Question(

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from vgp.placement.engines import BigQuery, Dataflow
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.script import ParameterServer
 from vgp.settings import rules
@@ -96,6 +97,8 @@ def _message(keys: Keys, details: list[Any]) -> str:
             return f"given {_shown(detail['input'])}. {did_you_mean(str(detail['input']), choices)}"
         case "greater_than_equal":
             return f"given {_shown(detail['input'])}; at least {detail['ctx']['ge']}."
+        case "less_than_equal":
+            return f"given {_shown(detail['input'])}; at most {detail['ctx']['le']}."
         case "greater_than":
             return f"given {_shown(detail['input'])}; more than {detail['ctx']['gt']:g}."
     return str(detail["msg"].removeprefix("Value error, "))
@@ -116,6 +119,9 @@ def _fields(keys: Keys) -> list[str]:
     if len(keys) == 1:
         return [name for name in Settings.model_fields if name != "environment"] + ["environments"]
     tables: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
-    servers: dict[str, type[BaseModel]] = {"reduction_server": ReductionServer, "parameter_server": ParameterServer}
-    inner = next((name for name in keys[2:-1] if name in servers), "")
-    return list((servers.get(inner) or tables[keys[0]]).model_fields)
+    inside: dict[str, type[BaseModel]] = {
+        "reduction_server": ReductionServer, "parameter_server": ParameterServer,
+        "bigquery": BigQuery, "dataflow": Dataflow,
+    }  # fmt: skip
+    inner = next((name for name in keys[2:-1] if name in inside), "")
+    return list((inside.get(inner) or tables[keys[0]]).model_fields)

@@ -13,28 +13,26 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from vgp.placement.provisioning import region_known
+from vgp.text import google_names
 from vgp.text.bucket_uri import cut, is_bucket_uri
+from vgp.text.google_names import LOCATION, PROJECT, RFC1035
 from vgp.text.image_name import image_name
 from vgp.text.nearest import did_you_mean
 from vgp.text.printable import PASSWORD
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
 APIS = (
-    "aiplatform", "artifactregistry", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas", "cloudresourcemanager",
-    "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
+    "aiplatform", "artifactregistry", "bigquery", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas",
+    "cloudresourcemanager", "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
 )  # fmt: skip
 MAX_LABELS = 64
 
-_PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
-_RFC1035 = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_LOCATION = r"[a-z]+(?:-[a-z]+[0-9]+)?"
 _BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 _KEY = re.compile(
-    rf"projects/{_PROJECT}/locations/(?P<location>{_LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
+    rf"projects/{PROJECT}/locations/(?P<location>{LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
     re.ASCII,
 )
-_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@(?:[a-z0-9-]+\.)+gserviceaccount\.com")
 #: What begins like a credential: Google's tokens and keys, PEM, JWT, AWS, GitHub, GitLab, Hugging Face, Slack, OpenAI.
 _SECRET = re.compile(
     r"-----BEGIN|ya29\.|AIza[\w-]{20}|GOCSPX-|1//0[\w-]{20}|\"private_key\"|eyJ[\w-]{10,}\.[\w-]{10,}\.|AKIA[A-Z0-9]{12}"
@@ -50,18 +48,6 @@ def workflows(value: object) -> str:
     if not path or not value or path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")
     return str(path)
-
-
-def project(value: str) -> str:
-    """https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
-    if value.isdecimal():
-        raise ValueError(f"'{value}' is a project's number. Write its id: gcloud projects describe {value}.")
-    if not re.fullmatch(_PROJECT, value):
-        raise ValueError(
-            f"'{value}' is no project id: 6 to 30 lower-case letters, digits and -, a letter first, no - last. "
-            "Yours: gcloud projects list."
-        )
-    return value
 
 
 def region(value: str) -> str:
@@ -97,24 +83,15 @@ def dockerfile(value: str) -> str:
     return value
 
 
-def service_account(value: str) -> str:
-    if not _ACCOUNT.fullmatch(value):
-        raise ValueError(
-            f"'{value}' is no service account. Write its e-mail, NAME@PROJECT.iam.gserviceaccount.com; "
-            "yours: gcloud iam service-accounts list."
-        )
-    return value
-
-
 def network(value: str) -> str:
     """https://cloud.google.com/vertex-ai/docs/general/vpc-peering: the project's number, not its id."""
-    if re.fullmatch(rf"projects/{_PROJECT}/global/networks/{_RFC1035}", value):
+    if re.fullmatch(rf"projects/{PROJECT}/global/networks/{RFC1035}", value):
         project_id = value.split("/")[1]
         raise ValueError(
             f"'{value}' names the project by its id; Vertex AI takes its number: "
             f"gcloud projects describe {project_id} --format='value(projectNumber)'."
         )
-    if not re.fullmatch(rf"projects/[0-9]+/global/networks/{_RFC1035}", value):
+    if not re.fullmatch(rf"projects/[0-9]+/global/networks/{RFC1035}", value):
         raise ValueError(f"'{value}' is no network. Write projects/NUMBER/global/networks/NAME.")
     return value
 
@@ -136,7 +113,7 @@ def key_location(value: str) -> str:
 
 def template_repository(value: str) -> str:
     """https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
-    if not re.fullmatch(rf"https://{_LOCATION}-kfp\.pkg\.dev/{_PROJECT}/{_RFC1035}/?", value):
+    if not re.fullmatch(rf"https://{LOCATION}-kfp\.pkg\.dev/{PROJECT}/{RFC1035}/?", value):
         raise ValueError(
             f"'{value}' is no repository of pipeline templates. Write https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."
         )
@@ -216,12 +193,12 @@ def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidato
 
 
 Workflows = Annotated[str, AfterValidator(workflows)]
-Project = Annotated[str | None, *optional(project)]
+Project = Annotated[str | None, *optional(google_names.project)]
 Region = Annotated[str, AfterValidator(region)]
 Bucket = Annotated[str | None, *optional(bucket)]
 Image = Annotated[str, AfterValidator(image_name)]
 Dockerfile = Annotated[str | None, *optional(dockerfile)]
-ServiceAccount = Annotated[str | None, *optional(service_account)]
+ServiceAccount = Annotated[str | None, *optional(google_names.service_account)]
 Network = Annotated[str | None, *optional(network)]
 EncryptionKey = Annotated[str | None, *optional(encryption_key)]
 TemplateRepository = Annotated[str | None, *optional(template_repository)]

@@ -85,7 +85,9 @@ def _is_table(keys: Keys) -> bool:
     return False
 
 
-_TABLES = (("env",), ("reduction_server",), ("parameter_server",), ("parameters",))
+_TABLES = (
+    ("env",), ("reduction_server",), ("parameter_server",), ("bigquery",), ("dataflow",), ("parameters",),
+)  # fmt: skip
 
 
 def _json_or_text(text: str) -> Any:

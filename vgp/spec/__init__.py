@@ -5,6 +5,7 @@ caching.py              whether steps take results of earlier runs
 conditions.py           trigger conditions, evaluated without `eval`
 dag.py                  tasks, and the components that they run
 difference.py           two specs compared, as a person would tell it
+engines.py              what the steps of a spec may use to prepare data
 kfp_package.py          kfp imported without its client
 parameters.py           a parameter: type, default, the values that it takes
 pipeline_spec.py        PipelineSpec: a spec, read once

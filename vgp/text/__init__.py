@@ -3,6 +3,7 @@
 bucket_uri.py   gs://BUCKET/OBJECT, cut and put together
 figures.py      money, durations, numbers, lists in a sentence
 files.py        a file written whole or not at all
+google_names.py names of projects, accounts, datasets and the like
 image_name.py   names of container images
 nearest.py      "Did you mean", within limits
 printable.py    text from elsewhere without control characters and passwords

@@ -5,10 +5,12 @@ data/permissions.csv: a row for every call that this product makes or causes. Wh
     method       as Google's discovery document names it; of the hosts of templates and images, a name of ours
     client       what the code calls for it; rest: vgp/vertex/rest.py; session: a request by hand; google: Google itself
     by           caller: a person, or CI; runner: the account of the steps; builder: the account of image builds;
+                 worker: the account of Dataflow's workers, by default the runner;
                  aiplatform, artifactregistry, storage: the service agent
     when         the verbs that make the call; run: while a run runs; ci: where CI is a build of Cloud Build
     permissions  none: everybody may
-    on           what they are granted on; builds: the bucket below builds/; data: buckets that the steps read
+    on           what they are granted on; builds: the bucket below builds/; data: buckets that the steps read; tables:
+                 datasets of BigQuery that they read; made: datasets that the runner made, which are its own
     role         the predefined role to ask for
     page         where Google says so
 

@@ -326,6 +326,16 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits_modul
     assert lines[-1].startswith("prepared 32 rows (")
 
 
+def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_path, monkeypatch, capfd):
+    from training.data import pool
+
+    monkeypatch.setattr(pool, "LINE_EVERY_S", 0.0001)
+    prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    titles = dict.fromkeys(line.partition(" (")[0].partition(":")[0] for line in capfd.readouterr().err.splitlines())
+    assert list(titles)[:3] == ["reading the source", "looking for keys that occur twice", "counting rows"]
+    assert {"looking back", "computing features", "writing"} < titles.keys()
+
+
 def test_the_manifest_is_plain_json(visits, write_csv, tmp_path):
     packed = tmp_path / "v.csv.gz"
     packed.write_bytes(gzip.compress(write_csv(visit_rows()).read_bytes()))

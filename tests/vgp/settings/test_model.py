@@ -46,7 +46,7 @@ def test_the_page_names_every_api() -> None:
 
 def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:
     examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for text in examples:
         settings.load(write(text))
 

@@ -3,11 +3,12 @@
 import pytest
 
 from vgp.settings import rules
+from vgp.text import google_names
 from vgp.text.image_name import image_name
 
 DIGEST = "sha256:" + "0" * 64
 RIGHT = {
-    rules.project: ["my-project", "a12345", "example.com:my-project", "a" + "b" * 29],
+    google_names.project: ["my-project", "a12345", "example.com:my-project", "a" + "b" * 29],
     rules.region: ["us-central1", "europe-west12", "northamerica-northeast1", "africa-south1"],
     rules.bucket: [
         "gs://abc", "gs://my_bucket-1", "gs://a.example.org", "gs://b23/folder", "gs://b23/a/b.c/d=1",
@@ -17,7 +18,7 @@ RIGHT = {
         "us-central1-docker.pkg.dev/my-project/training/training:0.1.0", f"a/b@{DIGEST}", f"a/b:latest@{DIGEST}",
         "localhost:5000/training:1", "python:3.11-slim", "us-docker.pkg.dev/example.com/p/r/i:v1_2",
     ],
-    rules.service_account: [
+    google_names.service_account: [
         "trainer@my-project.iam.gserviceaccount.com", "123456789-compute@developer.gserviceaccount.com",
         "my-project@appspot.gserviceaccount.com", "x@my-project.example.com.iam.gserviceaccount.com",
     ],
@@ -35,7 +36,7 @@ RIGHT = {
     ],
 }  # fmt: skip
 WRONG = {
-    rules.project: [
+    google_names.project: [
         "", "short", "My-Project", "my_project", "1project", "project-", "a" * 31, "my project", "pröject",
         "my-project\n",
     ],
@@ -49,7 +50,7 @@ WRONG = {
         "", "training", "a/b", "a/b:latest", "a/b@sha256:123", f"a/b@{DIGEST}0", "a/B:1", "https://h/a:1", "a/b:1 ",
         "a//b:1", "a/b:1; rm -rf /", "a/b:" + "t" * 129, "localhost:5000/training",
     ],
-    rules.service_account: [
+    google_names.service_account: [
         "", "me@example.com", "trainer", "Trainer@p.iam.gserviceaccount.com", "a@b@gserviceaccount.com",
         "a@evilgserviceaccount.com",
     ],
@@ -96,7 +97,7 @@ def test_what_google_refuses_is_refused_with_what_was_given(rule, value: str) ->
 @pytest.mark.parametrize(
     ("rule", "value", "fix"),
     [
-        (rules.project, "123456789", "gcloud projects describe 123456789"),
+        (google_names.project, "123456789", "gcloud projects describe 123456789"),
         (rules.bucket, "my-bucket/folder", "Write gs://my-bucket."),
         (rules.network, "projects/my-project/global/networks/n", "gcloud projects describe my-project --format"),
         (rules.encryption_key, "projects/p/k/cryptoKeyVersions/3", "Name the key: projects/p/k."),

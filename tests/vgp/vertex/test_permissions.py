@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from loopback.cloud import Cloud
 from loopback.discovery import document
@@ -25,7 +26,8 @@ ROOT = Path(__file__).parents[3]
 UNDESCRIBED = {
     "*", "kfp_registry.upload", "kfp_registry.download", "docker.pull", "docker.push",
     "cloudkms.projects.locations.keyRings.cryptoKeys.encrypt", "logging.entries.write",
-    "cloudquotas.projects.locations.services.quotaInfos.list",
+    "cloudquotas.projects.locations.services.quotaInfos.list", "bigquerystorage.createReadSession",
+    "bigquerystorage.readRows",
 }  # fmt: skip
 FILE = """\
 image = "us-central1-docker.pkg.dev/test-project/images/training:v1"
@@ -35,9 +37,12 @@ notify = { webhook = "projects/test-project/secrets/hook" }
 encryption_key = "projects/test-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
 [steps.train]
 machine = "g2-standard-24"
+[steps.prepare.bigquery]
+max_gb = 10
 [schedules.nightly]
 pipeline = "training"
 cron = "30 2 * * *"
+parameters = { data = "bq://test-project.flights.rows" }
 """
 #: What a person does from the first build to a schedule that is gone again.
 PLAYED = """\
@@ -160,7 +165,7 @@ def test_a_row_names_verbs_that_there_are() -> None:
 def test_roles_hold_nothing_that_no_call_takes() -> None:
     assert set().union(*roles().values()) == {permission for call in calls() for permission in call.permissions}
     assert role_for("storage.objects.get", "storage.objects.create") == "roles/storage.objectUser"
-    assert role_for("bigquery.jobs.create") is None
+    assert role_for("pubsub.topics.publish") is None
 
 
 def git(*words: str) -> None:
@@ -178,6 +183,8 @@ def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any
     git("add", ".")
     git("-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "x")
     cloud.policies.only = {permission for call in calls() if call.by == "caller" for permission in call.permissions}
+    cloud.bigquery.add_dataset("flights", location="us-central1")
+    cloud.bigquery.write("test-project.flights.rows", pa.table({"a": [1]}))
     cloud.artifacts.add_image(f"us-central1-docker.pkg.dev/test-project/images/training@sha256:{'0' * 64}", "v1")
     cloud.clock.run(600)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import ibis
+import ibis.expr.datatypes as dt
 import pyarrow as pa
 
 from training.data.schema import Field
@@ -32,3 +33,17 @@ def dtype(field: Field) -> str:
     if pa.types.is_timestamp(kind):
         return "timestamp('UTC')" if kind.tz else "timestamp"
     raise UserError(f"the column {field.name} is declared as {field.type}: a table's columns are {TYPES}.")
+
+
+def arrow(columns: ibis.Schema) -> pa.Schema:
+    """The columns of an expression as Arrow has them. (Ibis's own way to say it needs a package of its backends.)"""
+    return pa.schema([pa.field(name, _arrow(kind)) for name, kind in columns.items()])
+
+
+def _arrow(kind: dt.DataType) -> pa.DataType:
+    if isinstance(kind, dt.Timestamp):
+        return pa.timestamp("us", tz="UTC" if kind.timezone else None)
+    if isinstance(kind, dt.Decimal):
+        return pa.decimal128(kind.precision or 38, kind.scale or 0)
+    simple = {dt.Date: pa.date32(), dt.String: pa.string(), dt.Boolean: pa.bool_()}
+    return simple.get(type(kind)) or pa.type_for_alias(str(kind.copy(nullable=True)))

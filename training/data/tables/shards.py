@@ -36,7 +36,8 @@ class Shards:
         self.files: dict[str, tuple[ShardFile, ...]] = {}
         self._figures: dict[str, Sketch] = {}
 
-    def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> None:
+    def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> Iterator[ShardFile]:
+        """Gives each file when it is written."""
         with ThreadPoolExecutor(threads) as pool:
             work = (partial(self._written, *numbered) for numbered in _numbered(_cut(tables)))
             for split, file, figures in _in_order(pool, work, threads):
@@ -46,6 +47,7 @@ class Shards:
                         self._figures[name].merge(figure)
                     else:
                         self._figures[name] = figure
+                yield file
 
     def columns(self, classes: tuple[str, ...]) -> tuple[Column, ...]:
         """The manifest's entries."""

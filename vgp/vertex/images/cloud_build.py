@@ -3,7 +3,7 @@
 https://cloud.google.com/build/docs/api/reference/rest/v1/projects.locations.builds
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -33,7 +33,7 @@ def configuration(
     dockerfile: str,
     *,
     logs: str,
-    base: str | None = None,
+    arguments: Mapping[str, str] | None = None,
     service_account: str | None = None,
 ) -> Build:
     """What Cloud Build is asked for, less the source: also what `gcloud builds submit --config` takes.
@@ -41,13 +41,13 @@ def configuration(
     Args:
         references: The image under each of its tags; by the first one the build is found again.
         logs: gs:// folder for the log.
-        base: Another base image than the Dockerfile's.
+        arguments: Of the Dockerfile.
     """
-    arguments = ["build", "--file", dockerfile]
-    arguments += ["--build-arg", f"BASE={base}"] * bool(base)
-    arguments += [word for reference in references for word in ("--tag", reference)]
+    words = ["build", "--file", dockerfile]
+    words += [word for name, value in (arguments or {}).items() for word in ("--build-arg", f"{name}={value}")]
+    words += [word for reference in references for word in ("--tag", reference)]
     build: Build = {
-        "steps": [{"id": "image", "name": BUILDER, "args": [*arguments, "."]}],
+        "steps": [{"id": "image", "name": BUILDER, "args": [*words, "."]}],
         "images": list(references),
         "tags": [references[0].rpartition(":")[2]],
         "timeout": f"{TIMEOUT_S}s",

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,10 @@ class Options:
     base: str | None = None
     #: Build sources that are not committed.
     allow_dirty: bool = False
+
+
+#: What the image installs where a step's shards are worked on by Dataflow, whose workers run in it, too.
+WITH_DATAFLOW = "training beam"
 
 
 @dataclass(frozen=True)
@@ -112,22 +116,32 @@ def ordered(settings: Settings, options: Options, root: Path) -> Order:
             f"{_some(source.changed)} not committed: later nobody could tell what the image was made of. "
             "Commit, or build all the same: --allow-dirty."
         )
-    tags = _tags(source, options.base)
+    arguments = _arguments(settings, options, source)
+    tags = _tags(source, arguments)
     configuration = cloud_build.configuration(
         [f"{registry.untagged(image)}:{tag}" for tag in tags],
         source.dockerfile,
         logs=f"{upload.folder(settings)}/logs",
-        base=options.base,
+        arguments=arguments,
         service_account=options.service_account,
     )
     return Order(image, source, tags, configuration)
 
 
-def _tags(source: Source, base: str | None) -> tuple[str, ...]:
-    """With another base it is another image, and not the one that the commit stands for."""
-    content = hashlib.sha256(f"{source.digest} {base}".encode()).hexdigest() if base else source.digest
+def _arguments(settings: Settings, options: Options, source: Source) -> dict[str, str]:
+    """What the build is told besides its sources: another base, and more to install where a step asks for Dataflow."""
+    asked = [step for step, request in sorted(settings.steps.items()) if request.dataflow]
+    takes = re.search(r"(?mi)^\s*ARG\s+EXTRAS\b", (source.root / source.dockerfile).read_text(encoding="utf-8"))
+    given = {"BASE": options.base or "", "EXTRAS": WITH_DATAFLOW if asked and takes else ""}
+    return {name: value for name, value in given.items() if value}
+
+
+def _tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
+    """With another base, or more in it, it is another image, and not the one that the commit stands for."""
+    told = " ".join([source.digest, *arguments.values()])
+    content = hashlib.sha256(told.encode()).hexdigest() if arguments else source.digest
     sha = commit.current(source.root).sha
-    return (f"source-{content[:16]}", *([sha] if sha and not base and not source.changed else []))
+    return (f"source-{content[:16]}", *([sha] if sha and not arguments and not source.changed else []))
 
 
 def _existing(settings: Settings, order: Order) -> str | None:

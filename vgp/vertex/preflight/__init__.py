@@ -20,6 +20,8 @@ identity.py     the account that the steps run as
 key.py          the encryption key
 notify.py       the address that hears how a run ended
 network.py      the network of training jobs
+bigquery.py     what steps use of BigQuery
+dataflow.py     what steps use of Dataflow
 repository.py   the repository of templates
 access.py       whether an account may do what a run needs
 policy.py       permissions and the roles that hold them, read from policies
@@ -36,8 +38,10 @@ from vgp.vertex import clients
 from vgp.vertex.preflight import (
     account,
     apis,
+    bigquery,
     bucket,
     builds,
+    dataflow,
     identity,
     image,
     key,
@@ -82,7 +86,7 @@ def _questions(
     policies = Policies(settings)
     return [
         *account.questions(settings, project),
-        *apis.questions(settings, project),
+        *apis.questions(settings, project, spec),
         *region.questions(settings, project, steps),
         *quota.questions(settings, project, steps, spec),
         *bucket.questions(settings, project, policies),
@@ -93,6 +97,8 @@ def _questions(
         *network.questions(settings),
         *notify.questions(settings, project, policies),
         *repository.questions(settings),
+        *bigquery.questions(settings, project, policies, spec),
+        *dataflow.questions(settings, project, policies, spec),
     ]
 
 

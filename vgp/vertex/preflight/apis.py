@@ -1,8 +1,11 @@
 """The APIs that a run and its commands need, and the one command that enables those that are missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from vgp.placement.engines import Engines
 from vgp.settings import Settings
+from vgp.spec.engines import of_steps
+from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
@@ -14,11 +17,11 @@ _RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage"
 _LOOK = ("cloudquotas", "cloudresourcemanager")
 
 
-def questions(settings: Settings, project: Project) -> Iterator[Question]:
-    yield Question("apis.enabled", project.id, lambda: _enabled(settings, project))
+def questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
+    yield Question("apis.enabled", project.id, lambda: _enabled(settings, project, list(of_steps(spec).values())))
 
 
-def _enabled(settings: Settings, project: Project) -> Iterator[Finding]:
+def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> Iterator[Finding]:
     """https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet"""
     secret = (settings.notify.webhook or "").startswith("projects/")
     needed = [
@@ -26,6 +29,8 @@ def _enabled(settings: Settings, project: Project) -> Iterator[Finding]:
         *(["cloudkms"] if settings.encryption_key else []),
         *(["servicenetworking"] if settings.network else []),
         *(["secretmanager"] if secret else []),
+        *(["bigquery", "bigquerystorage"] if any(engines.bigquery for engines in used) else []),
+        *(["dataflow"] if any(engines.dataflow for engines in used) else []),
     ]
     states = _states(settings, project, [*needed, *_LOOK])
     missing = [name for name in needed if not states.get(_service(name))]

@@ -27,7 +27,8 @@ def state(settings: Settings, project: Project) -> Question:
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
     yield state(settings, project)
     if settings.bucket:
-        yield Question("bucket.writer", _uri(settings), lambda: _writer(settings, project, policies))
+        email = runner(settings, project)
+        yield Question("bucket.writer", _uri(settings), lambda: writer(settings, project, policies, email, "bucket"))
     else:
         yield skipped("bucket.writer", "bucket", "none is set")
 
@@ -121,12 +122,12 @@ def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
     return Finding("bucket.retention", uri, "error", seen, hint)
 
 
-def _writer(settings: Settings, project: Project, policies: Policies) -> Iterator[Finding]:
+def writer(settings: Settings, project: Project, policies: Policies, email: str | None, room: str) -> Iterator[Finding]:
+    """Whether an account may write there; `room` is that of the check's name."""
     bucket = clients.storage(settings).bucket(_name(settings))
     own = Policy.of_storage(bucket.get_iam_policy(requested_policy_version=3, **patience()))
     grant = f"gcloud storage buckets add-iam-policy-binding {_uri(settings)}"
-    thing = Thing("bucket.writer", _uri(settings), project.id, own, grant)
-    yield policies.may(runner(settings, project), OBJECTS, thing)
+    yield policies.may(email, OBJECTS, Thing(f"{room}.writer", _uri(settings), project.id, own, grant))
 
 
 def _name(settings: Settings) -> str:

@@ -40,7 +40,7 @@ def _judged(need: Need, infos: Sequence[Any], project: Project) -> Finding:
     subject = f"{need.metric.rsplit('/', 1)[-1]} in {need.region}"
     limits = [(value, info.quota_id) for info in infos if (value := limit(info, need.region)) is not None]
     if not limits:
-        hint = f"Look it up: {_link(project)}"
+        hint = f"Look it up: {link(project)}"
         return Finding("quota.limit", subject, "unknown", f"{_asked(need)}; the API names no limit for it", hint)
     value, quota_id = min(limits)
     seen = f"{_asked(need)}; the limit is {value if value >= 0 else 'none'}"
@@ -76,15 +76,15 @@ def _asked(need: Need) -> str:
 
 
 def _more(need: Need, quota_id: str | None, project: Project) -> str:
-    link = f"in the console: {_link(project)}"
+    page = f"in the console: {link(project)}"
     if not quota_id:
-        return f"Ask for more {link}"
+        return f"Ask for more {page}"
     words = [
         "gcloud", "beta", "quotas", "preferences", "create", f"--service={_SERVICE}", f"--project={project.id}",
         f"--quota-id={quota_id}", f"--preferred-value={need.together}", f"--dimensions=region={need.region}",
     ]  # fmt: skip
-    return f"{shlex.join(words)}\nor {link}"
+    return f"{shlex.join(words)}\nor {page}"
 
 
-def _link(project: Project) -> str:
+def link(project: Project) -> str:
     return f"https://console.cloud.google.com/iam-admin/quotas?project={quote(project.id)}"

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgp.catalog import catalog
 from vgp.check.finding import StepRow
@@ -57,6 +57,12 @@ def _listed(requests: Sequence[_Request]) -> Iterator[Finding]:
             yield Finding("region.catalog", str(request), level, f"{problem.message} {source}", problem.suggestion)
         if not problems:
             yield Finding("region.catalog", str(request), "ok", f"is offered {source}")
+
+
+def offered(settings: Settings, project: Project, machine: str, region: str) -> Iterator[Finding]:
+    """Whether Compute Engine has a machine of Dataflow's in the region."""
+    for finding in _now(settings, project, [_Request(machine, None, region)]):
+        yield replace(finding, check="dataflow.machine")
 
 
 def _now(settings: Settings, project: Project, requests: Sequence[_Request]) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """What a run has cost so far and can cost at most: the machines of its spec, their list prices, its steps' times.
 
 An estimate: Google bills a step from when its machines are there, we count from when it started; discounts, disks and
-the machine on which one of Google's launchers waits are not in it.
+the machine on which one of Google's launchers waits are not in it. What a step used of BigQuery or Dataflow its time
+does not tell: it is named as having no price.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +44,10 @@ def spent(step: Step, rows: Rows, now: datetime) -> float | None:
 
 def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
     """The sum over the steps that ran or run."""
-    return _sum((step.name, spent(step, rows, now)) for step in run.steps)
+    machines = [(step.name, spent(step, rows, now)) for step in run.steps]
+    ran = [step for step in run.steps if step.seconds(now) is not None]
+    used = [(f"{used.name} of {step.name}", None) for step in ran for row in of(step, rows) for used in row.services]
+    return _sum([*machines, *used])
 
 
 def at_most(run: Run, rows: Rows) -> Cost:

@@ -16,7 +16,7 @@ from vgp.errors import RequestError, WorkFailed
 from vgp.settings import load
 from vgp.vertex import clients
 from vgp.vertex.images import cloud_build
-from vgp.vertex.images.image import Options, build, plan
+from vgp.vertex.images.image import Options, build, ordered, plan
 from vgp.vertex.images.source import archive, find
 
 ROOT = Path(__file__).parents[4]
@@ -227,6 +227,21 @@ def test_another_base_is_another_image_without_the_commits_tag(root: Path, built
     result = built(base=base)
     assert result["tags"] == [tag for tag in result["tags"] if tag.startswith("source-")]
     assert result["tags"][0] != f"source-{result['source'][:16]}"
+
+
+def test_where_a_step_asks_for_dataflow_its_image_has_beam(
+    root: Path, built: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = built()
+    monkeypatch.setenv("PIPELINES_STEPS__PREPARE__DATAFLOW", "{}")
+    assert built()["tags"] == plain["tags"], "a Dockerfile that knows no extras is told of none"
+    dockerfile = root / "training/Dockerfile"
+    dockerfile.write_text(dockerfile.read_text() + "ARG EXTRAS=training\n")
+    result = built(allow_dirty=True)
+    assert result["tags"] == [tag for tag in result["tags"] if tag.startswith("source-")]
+    assert result["tags"][0] != f"source-{result['source'][:16]}"
+    words = ordered(load(), Options(allow_dirty=True), root).configuration["steps"][0]["args"]
+    assert words[words.index("--build-arg") + 1] == "EXTRAS=training beam"
 
 
 @pytest.mark.parametrize(

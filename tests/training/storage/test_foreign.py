@@ -1,0 +1,32 @@
+"""Places that nothing is read from are refused with the reason and the way, wherever data is named."""
+
+import pytest
+
+from training.errors import UserError
+from training.storage import foreign, storage
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (
+            "https://example.com/$(x).csv",
+            "curl -fL 'https://example.com/$(x).csv' | gcloud storage cp - gs://BUCKET/NAME",
+        ),
+        ("http://storage.cloud.google.com/b/a.csv?x=1", "gs://b/a.csv."),
+        ("https://my-bucket.storage.googleapis.com/f/a.csv", "gs://my-bucket/f/a.csv."),
+        ("gcs://b/a.csv", "Is it gs://b/a.csv?"),
+        ("s3a://b/a.csv", "gcloud storage cp -r s3://b/a.csv gs://BUCKET/FOLDER"),
+        ("file:///data/a.csv", "write the path alone: /data/a.csv."),
+        ("hdfs://name/a.csv", "hdfs:// is not read"),
+    ],
+)
+def test_what_lies_elsewhere_is_refused_with_the_way_here(part, said):
+    with pytest.raises(UserError) as refused:
+        storage.find(part)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("part", ["data/*.csv", "/a/b", "gs://b/*", "BQ://p.d.t", "a:b/c", "C://x", ""])
+def test_paths_buckets_and_tables_pass(part):
+    foreign.refuse(part)

@@ -1,0 +1,160 @@
+"""BigQuery as an engine: expressions run where the tables lie, and only finished rows come here.
+
+A table is read as it was pinned; a view or a query is computed once, into a table of ours, and read from there.
+"""
+
+import re
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from training.data.engines import SOURCE, canonical
+from training.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
+from training.data.manifest import SourceFile
+from training.data.schema import Field
+from training.data.settings import BigQuery as Settings
+from training.data.sources.files import NoRows
+from training.errors import UserError
+from training.storage.bigquery import stream
+from training.storage.bigquery.jobs import Jobs, Owner, size, stoppable
+from training.storage.bigquery.names import TableName
+from training.storage.pinned import PinnedRelation
+
+
+class BigQuery:
+    """One preparation's tables and jobs; see `training.data.engines.Engine`."""
+
+    dialect = "bigquery"
+    #: As of files.
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
+        self._jobs, self._relations, self._fields = jobs, sources, fields
+        self._source = ibis.table(canonical.schema(fields), name=SOURCE)
+        self._own: dict[str, TableName] = {}
+        self._source_sql = "\nUNION ALL\n".join(source.select(fields) for source in sources)
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        relations: Sequence[PinnedRelation],
+        fields: Sequence[Field],
+        settings: Settings,
+        owner: Owner,
+        *,
+        values: bool = True,
+    ) -> Iterator["BigQuery"]:
+        """The engine over these relations, each of which has the columns of `fields`.
+
+        Args:
+            values: Whether all values are checked against `fields`, which reads them.
+
+        Raises:
+            UserError: a relation cannot be read as it was pinned, lacks a column, holds an empty value where there may
+                be none, has no rows, or reading it is more than the settings allow. Nothing was billed but for the
+                last three.
+        """
+        with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
+            engine = cls(jobs, sources, fields)
+            if values:
+                engine._check_values()
+            yield engine
+            said = f"BigQuery: the queries of this step read {size(jobs.read_bytes)}."
+            print(said, file=sys.stderr, flush=True)
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        return tuple(source.file for source in self._relations)
+
+    def source(self) -> ir.Table:
+        return self._source
+
+    def create(self, name: str, expression: ir.Table) -> ir.Table:
+        table = self._jobs.table(name, self._sql(expression), name)
+        self._own[table.table] = table
+        return ibis.table(expression.schema(), name=table.table, catalog=table.project, database=table.dataset)
+
+    def read(self, expression: ir.Table) -> pa.Table:
+        rows = self._jobs.rows("a query of the data", self._sql(expression))
+        return pa.Table.from_batches([_typed(batch, expression) for batch in rows.to_batches()],
+                                     _schema(expression))  # fmt: skip
+
+    def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
+        """All rows, in no order: where one is needed, it is made here."""
+        operation = expression.op()
+        made = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
+        table = made or self._jobs.table("rows", self._sql(expression), "rows")
+        rows = stream.open_rows(table.uri, self._jobs.project, table, expression.columns)
+        for batch in rows.batches():
+            if batch.num_rows:
+                yield _typed(batch, expression)
+
+    def place(self, row: Mapping[str, Any]) -> str:
+        return row_of(", ".join(source.name for source in self._relations), row)
+
+    def _sql(self, expression: ir.Table) -> str:
+        """The expression's SQL; its source is what the relations are at their moments."""
+        text = str(ibis.to_sql(expression, dialect="bigquery"))
+        names = {table.name for table in expression.op().find(ops.UnboundTable)}
+        if SOURCE not in names:
+            return text
+        first = f"WITH `{SOURCE}` AS (\n{self._source_sql}\n)"
+        with_others = re.match(r"\s*WITH\s", text)
+        return f"{first},\n{text[with_others.end() :]}" if with_others else f"{first}\n{text}"
+
+    def _check_values(self) -> None:
+        """Raises UserError if there is no row, or a value is missing or too large for what the schema says."""
+        wrong = {field.name: _wrong(self._source[field.name], field) for field in self._fields}
+        asked = {name: condition for name, condition in wrong.items() if condition is not None}
+        counts = self.read(
+            self._source.agg(
+                **{"rows": self._source.count(), **{f"n{i}": c.sum() for i, c in enumerate(asked.values())}}
+            )
+        ).to_pylist()[0]
+        if not counts["rows"]:
+            raise NoRows(f"{', '.join(source.name for source in self._relations)}: there are no rows.")
+        for i, (name, condition) in enumerate(asked.items()):
+            if counts[f"n{i}"]:
+                row = self.read(self._source.filter(condition).limit(1)).to_pylist()[0]
+                raise UserError(self._complaint(name, row, counts[f"n{i}"]))
+
+    def _complaint(self, name: str, row: Mapping[str, Any], count: int) -> str:
+        field = next(field for field in self._fields if field.name == name)
+        value = row[name]
+        others = {column: value for column, value in row.items() if column != name and value not in (None, "")}
+        more = f" So do {count - 1:,} more." if count > 1 else ""
+        if value is None or value == "":
+            return f"{self.place(others)}: column {name} is empty, {NEVER_EMPTY}{more}"
+        return f"{self.place(others)}, column {name}: {value} is not of type {field.type}.{more}"
+
+
+def _wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:
+    """Whether a value is none that the schema allows; None if every value is."""
+    conditions = []
+    if not field.nullable:
+        conditions.append((column == "") if column.type().is_string() else column.isnull())
+    if pa.types.is_integer(field.type) and field.type.bit_width < 64:
+        bits, signed = field.type.bit_width, pa.types.is_signed_integer(field.type)
+        least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+        conditions.append(((column < least) | (column > most)).fill_null(False))
+    if not conditions:
+        return None
+    return conditions[0] if len(conditions) == 1 else conditions[0] | conditions[1]
+
+
+def _schema(expression: ir.Table) -> pa.Schema:
+    return canonical.arrow(expression.schema())
+
+
+def _typed(batch: pa.RecordBatch, expression: ir.Table) -> pa.RecordBatch:
+    """The batch in the expression's types and order: BigQuery has one kind of whole number, and one of float."""
+    wanted = _schema(expression)
+    columns = [batch.column(field.name).cast(field.type, safe=not pa.types.is_floating(field.type)) for field in wanted]
+    return pa.record_batch(columns, schema=pa.schema([pa.field(f.name, f.type) for f in wanted]))

@@ -1,0 +1,58 @@
+"""What a step may use besides its machine, as its environment says: BigQuery and Dataflow, with what that can cost."""
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from vgp.catalog import services as prices
+from vgp.documents.node import Node
+from vgp.placement.engines import VARIABLE, BigQuery, Engines, Job
+from vgp.text.figures import number
+
+
+@dataclass(frozen=True)
+class Service:
+    """What one try of a step may use of another service."""
+
+    name: str
+    #: 500 GB of queries; 10 x n2-standard-4 for 24 h.
+    what: str
+    region: str
+    #: The most that it can cost; None where that is not known.
+    usd: float | None
+
+    @property
+    def not_known(self) -> str:
+        return "" if self.usd is not None else f"no price of {self.name}, {self.what} in {self.region or 'its region'}"
+
+    def as_json(self) -> dict[str, object]:
+        return {"name": self.name, "what": self.what, "region": self.region, "max_usd_a_try": self.usd}
+
+
+def of(env: Node) -> tuple[Service, ...]:
+    """The services in the variable of a container's environment; none where it has none that can be read."""
+    values = [item.get("value") for item in env.items() if item.get("name").text() == VARIABLE]
+    text = values[-1].text() if values and values[-1].known else None
+    try:
+        engines = Engines.model_validate_json(text or "{}")
+    except ValidationError:
+        return ()
+    return tuple(
+        service
+        for service in (
+            _bigquery(engines.bigquery) if engines.bigquery else None,
+            _dataflow(engines.dataflow) if engines.dataflow else None,
+        )
+        if service
+    )
+
+
+def _bigquery(asked: BigQuery) -> Service:
+    usd = prices.bigquery_usd(asked.max_gb, asked.location)
+    return Service("BigQuery", f"{number(asked.max_gb)} GB", asked.location or "anywhere", usd)
+
+
+def _dataflow(asked: Job) -> Service:
+    usd = prices.dataflow_usd(asked.machine, asked.disk_gb, asked.max_workers, asked.max_hours, asked.region)
+    what = f"{asked.max_workers} x {asked.machine} for {number(asked.max_hours)} h"
+    return Service("Dataflow", what, asked.region, usd)

@@ -1,0 +1,77 @@
+"""Names of Google's things that several settings hold. Each rule returns the name, or says what is wrong."""
+
+import re
+
+PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
+LOCATION = r"[a-z]+(?:-[a-z]+[0-9]+)?"
+RFC1035 = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@(?:[a-z0-9-]+\.)+gserviceaccount\.com")
+_SUBNETWORK = re.compile(
+    rf"(?:https://www\.googleapis\.com/compute/v1/projects/{PROJECT}/)?regions/(?P<region>{LOCATION})"
+    rf"/subnetworks/{RFC1035}"
+)
+
+
+def project(value: str) -> str:
+    """https://cloud.google.com/resource-manager/docs/creating-managing-projects"""
+    if value.isdecimal():
+        raise ValueError(f"'{value}' is a project's number. Write its id: gcloud projects describe {value}.")
+    if not re.fullmatch(PROJECT, value):
+        raise ValueError(
+            f"'{value}' is no project id: 6 to 30 lower-case letters, digits and -, a letter first, no - last. "
+            "Yours: gcloud projects list."
+        )
+    return value
+
+
+def service_account(value: str) -> str:
+    if not _ACCOUNT.fullmatch(value):
+        raise ValueError(
+            f"'{value}' is no service account. Write its e-mail, NAME@PROJECT.iam.gserviceaccount.com; "
+            "yours: gcloud iam service-accounts list."
+        )
+    return value
+
+
+def subnetwork(value: str) -> str:
+    """https://cloud.google.com/dataflow/docs/guides/specifying-networks#subnetwork_parameter"""
+    if not _SUBNETWORK.fullmatch(value):
+        raise ValueError(
+            f"'{value}' is no subnetwork. Write regions/REGION/subnetworks/NAME; of a shared network "
+            "https://www.googleapis.com/compute/v1/projects/HOST_PROJECT/regions/REGION/subnetworks/NAME."
+        )
+    return value
+
+
+def subnetwork_region(value: str) -> str:
+    """The region of a subnetwork that `subnetwork` took."""
+    match = _SUBNETWORK.fullmatch(value)
+    assert match
+    return match["region"]
+
+
+def region(value: str) -> str:
+    if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", value):
+        raise ValueError(f"'{value}' is no region. Write one like us-central1.")
+    return value
+
+
+def machine(value: str) -> str:
+    """https://cloud.google.com/compute/docs/machine-resource"""
+    if not re.fullmatch(r"[a-z][a-z0-9]*-[a-z0-9]+(-[a-z0-9]+){0,3}", value):
+        raise ValueError(f"'{value}' is no machine. Write Google's name, like n2-standard-4.")
+    return value
+
+
+def dataset(value: str) -> str:
+    """https://cloud.google.com/bigquery/docs/datasets#dataset-naming"""
+    if not re.fullmatch(r"[A-Za-z0-9_]{1,1024}", value):
+        raise ValueError(f"'{value}' is no dataset: at most 1,024 letters, digits and _, without its project.")
+    return value
+
+
+def bigquery_location(value: str) -> str:
+    """https://cloud.google.com/bigquery/docs/locations"""
+    if not re.fullmatch(r"US|EU|[a-z]+-[a-z]+[0-9]+", value):
+        raise ValueError(f"'{value}' is no location of BigQuery. Write US, EU, or a region like europe-west4.")
+    return value
