@@ -3,7 +3,7 @@
 A task says how rows are made (`shards`, `scan`, `combine`, `rows`), and how a model learns from them
 (`model`, `loss`, and `predict` or `score`). Everything else - processes, GPUs, sharding,
 checkpoints, evaluation, report - is the product's work. `training.data.tabular.TabularTask` fills in the first half
-for CSV files.
+for tables, in files or in BigQuery.
 """
 
 from abc import ABC, abstractmethod
@@ -114,8 +114,9 @@ class Task(ABC):
         """Merges the scans, in shard order, into statistics that every `rows` call receives.
 
         They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
-        arrays. Four keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
-        (sentences that a reader of the results must know), and `split` (texts that say how the rows were split).
+        arrays. Five keys have a place of their own there: `rows_read`, `rows_dropped` (a count by reason), `notes`
+        (sentences that a reader of the results must know), `split` (texts that say how the rows were split), and
+        `sources` (of `SourceFile`, where the scans told the checksums and not `shards`).
         """
         return {}
 

@@ -98,3 +98,42 @@ def proxy(bucket, monkeypatch):
     yield proxy
     forget_client()
     proxy.close()
+
+
+@pytest.fixture(scope="module")
+def warehouse_cloud():
+    from google.auth.credentials import CredentialsWithRegionalAccessBoundary as Credentials
+    from loopback.cloud import Cloud
+
+    from training.storage.bigquery import client
+
+    with Cloud() as cloud, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Credentials, "_is_regional_access_boundary_lookup_required", lambda self: False)
+        names = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "NO_GCE_CHECK")
+        for name, value in {**{n: cloud.environment[n] for n in names}, **cloud.bigquery.environment}.items():
+            patch.setenv(name, value)
+        client.forget()
+        yield cloud
+        client.forget()
+
+
+@pytest.fixture
+def cloud(warehouse_cloud):
+    """A Google Cloud with BigQuery, as it was made; a fault of its own fails the test."""
+    cloud, bigquery = warehouse_cloud, warehouse_cloud.bigquery
+    bigquery.add_dataset("shop", location="EU")
+    yield cloud
+    for state in (bigquery.datasets, bigquery.tables, bigquery.jobs, cloud.requests, cloud.faults, cloud.after):
+        state.clear()
+    cloud.policies.missing.clear()
+    bigquery.held, bigquery.broken_streams, bigquery.pretended_bytes = False, 0, None
+    crashed, cloud.crashed = cloud.crashed, None
+    if crashed:
+        raise crashed
+
+
+@pytest.fixture
+def warehouse():
+    import warehouse
+
+    return warehouse

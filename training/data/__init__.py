@@ -15,12 +15,20 @@ settings.py       what the engines may use, of the variable PREPARE_ENGINES
 manifest.py       what the shards hold and where they came from
 rows.py           the rows of a prepared split, by number
 columns.py        columns brought to fixed width, and counted
-tabular.py        a task over CSV files
+tabular.py        a task over a table
 declaration.py    what the class of such a task declares
-schema.py         the declared columns, and reading a chunk of CSV
-records.py        records of CSV text
-sources.py        raw CSV files, cut into chunks
+schema.py         its columns
+sources/          the rows of CSV, Parquet and JSON files
+engines/          what computes its expressions: DuckDB here, BigQuery there
+tables/           from its source to shards
+identity.py       a number for each row, the same on every engine
+settings.py       what engines may use
+scratch.py        folders for what is put aside
+finish.py         what all ways of preparing have in common at their end
 text.py           text files, cut into passages
+images.py         a task over folders of images
+image_labels.py   their classes: folders, or a table beside them
+pixels.py         an image file decoded, of one size
 tokens.py         text to tokens and back
 splits.py         which rows train, validate and test: one of three ways
 split_time.py     by windows of time
@@ -29,7 +37,6 @@ split_column.py   by a column that says it
 shares.py         what the three have in common
 windows.py        which days train and which test
 periods.py        time windows as people write them
-keys.py           duplicate keys in bounded memory
 alike.py          how often rows are alike
 leaks.py          columns that tell the label by themselves
 events.py         what happened lately, for features that look back

@@ -12,7 +12,9 @@ from training.errors import UserError
 from training.options import nearest
 
 #: Columns of our own beside the declared ones, on the way.
-RESERVED = re.compile(r"_(file|record|row_id|split|label|day|mark|kind|text|copy|again|where|other)|_(size|scale)_\d+")
+RESERVED = re.compile(
+    r"_(file|record|row_id|split|label|day|mark|kind|when|past|text|copy|again|where|other)|_(size|near|step|part)_\d+"
+)
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,18 @@
 """What happened lately at a place, for features that look back and never ahead.
 
-Events are counted by place and hour (hours since 1970-01-01 UTC) in tables that merge across shards; a row then
-asks for the hours before its own.
+Events are added up by place and hour (hours since 1970-01-01 UTC), in whole numbers, so that no order of adding shows.
+A row then sees the sums of hours before its own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import cast
 
+import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
-
-MERGED_AT_ONCE = 16
+from training.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -37,88 +32,95 @@ class Events:
     windows: tuple[tuple[int, int], ...]
     #: The column of `table` that says when it happened, int64: hours since 1970-01-01 UTC (see `hours`).
     hour: str = "hour"
-    #: The integer column of `table` whose mean is taken; "" = events are counted only.
+    #: The integer column of `table` whose mean is taken, where it is known; "" = events are counted only.
     value: str = ""
 
 
 def hours(moment: ir.TimestampValue | ir.DateValue) -> ir.IntegerValue:
     """The hour of a moment, in hours since 1970-01-01 UTC."""
     seconds = moment.cast("timestamp('UTC')").epoch_seconds()
-    return cast(ir.IntegerValue, seconds // 3600)
+    return cast(ir.IntegerValue, (seconds / 3600).floor().cast("int64"))
 
 
-def counted(place: pa.Array, hour: NDArray[np.int64], value: NDArray[np.int64]) -> pa.Table:
-    """Number of events and sum of their values by place (strings) and hour; all arguments (events,).
-
-    Whole values, so that the sums do not depend on the order in which shards are merged.
-    """
-    ones = np.ones(len(hour), np.int64)
-    return _summed(pa.table({"place": place, "hour": hour, "count": ones, "total": value.astype(np.int64)}))
-
-
-def merged(histories: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
-    """The histories over all shards by name, in order of place and hour; few at a time are held in memory."""
-    remaining, whole = iter(histories), dict[str, pa.Table]()
-    while batch := list(islice(remaining, MERGED_AT_ONCE)):
-        parts = [whole, *batch] if whole else batch
-        whole = {name: _summed(pa.concat_tables(part[name] for part in parts)) for name in batch[0]}
-    return {name: history.sort_by([("place", "ascending"), ("hour", "ascending")]) for name, history in whole.items()}
-
-
-def lately(
-    history: pa.Table, place: pa.Array, hour: NDArray[np.int64], windows: Sequence[tuple[int, int]]
-) -> list[tuple[Numbers, Numbers]]:
-    """Mean value and number of the events at each row's place in some windows before its hour.
+def check(name: str, events: Events, before: Mapping[str, dt.DataType]) -> None:
+    """Raises UserError for events that rows cannot look back on.
 
     Args:
-        windows: (first, last) = from `first` to `last` hours before.
-
-    Returns:
-        For each window the means, NaN where there was no event, and the counts; (rows,) each.
-
-    Raises:
-        ValueError: a window reaches into the row's own hour or beyond.
+        before: The columns of the rows that are known before the outcome.
     """
-    for first, last in windows:
-        if not 1 <= last <= first:
-            raise ValueError(f"the window from {first} to {last} hours ago must end at least one hour ago.")
-    places = pc.unique(history["place"])
-    start, span = (int(history["hour"].to_numpy().min()), _span(history)) if history.num_rows else (0, 1)
-    keys = _key(history["place"], places, history["hour"].to_numpy() - start, span)
-    order = np.argsort(keys, kind="stable")  # a merged history is in order already, and then this is quick
-    keys, count, total = keys[order], *(_cumulated(history[name].to_numpy()[order]) for name in ("count", "total"))
-    row = _key(place, places, np.zeros_like(hour), span)
-    sorting = np.lexsort((hour, row))  # searching in order is several times faster
-    row, hour = row[sorting], hour[sorting] - start
-    figures = []
-    for first, last in windows:
-        begin, end = (np.searchsorted(keys, row + np.clip(hour - back, 0, span - 1)) for back in (first, last - 1))
-        n, summed = np.empty(len(row)), np.empty(len(row))
-        n[sorting], summed[sorting] = count[end] - count[begin], total[end] - total[begin]
-        figures.append((np.divide(summed, n, out=np.full(len(n), np.nan), where=n > 0), n))
-    return figures
+    for problem in _problems(events, before):
+        raise UserError(f"the events {name}: {problem}")
 
 
-def _span(history: pa.Table) -> int:
-    """Hours from the first event to the one after the last."""
-    hours = history["hour"].to_numpy()
-    return int(hours.max() - hours.min()) + 2
+def _problems(events: Events, before: Mapping[str, dt.DataType]) -> Iterator[str]:
+    happened = events.table.schema()
+    for first, last in events.windows:
+        if not (_whole(first) and _whole(last) and 1 <= last <= first):
+            yield (
+                f"the window ({first}, {last}) looks back from {first} to {last} hours ago. It must end at least one "
+                "hour ago, for what happens in a row's own hour may be its outcome: whole hours, 1 <= last <= first."
+            )
+    if not events.windows or len(set(events.windows)) < len(events.windows):
+        yield "name the windows, each once, such as ((1, 1), (24, 2))."
+    for role, name in (("hour", events.hour), ("value", events.value)):
+        if name and (name not in happened or not happened[name].is_integer()):
+            kind = happened.get(name, "none of its columns")
+            yield f"the {role} {name!r} must be a column of whole numbers; it is {kind}."
+    for name in events.by:
+        if name not in before or name not in happened:
+            yield f"by {name!r} must be a column of the events, and of the rows, known before the outcome."
+        elif before[name].copy(nullable=True) != happened[name].copy(nullable=True):
+            yield f"by {name!r} is {happened[name]} in the events and {before[name]} in the rows."
 
 
-def _key(place: pa.Array, places: pa.Array, hour: NDArray[np.int64], span: int) -> NDArray[np.int64]:
-    """One number for place and hour, in order of the hour within a place; unknown places come last."""
-    codes = pc.fill_null(pc.index_in(place, places), len(places)).to_numpy()
-    return np.asarray(codes.astype(np.int64) * span + hour)
+def _whole(hour: object) -> bool:
+    return isinstance(hour, int) and not isinstance(hour, bool)
 
 
-def _cumulated(values: NDArray[np.int64]) -> Numbers:
-    """[i] is the sum of the values before i; (values + 1,)."""
-    return np.concatenate([[0], np.cumsum(values)]).astype(np.float64)
+def windowed(rows: ir.Table, name: str, events: Events, hour: ir.IntegerValue) -> ir.Table:
+    """What the rows of each place and hour look back on.
+
+    Args:
+        hour: Of each row.
+    """
+    sums = _sums(rows, events, hour)
+    columns: dict[str, ir.Value] = {}
+    for first, last in events.windows:
+        window = ibis.range_window(preceding=(first, last), group_by=list(events.by), order_by="hour")
+        columns[f"{name}_count_{first}_{last}"] = sums["rows"].sum().over(window).fill_null(0).cast("float64")
+        if events.value:
+            known = sums["known"].sum().over(window)
+            columns[f"{name}_mean_{first}_{last}"] = sums["total"].sum().over(window) / known.nullif(0)
+    places = {f"_{name}_{i}": sums[by] for i, by in enumerate(events.by)}
+    seen = sums.select(**places, **{f"_{name}_hour": sums["hour"]}, **columns, _asked=sums["asked"])
+    return seen.filter(seen["_asked"] > 0).drop("_asked")
 
 
-def _summed(table: pa.Table) -> pa.Table:
-    by = table.group_by(["place", "hour"], use_threads=False)
-    sums = by.aggregate([("count", "sum"), ("total", "sum")])
-    # Copied: the result is cut from larger buffers, which would all go along to other processes.
-    compact = sums.rename_columns(["place", "hour", "count", "total"]).combine_chunks()
-    return compact.take(pa.array(np.arange(compact.num_rows)))
+def _sums(rows: ir.Table, events: Events, hour: ir.IntegerValue) -> ir.Table:
+    """Events by place and hour; also the hours of rows, without events, so that each finds its windows."""
+    table, none = events.table, ibis.literal(0, "int64")
+    value = table[events.value].cast("int64") if events.value else ibis.null("int64")
+    by = {name: table[name] for name in events.by}
+    one = table.select(**by, hour=table[events.hour].cast("int64"), value=value)
+    one = one.filter(one["hour"].notnull())
+    sums = {"rows": one.count(), "known": one["value"].count(), "total": one["value"].sum().fill_null(0).cast("int64")}
+    happened = one.group_by([*events.by, "hour"]).agg(**sums).mutate(asked=none)
+    asked = rows.select(**{name: rows[name] for name in events.by}, hour=hour).distinct()
+    both = ibis.union(happened, asked.mutate(rows=none, known=none, total=none, asked=ibis.literal(1, "int64")))
+    figures = ("rows", "known", "total", "asked")
+    return both.group_by([*events.by, "hour"]).agg(**{figure: both[figure].sum().cast("int64") for figure in figures})
+
+
+def joined(rows: ir.Table, history: ir.Table, name: str, events: Events, hour: ir.IntegerValue) -> ir.Table:
+    """The rows with what they look back on.
+
+    Args:
+        history: As `windowed`.
+        hour: Of each row.
+    """
+    keys = [f"_{name}_{i}" for i in range(len(events.by))]
+    same = [rows[by] == history[key] for by, key in zip(events.by, keys, strict=True)]
+    joint = rows.left_join(history, [*same, hour == history[f"_{name}_hour"]])
+    counts = [f"{name}_count_{first}_{last}" for first, last in events.windows]
+    # A row whose place is not known looks back on nothing.
+    return joint.mutate(**{count: joint[count].fill_null(0.0) for count in counts}).drop(*keys, f"_{name}_hour")

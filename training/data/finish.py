@@ -9,7 +9,7 @@ from typing import Any
 
 from training import tasks
 from training.data import manifest
-from training.data.manifest import Manifest, ShardFile
+from training.data.manifest import Manifest, ShardFile, SourceFile
 from training.errors import UserError
 from training.printable import listed
 from training.task import Task
@@ -52,7 +52,8 @@ def manifest_of(
     columns: tuple[manifest.Column, ...],
     splits: dict[str, tuple[ShardFile, ...]],
 ) -> Manifest:
-    own = {"rows_read", "rows_dropped", "notes", "split"}
+    own = {"rows_read", "rows_dropped", "notes", "split", "sources"}
+    sources = statistics.get("sources", task.sources)
     return Manifest(
         task=tasks.spec(name),
         options=task.options,
@@ -63,18 +64,18 @@ def manifest_of(
         rows_read=statistics.get("rows_read", sum(f.rows for files in splits.values() for f in files)),
         rows_dropped=statistics.get("rows_dropped", {}),
         notes=tuple(statistics.get("notes", ())),
-        sources=task.sources,
-        fingerprint=fingerprint(name, task),
+        sources=sources,
+        fingerprint=fingerprint(name, task, sources),
     )
 
 
-def fingerprint(name: str, task: Task) -> str:
+def fingerprint(name: str, task: Task, sources: Sequence[SourceFile]) -> str:
     """A checksum of what decides the dataset: the task, its code and options, and the sources."""
     parts = {
         "format": Manifest.model_fields["format"].default,
         "task": tasks.spec(name),
         "code": inspect.getsource(sys.modules[type(task).__module__]),
         "options": task.options,
-        "sources": [source.sha256 for source in task.sources],
+        "sources": [source.sha256 for source in sources],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

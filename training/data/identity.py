@@ -5,9 +5,9 @@ The text of a row is the texts of its columns in their order, "|" between them:
     int64, boolean     the decimal number; true is 1
     date               days since 1970-01-01
     timestamp          microseconds since 1970-01-01 00:00 (in UTC, where it has a zone)
-    float64            0 for both zeros, nan, inf, -inf; else "e:i:f", whole numbers: 2**e * (i + f / 2**52), negative
-                       numbers with a "-" before. e is the multiple of 62 that leaves 1 <= i < 2**62; below 2**-992 it
-                       is -1022. Engines print floats differently; these numbers come of exact arithmetic.
+    float64            0 for both zeros, nan, inf, -inf; else "e:m", whole numbers: m * 2**(e - 52), 2**52 <= m < 2**53,
+                       and a "-" before those of a negative number. Engines print floats differently; multiplication
+                       by a power of two is exact on each.
     string             as it is; before it its length in code points and ":", unless it is the last column
     null               nothing; a missing string is ""
 
@@ -39,26 +39,29 @@ _unix_micros = _function("UNIX_MICROS", "timestamp", "int64")
 BITS = 60
 #: One hexadecimal digit of each byte of a number.
 _DIGITS = 0x0F0F0F0F0F0F0F0F
-#: The exponents of the steps by which floats are scaled, largest first; below all of them LOWEST.
-_STEPS = range(992, -993, -62)
-_LOWEST = -1022
+#: Below this, floats are multiplied by 2**_LIFT first: a power of two large enough for the smallest does not exist.
+_TINY, _LIFT = 2.0**-500, 600
 
 
 def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
     """The rows, and a column `name` (int64): from 0 to 2**60 - 1, the same for the same values of these columns."""
     floats = [column for column in columns if rows[column].type().is_floating()]
     # In stages, since each is named several times in the next, and the SQL would repeat it.
-    sized = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
-    scaled = sized.mutate(**{f"_scale_{i}": _scale(sized[f"_size_{i}"]) for i in range(len(floats))})
+    staged = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
+    for stage in (_near, _step, _part):
+        made = {f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))}
+        staged = staged.mutate(**made)
     texts = [
-        _float_text(scaled, column, floats.index(column)) if column in floats else _text(scaled[column], dialect)
+        _float_text(staged, column, floats.index(column)) if column in floats else _text(staged[column], dialect)
         for column in columns
     ]
     for i, column in enumerate(columns[:-1]):
         if rows[column].type().is_string():
             texts[i] = texts[i].length().cast("string") + ":" + texts[i]
-    joined = scaled.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
-    return joined.select(*rows.columns, **{name: _number(joined["_text"], dialect)})
+    joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
+    return joined.select(
+        *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
+    )
 
 
 def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
@@ -70,18 +73,24 @@ def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
     return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it is of 128 bits, which Ibis does not know
 
 
+def whole(value: ir.Value, dialect: str) -> ir.IntegerValue:
+    """A date in days, a moment in microseconds, since 1970-01-01."""
+    kind = value.type()
+    if kind.is_date():
+        return cast(ir.IntegerValue, value.delta(ibis.date("1970-01-01"), unit="day"))
+    if kind.timezone:
+        return cast(ir.IntegerValue, _unix_micros(value) if dialect == "bigquery" else _epoch_us(value))
+    return cast(ir.IntegerValue, value.delta(ibis.timestamp("1970-01-01T00:00:00"), unit="microsecond"))
+
+
 def _text(value: ir.Value, dialect: str) -> ir.StringValue:
     kind = value.type()
     if kind.is_string():
         return cast(ir.StringValue, value.fill_null(""))
     if kind.is_boolean():
         value = value.cast("int64")
-    elif kind.is_date():
-        value = value.delta(ibis.date("1970-01-01"), unit="day")
-    elif kind.is_timestamp() and kind.timezone:
-        value = _unix_micros(value) if dialect == "bigquery" else _epoch_us(value)
-    elif kind.is_timestamp():
-        value = value.delta(ibis.timestamp("1970-01-01T00:00:00"), unit="microsecond")
+    elif kind.is_date() or kind.is_timestamp():
+        value = whole(value, dialect)
     return cast(ir.StringValue, value.cast("string").fill_null(""))
 
 
@@ -90,19 +99,28 @@ def _size(value: ir.FloatingValue) -> ir.FloatingValue:
     return cast(ir.FloatingValue, (value.isnan() | value.isinf()).ifelse(0.0, value.cast("float64").abs()))
 
 
-def _scale(size: ir.FloatingValue) -> ir.FloatingValue:
-    """The power of two that brings a size to at least 1 and below 2**62."""
-    steps = [(size >= 2.0**e, 2.0**-e) for e in _STEPS]
-    return cast(ir.FloatingValue, ibis.cases((size.between(1.0, 2.0**61), 1.0), *steps, else_=2.0**-_LOWEST))
+def _near(rows: ir.Table, i: int) -> ir.FloatingValue:
+    """The size, so that its powers of two exist; 1 for 0, which has no logarithm."""
+    size = rows[f"_size_{i}"]
+    return cast(ir.FloatingValue, ibis.cases((size >= _TINY, size), (size > 0, size * 2.0**_LIFT), else_=1.0))
 
 
-def _float_text(rows: ir.Table, column: str, number: int) -> ir.StringValue:
-    value, size, scale = rows[column], rows[f"_size_{number}"], rows[f"_scale_{number}"]
-    scaled = size * scale
-    whole = scaled.floor()
-    rest = ((scaled - whole) * 2.0**52).cast("int64").cast("string")
-    step = (-scale.log2()).round().cast("int64").cast("string")
-    digits = step + ":" + whole.cast("int64").cast("string") + ":" + rest
+def _step(rows: ir.Table, i: int) -> ir.IntegerValue:
+    """The exponent, or one more or less: logarithms are not exact."""
+    return cast(ir.IntegerValue, rows[f"_near_{i}"].log2().floor().cast("int64"))
+
+
+def _part(rows: ir.Table, i: int) -> ir.FloatingValue:
+    """The mantissa, or half or double of it."""
+    return cast(ir.FloatingValue, rows[f"_near_{i}"] * ibis.literal(2.0) ** -rows[f"_step_{i}"])
+
+
+def _float_text(rows: ir.Table, column: str, i: int) -> ir.StringValue:
+    value, size, part = rows[column], rows[f"_size_{i}"], rows[f"_part_{i}"]
+    shift = ibis.cases((part >= 2, 1), (part < 1, -1), else_=0)
+    step = rows[f"_step_{i}"] + shift - (size >= _TINY).ifelse(0, _LIFT)
+    mantissa = part * ibis.cases((part >= 2, 2.0**51), (part < 1, 2.0**53), else_=2.0**52)
+    digits = step.cast("string") + ":" + mantissa.cast("int64").cast("string")
     sign = (value < 0).ifelse("-", "")
     return cast(
         ir.StringValue,

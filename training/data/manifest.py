@@ -76,7 +76,7 @@ class SourceFile(Frozen):
 class Manifest(Frozen):
     """A prepared dataset. `Raises` on load: UserError if missing, unreadable or of another format."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     #: `module:Class` of the task that wrote it, and the options it was given.
     task: str
     options: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from training import tasks
-from training.data import raw, settings
+from training.data import raw, scratch, settings
 from training.data.destination import Destination
 from training.data.manifest import Manifest
 from training.data.processes import Processes
@@ -39,22 +39,23 @@ def prepare(
 
     Args:
         task: a shipped task or `module:Class`.
-        data: what the task takes as input; for CSV tasks files, folders and globs, local or gs://,
-            separated by commas. "" = the task's own.
+        data: what the task takes as input; for tables files, folders and globs, local or gs://, separated by
+            commas. "" = the task's own.
         options: what the task can be told, such as layer sizes or how its rows are split.
         destination: an empty or new folder, or one that holds a prepared dataset, which is replaced.
-        workers: processes; None = one per core, if there is enough to do.
+        workers: processes or threads; None = one per core, if there is enough to do.
 
     Raises:
         UserError: the task, its options, the input or the destination is wrong. Nothing is left behind.
     """
     started = time.monotonic()
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; it must be at least 1.")
     with _disk_errors_named():
         work = tasks.load(task, options)
         if work.as_they_are:
             return _handed_on(task, work, data, Destination.checked(destination))
-        with tempfile.TemporaryDirectory(prefix="prepare-") as scratch:
-            work.scratch = Path(scratch)
+        with scratch.folder() as work.scratch:
             made = _prepared(task, work, data, destination, workers)
     rows = {split: made.rows(split) for split in made.splits}
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
@@ -83,11 +84,8 @@ def _prepared(name: str, task: Task, data: str, destination: str | Path, workers
         from training.data.beam.dataflow import prepare_on_dataflow
 
         return prepare_on_dataflow(name, task, data, destination, allowed.dataflow)
-    target, runner = (
-        Destination.checked(destination),
-        Processes(workers if workers is not None else allowed.workers or None),
-    )
-    return runner.make(name, task, task.shards(data), target)
+    target = Destination.checked(destination)
+    return Processes(workers or allowed.workers or None).make(name, task, task.shards(data), target)
 
 
 @contextmanager

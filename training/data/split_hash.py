@@ -20,8 +20,6 @@ from training.errors import UserError
 MANY_ALIKE = 0.05
 #: Below this, splits of whole groups are off by more than .4 * sqrt(1 / 64), five percentage points, by chance.
 ENOUGH_GROUPS = 64
-
-
 #: Rows of a common kind go to the splits in steps of a share of this.
 STEPS = 1000
 
@@ -56,11 +54,11 @@ class ByHash:
     @property
     def counts_kinds(self) -> bool:
         """Whether rows may be alike in what decides: not with a key, which occurs once."""
-        return bool(self.columns) if self.group else not self.key or self.columns != self.key
+        return bool(self.columns) and (bool(self.group) or self.columns != self.key)
 
     @property
     def deciding(self) -> tuple[str, ...]:
-        return self.columns or (self.group,)
+        return self.columns or ((self.group,) if self.group else ())
 
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
         return cast(ir.IntegerValue, ibis.literal(0, "int64"))
@@ -100,7 +98,7 @@ class ByHash:
         if not kinds:
             return "key", ()
         many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows
-        by = "number" if kinds.common_rows > kinds.rows / 2 else "columns"
+        by = "number within the kind" if kinds.common_rows > kinds.rows / 2 else "columns"
         return by, (self._alike(kinds),) if many else ()
 
     def _alike(self, kinds: Kinds) -> str:
@@ -127,7 +125,7 @@ def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
     """
     of_kind = ibis.window(group_by=kind, order_by=rows["_row_id"])
     number = ibis.row_number().over(of_kind)
-    rows_of_kind = rows.count().over(ibis.window(group_by=kind))
+    rows_of_kind = kind.count().over(ibis.window(group_by=kind))
     return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))
 
 

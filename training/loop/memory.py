@@ -4,14 +4,15 @@ import contextlib
 import ctypes
 import resource
 import sys
-from pathlib import Path
 
 import torch
+
+from training.processes import memory
 
 
 def free_bytes(device: torch.device) -> int:
     """What a model may take that is made on the host and then moved to the device; where nobody says, all there is."""
-    free = [_host_bytes()]
+    free = [memory.free_bytes()]
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         free.append(torch.cuda.mem_get_info(device)[0] + unused)
@@ -26,19 +27,6 @@ def return_what_is_freed() -> None:
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(-3, 1 << 20)
-
-
-def _host_bytes() -> int:
-    """proc(5), and the limit of the container: https://docs.kernel.org/admin-guide/cgroup-v2.html"""
-    free = [1 << 62]
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
-        group = Path("/sys/fs/cgroup")
-        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):  # another system, or no limit
-        pass
-    return min(free)
 
 
 def peak_bytes(device: torch.device) -> int:

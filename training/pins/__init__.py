@@ -3,7 +3,8 @@
 resolve.py     a request -> its pins, the one call
 request.py     what is wrong about a request can be told before it runs
 data.py        the data's files as they are now or were, and the windows in dates
-days.py        the days on which the data has rows
+days.py        the days on which files have rows
+table_days.py  the days on which tables of BigQuery have rows
 moment.py      the moment that a run looks back from
 champion.py    the files of a model
 earlier.py     the pins of an earlier run, verified and taken

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from training import tasks
+from training.data.engines import choice
 from training.data.periods import date_of
+from training.data.settings import engines
 from training.data.split_time import ByTime
 from training.data.tabular import TabularTask
 from training.data.windows import Windows
 from training.errors import UserError
-from training.pins import champion, days, store
+from training.pins import champion, days, store, table_days
 from training.pins.documents import DataPins, Package, Request, Seen
 from training.pins.moment import Moment
 from training.storage import pinned, storage
+from training.storage.bigquery import names
 from training.storage.past import Past
-from training.storage.pinned import PinnedFile, PinnedObject
+from training.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from training.storage.storage import File
 from training.task import Task
 
@@ -40,13 +43,18 @@ def pin(
     """
     work = tasks.load(request.task, request.task_options)
     check_moment(work, request.data, moment)
-    fields, files, past = _found(work, request, run, moment)
+    fields, files, past = _found(work, request, run, moment, folder)
     seen = _seen(work, fields, moment, past)
     options = request.task_options | _models(work, epoch, folder, dry_run)
-    if (windows := _windows(work)) and windows.relative and isinstance(work, TabularTask) and files:
-        options |= _dated(windows, days.present(work, files, folder, dry_run=dry_run), moment, seen)
+    relations = fields.get("relations", ())
+    words = _looked_at(work, relations, run)
+    if (windows := _windows(work)) and windows.relative and isinstance(work, TabularTask) and (files or relations):
+        present = days.present(work, files, folder, dry_run=dry_run) if files else set()
+        if relations:
+            present |= table_days.present(work, relations, folder, run, dry_run=dry_run)
+        options |= _dated(windows, present, moment, seen)
     document = DataPins(pipeline=pipeline, task=tasks.spec(request.task), options=options, epoch=epoch, **fields)
-    return PinnedData(document, seen, (*_words(document, options, request), *_past_words(moment, seen)))
+    return PinnedData(document, seen, (*_words(document, options, request), *words, *_past_words(moment, seen)))
 
 
 def check_moment(work: Task, data: str, moment: Moment | None) -> None:
@@ -57,7 +65,7 @@ def check_moment(work: Task, data: str, moment: Moment | None) -> None:
         if windows.end() > moment.day + 1:
             last = date_of(windows.end() - 1)
             raise UserError(f"{moment.text}: the windows reach to {last}, which had not come then.")
-    elif not any(storage.is_remote(part) for part in storage.parts(data)):
+    elif not any(storage.is_remote(part) or names.is_table(part) for part in storage.parts(data)):
         raise _nothing_seen(work, moment)
 
 
@@ -69,12 +77,13 @@ def _windows(work: Task) -> Windows | None:
 def _nothing_seen(work: Task, moment: Moment) -> UserError:
     return UserError(
         f"{moment.text}: {type(work).__name__} is not split by windows of time, and the data does not lie in a bucket "
-        "that keeps older versions of its objects (object versioning), so nothing of that time can be seen."
+        "that keeps older versions of its objects (object versioning), nor in tables of BigQuery that show that time "
+        "(7 days back), so nothing of that time can be seen."
     )
 
 
 def _found(
-    work: Task, request: Request, run: str, moment: Moment | None
+    work: Task, request: Request, run: str, moment: Moment | None, folder: str
 ) -> tuple[dict[str, Any], Sequence[File], Past | None]:
     """The fields that say what is read, the files to read dates from, and what was seen of the moment."""
     data = request.data
@@ -85,9 +94,38 @@ def _found(
         files = work.files(data) if windows and windows.relative else ()
         return {"package": Package(name=package[0], version=package[1])}, files, None
     past = Past(moment.time) if moment else None
+    tables, rest = names.parted(data) if isinstance(work, TabularTask) else ([], data)
     with storage.as_of(past):
-        files = sorted(map(storage.versioned, work.files(data)), key=lambda file: file.path)
-    return {"objects": _objects(files), "files": _files(files)}, files, past
+        relations = _relations(tables, past, folder) if tables else ()
+        files = sorted(map(storage.versioned, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
+    if isinstance(work, TabularTask):
+        choice.chosen(work, choice.Source(files, relations))
+    return {"objects": _objects(files), "files": _files(files), "relations": relations}, files, past
+
+
+def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
+    from training.storage.bigquery import client, lookup
+
+    allowed = engines().bigquery
+    relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
+    lookup.check_one_place(relations, allowed.location)
+    lookup.check_bucket(relations, folder)
+    return relations
+
+
+def _looked_at(work: Task, relations: Sequence[PinnedRelation], run: str) -> list[str]:
+    """What is said of tables and queries, whose columns and size a dry run tells: nothing of it is billed."""
+    if not relations or not isinstance(work, TabularTask):
+        return []
+    from training.data.engines import bigquery_source
+    from training.storage.bigquery.jobs import Jobs, Owner
+
+    jobs = Jobs(engines().bigquery, relations[0].location, Owner(run, "resolve"))
+    sources = bigquery_source.looked_at(relations, work.schema, jobs)
+    jobs.check(
+        sources[0].name if len(sources) == 1 else f"{len(sources)} sources", sum(s.estimate.bytes for s in sources)
+    )
+    return [f"BigQuery, {s.relation.location}: reading {s.name} once is {s.estimate.words}." for s in sources]
 
 
 def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str]:
@@ -173,13 +211,18 @@ def _what(document: DataPins) -> str:
     if document.package:
         return f"data: {document.package.name} {document.package.version}."
     sizes = [item.bytes for item in document.objects] + [item.bytes for item in document.files]
-    return f"data: {len(sizes):,} file{'s' * (len(sizes) != 1)}, {sum(sizes):,} bytes."
+    counted = f"{len(sizes):,} file{'s' * (len(sizes) != 1)}, {sum(sizes):,} bytes"
+    relations = [relation.name for relation in document.relations]
+    return f"data: {', '.join([*relations, *([counted] if sizes or not relations else [])])}."
 
 
 def _past_words(moment: Moment | None, seen: Seen) -> list[str]:
     if not moment or not seen:
         return []
     if seen == "state":
-        return [f"{moment.text}: the objects are those that were there then, as the bucket's versions show."]
-    now = "the files are those of now, since nothing keeps what they were (object versioning of a bucket does)"
+        return [f"{moment.text}: the data is what was there then, as a bucket's versions or BigQuery's past show."]
+    now = (
+        "the data is that of now, since nothing shows what it was (object versioning of a bucket does, and BigQuery "
+        "for 7 days)"
+    )
     return [f"{moment.text}: only the windows are of that time; {now}."]

@@ -4,22 +4,21 @@ import hashlib
 import inspect
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 from pydantic import TypeAdapter
 
-from training.data import cutting, schema
+from training.data import scratch
+from training.data.engines import opening
+from training.data.sources.files import NoRows
+from training.data.tables import features
 from training.data.tabular import TabularTask
 from training.errors import ProcessFailed, UserError
 from training.storage import storage, strict
 from training.storage.storage import File
 
-#: Objects that are fetched and read at the same time.
-THREADS = 8
 #: First and last day of each stretch, from 1970-01-01.
 Stretches = list[tuple[int, int]]
 _REMEMBERED = TypeAdapter(dict[str, Stretches])
@@ -37,40 +36,49 @@ def present(task: TabularTask, files: Sequence[File], folder: str, *, dry_run: b
     Raises:
         UserError: a file cannot be read, lacks a column, or holds a date that is none.
     """
-    memory = f"{folder}/days-{_key(task)}.json" if storage.is_remote(folder) else ""
-    known = _remembered(memory) if memory else {}
+    memory = f"{folder}/days-{key(task)}.json" if storage.is_remote(folder) else ""
+    known = remembered(memory) if memory else {}
     new = [file for file in files if _name(file) not in known]
-    with ThreadPoolExecutor(THREADS) as pool:
-        scanned = dict(zip(map(_name, new), pool.map(lambda file: _scanned(task, file), new), strict=True))
-    days = {_name(file): known.get(_name(file)) or scanned.get(_name(file), []) for file in files}
-    kept = {name: stretches for name, stretches in days.items() if name.startswith("gs://")}
+    read = dict(zip(map(_name, new), _read(task, new), strict=True)) if new else {}
+    days = {_name(file): known.get(_name(file)) or read.get(_name(file), []) for file in files}
+    kept = {name: found for name, found in days.items() if name.startswith("gs://")}
     if memory and not dry_run and kept.keys() - known.keys():
-        _remember(memory, kept)
-    return {day for stretches in days.values() for first, last in stretches for day in range(first, last + 1)}
+        remember(memory, kept)
+    return {day for known in days.values() for day in spread(known)}
 
 
 def _name(file: File) -> str:
     return f"{storage.plain(file.path)}#{file.generation}" if file.generation else file.path
 
 
-def _scanned(task: TabularTask, file: File) -> Stretches:
-    if file.generation and file.path == storage.plain(file.path):
-        file = File(_name(file), file.bytes, file.generation)
-    with tempfile.TemporaryDirectory(prefix="days-") as scratch:
-        _, chunks = cutting.cut_file(file, Path(scratch) / "source")
-        for source, columns in dict.fromkeys((chunk.source, chunk.columns) for chunk in chunks):
-            schema.check_header(source, columns, task.schema)
-        return _stretches(set().union(*(task.days(chunk).tolist() for chunk in chunks)))
+def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
+    """The days of each file: one query over the columns that tell them."""
+    pinned = [replace(file, path=_name(file)) for file in files]
+    try:
+        with scratch.folder() as folder, opening.duckdb(task, pinned, folder, features.telling_days(task)) as engine:
+            days = features.days(task, engine.source())
+            known = engine.read(days.filter(days.day.notnull()).distinct())
+    except NoRows:
+        return [[] for _ in files]
+    by_file: dict[int, list[int]] = {number: [] for number in range(len(files))}
+    for number, day in zip(known["_file"].to_pylist(), known["day"].to_pylist(), strict=True):
+        by_file[number].append(day)
+    return [stretches(days) for days in by_file.values()]
 
 
-def _stretches(days: Iterable[int]) -> Stretches:
+def spread(stretches: Stretches) -> set[int]:
+    """Every day of the stretches."""
+    return {day for first, last in stretches for day in range(first, last + 1)}
+
+
+def stretches(days: Iterable[int]) -> Stretches:
     """Days that follow each other as one stretch."""
     ordered = np.array(sorted(days), np.int64)
     parts = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
     return [(int(part[0]), int(part[-1])) for part in parts if len(part)]
 
 
-def _key(task: TabularTask) -> str:
+def key(task: TabularTask) -> str:
     """What decides the day of a row besides the file."""
     options = {name: value for name, value in task.options.items() if name not in _WINDOWS}
     code = inspect.getsource(sys.modules[type(task).__module__])
@@ -79,7 +87,7 @@ def _key(task: TabularTask) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _remembered(path: str) -> dict[str, Stretches]:
+def remembered(path: str) -> dict[str, Stretches]:
     """What was remembered; nothing where that cannot be read: all can be read again."""
     try:
         return _REMEMBERED.validate_python(strict.loads(storage.read(path, most=64 << 20)))
@@ -87,7 +95,7 @@ def _remembered(path: str) -> dict[str, Stretches]:
         return {}
 
 
-def _remember(path: str, days: dict[str, Stretches]) -> None:
+def remember(path: str, days: dict[str, Stretches]) -> None:
     try:
         storage.overwrite(path, json.dumps(days, separators=(",", ":")).encode())
     except OSError as error:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from training.storage.pinned import Frozen, PinnedFile, PinnedObject
+from training.storage.pinned import Frozen, PinnedFile, PinnedObject, PinnedRelation
 
 FORMAT = 1
 DIGEST = r"^[0-9a-f]{64}$"
@@ -33,6 +33,8 @@ class DataPins(Frozen):
     options: dict[str, JsonValue] = {}
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
+    #: Tables and queries of BigQuery.
+    relations: tuple[PinnedRelation, ...] = ()
     package: Package | None = None
     #: Whether nothing tells a version of the data: then what the user gave, and the run that reads it and alone may.
     unpinned: bool = False

@@ -14,6 +14,9 @@ from typing_extensions import Buffer
 
 from training.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
 
+#: What the name of an object begins with that is made and deleted, to find out whether that can be done.
+PROBE = ".writable-"
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -51,7 +54,7 @@ class Folder:
 
     def require_writable(self) -> None:
         """Raises UserError if objects cannot be made and deleted here."""
-        probe = f".writable-{os.urandom(8).hex()}"
+        probe = f"{PROBE}{os.urandom(8).hex()}"
         with os_errors(f"{self.path}/{probe}"), explained(self.path):
             next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
             self._create(probe, [memoryview(b"x")])

@@ -47,6 +47,36 @@ class PinnedFile(Frozen):
     title: str = ""
 
 
+class PinnedTable(Frozen):
+    """A table of BigQuery, as it has been since its last change, or was at a moment."""
+
+    #: project.dataset.table
+    name: str
+    #: The first moment, in milliseconds since 1970, at which it was so; 0 of a snapshot, which never changes.
+    as_of_ms: int = Field(ge=0)
+
+
+class PinnedRelation(Frozen):
+    """A table, a view or a query: views are written out in its text, so that only tables are left."""
+
+    #: As people know it: bq://project.dataset.table, or the path of a file.
+    name: str
+    #: One SELECT that names whole tables, without their moments.
+    sql: str
+    tables: tuple[PinnedTable, ...] = ()
+    #: Whether it is one table as it is, and nothing is computed.
+    plain: bool = False
+    #: What a table asks of every query, said so that it leaves out no row; of a plain one alone.
+    restriction: str = ""
+    #: Where its tables lie.
+    location: str
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of all that decides its rows."""
+        return hashlib.sha256(encode(self)).hexdigest()
+
+
 class Pinned(Frozen):
     """What a document of pins lists; fields that only `training.pins` knows are passed over."""
 
@@ -55,6 +85,7 @@ class Pinned(Frozen):
     kind: str
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
+    relations: tuple[PinnedRelation, ...] = ()
 
 
 def digest(uri: str) -> str:
@@ -89,16 +120,22 @@ def kind_of(data: bytes) -> Any:
     return (members.get("kind"), members.get("format")) if isinstance(members, dict) else (None, None)
 
 
+def of_data(uri: str, data: bytes) -> Pinned:
+    """What the pins of data at `uri` list. Raises UserError if they are not as they were written, or no such pins."""
+    check(uri, data)
+    document = decode(uri, data, Pinned)
+    if document.kind != "data":
+        raise UserError(f"{uri} holds the pins of a {document.kind}, not of data.")
+    return document
+
+
 def unchanged(uri: str, data: bytes) -> list[File]:
     """The files that the pins at `uri` list, in their order; objects by their generation.
 
     Raises:
         UserError: they are not as they were written, or a file on this machine is not as it was pinned.
     """
-    check(uri, data)
-    document = decode(uri, data, Pinned)
-    if document.kind != "data":
-        raise UserError(f"{uri} holds the pins of a {document.kind}, not of data.")
+    document = of_data(uri, data)
     objects = [File(f"{o.name}#{o.generation}", o.bytes, o.generation, title=o.title) for o in document.objects]
     return objects + [unchanged_file(file) for file in document.files]
 

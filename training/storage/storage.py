@@ -246,10 +246,10 @@ def _cause(error: Exception) -> str:
 @cache
 def _client(process: int) -> Any:
     """One for each process: a forked one must not use its parent's connections."""
-    from google.cloud import storage
+    from google.cloud.storage import Client
 
     with explained("Cloud Storage"):
-        return storage.Client()
+        return Client()
 
 
 def starts_anew(error: BaseException) -> bool:

@@ -1,17 +1,20 @@
-"""Small tables in an engine, for what is expressed over a source."""
+"""Small tables in an engine, for what is expressed over a source; and the numbers of rows in Python, as stated."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data.engines.duckdb import DuckDB
 from training.data.schema import Field
+
+EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass
@@ -23,9 +26,10 @@ class Rows:
     batch_rows: int = 1 << 16
     read: list[int] = field(default_factory=list)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         count = self.table.num_rows
-        placed = self.table.append_column("_file", pa.array([0] * count, pa.int32()))
+        placed = self.table.select(columns or self.table.column_names)
+        placed = placed.append_column("_file", pa.array([0] * count, pa.int32()))
         placed = placed.append_column("_record", pa.array(range(count), pa.int64()))
         return iter(placed.to_batches(self.batch_rows) or [pa.RecordBatch.from_pylist([], placed.schema)])
 
@@ -34,17 +38,60 @@ class Rows:
 
 
 @contextmanager
-def engine_of(table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), threads: int = 2) -> Iterator[DuckDB]:
+def engine_of(
+    table: pa.Table, scratch: Path, fields: tuple[Field, ...] = (), threads: int = 2, key: tuple[str, ...] = ()
+) -> Iterator[DuckDB]:
     """The embedded engine with a table as its source; by default with all of its columns."""
+    scratch.mkdir(exist_ok=True)
     declared = fields or tuple(Field(column.name, column.type, nullable=True) for column in table.schema)
     with DuckDB.opened(scratch, 512 << 20, threads) as engine:
-        engine.read_files(Rows(table), declared)
+        engine.read_files(Rows(table), declared, key)
         yield engine
 
 
-def values(engine: DuckDB, expression: ir.Table) -> list[Mapping[str, Any]]:
-    return engine.read(expression).to_pylist()
+def keep(engine: DuckDB, name: str, table: pa.Table) -> None:
+    """One more table in the engine."""
+    engine._connection.register("kept", table)
+    engine._connection.execute(f'CREATE TEMP TABLE "{name}" AS FROM kept')
+    engine._connection.unregister("kept")
 
 
-def unbound(table: pa.Table, name: str = "rows") -> ir.Table:
-    return ibis.table(ibis.schema(table.schema), name=name)
+def stated(value: object, last: bool) -> str:
+    """The text of a value, in words of its own."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | int):
+        return str(int(value))
+    if isinstance(value, float):
+        return stated_float(value)
+    if isinstance(value, datetime):
+        return str((value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1))
+    if isinstance(value, date):
+        return str((value - EPOCH.date()).days)
+    assert isinstance(value, str)
+    return value if last else f"{len(value)}:{value}"
+
+
+def stated_float(value: float) -> str:
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value).removeprefix("-" * math.isnan(value))
+    mantissa, exponent = math.frexp(abs(value))
+    return f"{'-' * (value < 0)}{exponent - 1}:{int(mantissa * 2**53)}"
+
+
+def stated_number(row: tuple[object, ...], kinds: list[str]) -> int:
+    values = ["" if value is None and kind == "string" else value for value, kind in zip(row, kinds, strict=True)]
+    text = "|".join(stated(value, i == len(row) - 1) for i, value in enumerate(values))
+    return int(hashlib.md5(text.encode()).hexdigest()[::-1][-15:], 16)
+
+
+def stated_ids(rows: Sequence[tuple[object, ...]], kinds: list[str]) -> list[int]:
+    """The ids of rows without a key: equal ones are numbered."""
+    seen, ids = Counter[int](), []
+    for row in rows:
+        number = stated_number(row, kinds)
+        ids.append(stated_number((number, seen[number]), ["int64", "int64"]) if seen[number] else number)
+        seen[number] += 1
+    return ids

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 TASK = '''
+import os
+import signal
+import time
 from dataclasses import replace
 
 import pyarrow as pa
 
 from training.data.schema import Field
 from training.data.tabular import TabularTask
+from training.task import Task
 
 
 class Visits(TabularTask):
@@ -56,6 +60,39 @@ class Timeless(Visits):
     time = ""
     group = "visitor"
     slices = ()
+
+
+class Pieces(Task):
+    """No table: rows are made piece by piece."""
+
+    def shards(self, data):
+        return list(range(8))
+
+    def rows(self, shard, statistics):
+        table = pa.table({"x": [0.5, 1.5 + shard], "label": pa.array([0, 1], pa.int64())})
+        return {"train": table, "test": table}
+
+    def model(self, data): ...
+
+    def loss(self, model, batch): ...
+
+    def predict(self, model, batch): ...
+
+
+class Dying(Pieces):
+    def rows(self, shard, statistics):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Failing(Pieces):
+    def rows(self, shard, statistics):
+        raise OSError(28, "No space left on device", "rows-0")
+
+
+class Slow(Pieces):
+    def rows(self, shard, statistics):
+        os.write(1, b"started\\n")
+        time.sleep(60)
 '''
 
 HEADER = "visitor,day,page,seconds,refunded,bought"

@@ -13,6 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
 HEADER = "n,size,word,yes"
 
 
@@ -94,6 +98,18 @@ def bomb(bytes_: int, line: bytes = b"") -> bytes:
     return gzip.compress((line or b"\0") * (bytes_ // len(line or b"\0")), 6)
 
 
+def as_json(row: str) -> bytes:
+    n, size, word, yes = row.split(",")
+    return f'{{"n": {n}, "size": {size}, "word": "{word}", "yes": {yes}}}\n'.encode()
+
+
+def as_parquet() -> bytes:
+    buffer = io.BytesIO()
+    table = pa.csv.read_csv(io.BytesIO(GOOD))
+    pa.parquet.write_table(table, buffer, write_page_checksum=True)
+    return buffer.getvalue()
+
+
 @dataclass(frozen=True)
 class Case:
     #: The file's bytes, or what makes it.
@@ -124,7 +140,7 @@ CASES = {
         GOOD.replace(b"n,size", b'n,"more\nwords",size'), "x.csv, line 3 has 4 fields where the header has 5"
     ),
     "words that stand for nothing in a column of numbers": Case(table("7,NaN,w1,true", "8,NA,w1,true"), ""),
-    "inches": Case(table(*(f'{i},1,{i}" pipe,true' for i in range(20))), ""),
+    "inches": Case(table(*(f'{i},1,{i}" pipe,true' for i in range(21))), ""),
     "a field of 200 kB": Case(table(f"7,1,{'w' * 200_000},true"), ""),
     "a quoted field of 200 kB": Case(table(f'7,1,"{"w" * 200_000}",true'), ""),
     # ---- no table at all
@@ -136,11 +152,20 @@ CASES = {
     "a header and many blank lines": Case(b"n,size,word,yes\n" + b"\n" * 3_000_000, "x.csv has no rows"),
     "a blank first line": Case(b"\n" + GOOD, "x.csv is empty: the first line must name the columns"),
     "spaces for rows": Case(b"n,size,word,yes\n  \n \n", "x.csv, line 2 has 1 field.* where the header has 4"),
-    "semicolons": Case(GOOD.replace(b",", b";"), "x.csv lacks the columns n, size, word, yes; it has n;size;word;yes"),
-    "tabs": Case(GOOD.replace(b",", b"\t"), r"x.csv lacks the columns .* it has 'n\\tsize\\tword\\tyes'"),
+    "semicolons": Case(GOOD.replace(b",", b";"), ""),
+    "tabs": Case(GOOD.replace(b",", b"\t"), ""),
     "an image": Case(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, "x.csv is not UTF-8 text"),
     "zeros": Case(bytes(100_000), "x.csv holds NUL bytes"),
-    "UTF-16": Case(GOOD.decode().encode("utf-16"), "x.csv is not UTF-8 text.*UTF-16"),
+    "carets": Case(
+        GOOD.replace(b",", b"^"), "x.csv lacks the columns n, size, word, yes; it has n\\^size\\^word\\^yes"
+    ),
+    "UTF-16": Case(GOOD.decode().encode("utf-16"), ""),
+    "UTF-16 cut in the middle of a letter": Case(GOOD.decode().encode("utf-16")[:-3], "x.csv, line 401: .*utf-16-le"),
+    "decimals behind a comma": Case(GOOD.replace(b",", b";").replace(b".", b","), ""),
+    "upper case": Case(
+        GOOD.upper(), "x.csv lacks the columns .* it has N, SIZE, WORD, YES. Is 'N' meant to be 'n'.* case"
+    ),
+    "two tables, one behind the other": Case(GOOD + GOOD, "x.csv, line 402 repeats the header"),
     "UTF-16 without a mark": Case(GOOD.decode().encode("utf-16-le"), "x.csv holds NUL bytes.*UTF-16"),
     "Latin-1 in the header": Case(b"caf\xe9,n,size,word,yes\n", "x.csv is not UTF-8 text"),
     # ---- one bad row
@@ -207,11 +232,13 @@ CASES = {
     "gzip with more behind": Case(gzip.compress(GOOD) + b"more", "x.csv.gz is damaged or cut off", "x.csv.gz"),
     "gzip with another checksum": Case(flipped(gzip.compress(GOOD), -6), "x.csv.gz is damaged or", "x.csv.gz"),
     "gzip of a flipped bit": Case(flipped(gzip.compress(GOOD), 300), "x.csv.gz is damaged or cut off", "x.csv.gz"),
-    "a gzip bomb of zeros": Case(bomb(40 << 20), "x.csv.gz inflates to more than", "x.csv.gz"),
+    "a gzip bomb of zeros": Case(bomb(40 << 20), "x.csv.gz holds NUL bytes: it is no text", "x.csv.gz"),
     "a gzip bomb of rows": Case(
         gzip.compress(GOOD) + bomb(40 << 20, b"7,1,w1,true\n"), "x.csv.gz inflates to more than", "x.csv.gz"
     ),
-    "a zip bomb": Case(zipped(data=bytes(40 << 20)), "x.csv.zip inflates to more than", "x.csv.zip"),
+    "a zip bomb": Case(
+        zipped(data=GOOD + b"7,1,w1,true\n" * 4_000_000), "x.csv.zip inflates to more than", "x.csv.zip"
+    ),
     "no zip": Case(GOOD, "x.csv.zip is damaged or cut off", "x.csv.zip"),
     "a zip cut off": Case(zipped()[:-30], "x.csv.zip is damaged or cut off", "x.csv.zip"),
     "a zip of a flipped bit": Case(flipped(zipped(), 300), "x.csv.zip is damaged or cut off", "x.csv.zip"),
@@ -229,9 +256,28 @@ CASES = {
         "x.csv.zip",
         "x.csv.zip",
     ),
-    "bzip2": Case(bz2.compress(GOOD), "x.csv.bz2 is not a CSV file", "x.csv.bz2"),
-    "xz": Case(lzma.compress(GOOD), "x.csv.xz is not a CSV file", "x.csv.xz"),
+    "zstd": Case(pa.compress(GOOD, "zstd", asbytes=True), "", "x.csv.zst"),
+    "zstd cut off": Case(pa.compress(GOOD, "zstd", asbytes=True)[:-9], "x.csv.zst is damaged or cut off", "x.csv.zst"),
+    "no zstd": Case(GOOD, "x.csv.zst is damaged or cut off", "x.csv.zst"),
+    "bzip2": Case(bz2.compress(GOOD), "x.csv.bz2 is not a table .* Pack it as .gz", "x.csv.bz2"),
+    "xz": Case(lzma.compress(GOOD), "x.csv.xz is not a table .* Pack it as .gz", "x.csv.xz"),
     "zlib for gzip": Case(zlib.compress(GOOD), "x.csv.gz is damaged or cut off", "x.csv.gz"),
+    # ---- of other kinds
+    "JSON lines": Case(b"".join(map(as_json, rows())), "", "x.jsonl"),
+    "JSON lines, packed": Case(gzip.compress(b"".join(map(as_json, rows()))), "", "x.ndjson.gz"),
+    "one JSON array": Case(b"[" + b",".join(map(as_json, rows())) + b"]", "x.jsonl is one JSON array", "x.jsonl"),
+    "JSON called so": Case(b"".join(map(as_json, rows())), "x.json is not a table .* call it .jsonl", "x.json"),
+    "CSV for JSON": Case(GOOD, "x.jsonl, line 1 is not one JSON object", "x.jsonl"),
+    "nothing for JSON": Case(b"\n \n", "x.jsonl has no rows", "x.jsonl"),
+    "JSON nested 300,000 deep": Case(b'{"n":' * 300_000, "x.jsonl, line 1 is not one JSON object", "x.jsonl"),
+    "a JSON line without end": Case(
+        b'{"n":"' + b"w" * 3_000_000, "x.jsonl, line 1: a record of more than 2 MB; is it one object", "x.jsonl"
+    ),
+    "Parquet": Case(as_parquet(), "", "x.parquet"),
+    "Parquet cut off": Case(as_parquet()[:-9], "x.parquet is no Parquet file, or damaged or cut off", "x.parquet"),
+    "Parquet of a flipped bit": Case(flipped(as_parquet(), 300), "x.parquet", "x.parquet"),
+    "Parquet of a flipped footer": Case(flipped(as_parquet(), -60), "x.parquet is no Parquet file", "x.parquet"),
+    "CSV for Parquet": Case(GOOD, "x.parquet is no Parquet file", "x.parquet"),
     # ---- no file
     "a pipe": Case(pipe, "x.csv is no regular file"),
     "a packed pipe": Case(pipe, "x.csv.gz is no regular file", "x.csv.gz"),

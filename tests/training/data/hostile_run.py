@@ -35,10 +35,11 @@ class Mine(TabularTask):
 
 def tightened() -> None:
     """Limits that small files can break."""
-    from training.data import columns, cutting
+    from training.data import columns
+    from training.data.sources import blocks, opening
     from training.storage import inflate
 
-    cutting.CHUNK_BYTES, cutting.MAX_RECORD_BYTES = 1 << 20, 2 << 20
+    opening.BLOCK_BYTES, blocks.MAX_RECORD_BYTES = 1 << 20, 2 << 20
     inflate.MAX_BYTES = 32 << 20
     columns.MAX_VALUES, columns.MAX_VALUE_BYTES = 5_000, 2 << 20
 

@@ -1,45 +1,137 @@
+"""What rows look back on, against the events one by one."""
+
+from datetime import datetime
+from itertools import count
+
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+import sqlglot
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from training.data import events
+from training.data.engines.duckdb import DuckDB
+from training.data.events import Events, hours
+from training.errors import UserError
 
-EVENT = st.tuples(st.sampled_from("abc"), st.integers(400_000, 400_012), st.integers(-5, 50))
+from .computed import keep
+
+BEGIN = 400_000
+CALLS = count()
+NAMES = {pa.string(): "string", pa.int64(): "int64", pa.timestamp("us"): "timestamp"}
+EVENT = st.tuples(
+    st.sampled_from([*"abc", ""]), st.sampled_from([None, 1, 2]), st.none() | st.integers(BEGIN, BEGIN + 12),
+    st.none() | st.integers(-5, 2**40),
+)  # fmt: skip
+SEEKER = st.tuples(st.sampled_from("abcz"), st.sampled_from([None, 1, 2]), st.integers(BEGIN - 2, BEGIN + 20))
 
 
-def counted(found: list[tuple[str, int, int]]) -> pa.Table:
-    places, hours, values = ([event[i] for event in found] for i in range(3))
-    return events.counted(pa.array(places, pa.string()), np.array(hours, np.int64), np.array(values, np.int64))
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    with DuckDB.opened(tmp_path_factory.mktemp("events"), 256 << 20, 1) as engine:
+        yield engine
 
 
-@settings(deadline=None)
+def table(engine: DuckDB, name: str, rows: list[tuple[object, ...]], **kinds: pa.DataType):
+    columns = zip(*rows, strict=True) if rows else [[]] * len(kinds)
+    arrays = [pa.array(list(values), kind) for values, kind in zip(columns, kinds.values(), strict=True)]
+    made = pa.table(arrays, list(kinds))
+    keep(engine, name, made)
+    return ibis.table({field: NAMES[kind] for field, kind in kinds.items()}, name=name)
+
+
+def looked_back(engine: DuckDB, happened, rows, windows):
+    """The rows with what they look back on, in their order."""
+    call = next(CALLS)
+    placed = {"place": pa.string(), "gate": pa.int64(), "hour": pa.int64()}
+    source = table(engine, f"rows {call}", [(*row, i) for i, row in enumerate(rows)], **placed, number=pa.int64())
+    events_table = table(engine, f"events {call}", happened, **placed, delay=pa.int64())
+    lately = Events(events_table, ("place", "gate"), windows, value="delay")
+    history = engine.create(f"lately {call}", events.windowed(source, "x", lately, source.hour))
+    return engine.read(events.joined(source, history, "x", lately, source.hour).order_by("number")).to_pylist()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.lists(EVENT, max_size=15), min_size=1, max_size=4),
-    st.lists(st.tuples(st.sampled_from("abcz"), st.integers(399_998, 400_020)), min_size=1, max_size=10),
-    st.integers(1, 6),
-    st.integers(1, 6),
+    happened=st.lists(EVENT, max_size=40),
+    rows=st.lists(SEEKER, min_size=1, max_size=10),
+    window=st.tuples(st.integers(1, 6), st.integers(1, 6)).map(lambda pair: (max(pair), min(pair))),
 )
-def test_a_row_sees_the_events_of_the_hours_before_its_own(shards, rows, one, other):
-    first, last = max(one, other), min(one, other)
-    history = events.merged({"x": counted(shard)} for shard in shards)["x"]
-    hours = np.array([hour for _, hour in rows])
-    places = pa.array([place for place, _ in rows])
-    (mean, count), _ = events.lately(history, places, hours, [(first, last), (1, 1)])
-    for i, (place, hour) in enumerate(rows):
-        seen = [v for shard in shards for p, h, v in shard if p == place and hour - first <= h <= hour - last]
-        assert count[i] == len(seen)
-        assert mean[i] == pytest.approx(np.mean(seen)) if seen else np.isnan(mean[i])
+def test_a_row_sees_the_events_of_the_hours_before_its_own_and_no_others(engine, happened, rows, window):
+    windows = tuple(dict.fromkeys([window, (1, 1)]))
+    found = looked_back(engine, happened, rows, windows)
+    assert len(found) == len(rows)
+    for (place, gate, hour), row in zip(rows, found, strict=True):
+        for first, last in windows:
+            seen = [
+                value
+                for p, g, happened_at, value in happened
+                if (p, g) == (place, gate) and None not in (g, happened_at) and first >= hour - happened_at >= last
+            ]
+            known = [value for value in seen if value is not None]
+            assert row[f"x_count_{first}_{last}"] == len(seen)
+            assert row[f"x_mean_{first}_{last}"] == (pytest.approx(np.mean(known)) if known else None)
 
 
-def test_the_order_of_the_shards_does_not_change_a_bit():
+def test_nothing_of_a_rows_own_hour_or_later_changes_what_it_sees(engine):
     draw = np.random.default_rng(0)
-    shards = [{"x": counted([("a", int(h), int(v)) for h, v in draw.integers(0, 50, (40, 2))])} for _ in range(40)]
-    assert events.merged(shards)["x"].sort_by("hour") == events.merged(shards[::-1])["x"].sort_by("hour")
+    happened = [("a", 1, BEGIN + int(h), int(v)) for h, v in draw.integers(0, 60, (300, 2))]
+    rows = [("a", 1, BEGIN + hour) for hour in (0, 20, 40, 60, 80)]
+    windows = ((1, 1), (24, 2), (500, 1))
+    before = looked_back(engine, happened, rows, windows)
+    for i, (_, _, hour) in enumerate(rows):
+        past = [event for event in happened if event[2] < hour]
+        assert looked_back(engine, past, rows, windows)[i] == before[i]
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 0), (3, 0), (1, 2), (1, -1)])
-def test_a_window_that_reaches_the_rows_own_hour_is_refused(first, last):
-    with pytest.raises(ValueError, match="must end at least one hour ago"):
-        events.lately(counted([("a", 1, 1)]), pa.array(["a"]), np.array([5]), [(1, 1), (first, last)])
+def test_the_order_of_the_events_changes_no_bit(engine):
+    draw = np.random.default_rng(1)
+    happened = [("a", 1, BEGIN + int(h), int(v)) for h, v in draw.integers(0, 2**50, (2000, 2)) % [9, 2**50]]
+    rows = [("a", 1, BEGIN + hour) for hour in range(12)]
+    assert looked_back(engine, happened, rows, ((9, 1),)) == looked_back(engine, happened[::-1], rows, ((9, 1),))
+
+
+def test_an_hour_begins_on_the_hour_before_1970_too(engine):
+    moments = [datetime(1969, 12, 31, 23, 59, 59), datetime(1970, 1, 1, 0, 59, 59), datetime(2013, 1, 1, 5)]
+    rows = table(engine, "moments", [(moment,) for moment in moments], time=pa.timestamp("us"))
+    found = engine.read(rows.select(hour=hours(rows.time), day=hours(rows.time.cast("date")))).to_pylist()
+    assert [row["hour"] for row in found] == [-1, 0, 376_949] and [row["day"] for row in found] == [-24, 0, 376_944]
+
+
+ROWS = ibis.table({"place": "string", "gate": "int64", "time": "timestamp('UTC')"}, name="rows")
+HAPPENED = ibis.table({"place": "string", "gate": "string", "hour": "int64", "delay": "float64"}, name="happened")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"windows": ((0, 0),)}, r"the window \(0, 0\) looks back from 0 to 0 hours ago"),
+        ({"windows": ((3, 0),)}, "must end at least one hour ago"),
+        ({"windows": ((1, 2),)}, "must end at least one hour ago"),
+        ({"windows": ((1, -1),)}, "must end at least one hour ago"),
+        ({"windows": ((1.5, 1),)}, "whole hours"),
+        ({"windows": ((True, True),)}, "whole hours"),
+        ({"windows": ()}, "name the windows"),
+        ({"windows": ((1, 1), (1, 1))}, "name the windows, each once"),
+        ({"value": "delay"}, "the value 'delay' must be a column of whole numbers; it is float64"),
+        ({"value": "gone"}, "the value 'gone' must be a column of whole numbers; it is none of its columns"),
+        ({"hour": "place"}, "the hour 'place' must be a column of whole numbers; it is string"),
+        ({"by": ("site",)}, "by 'site' must be a column of the events, and of the rows, known before the outcome"),
+        ({"by": ("gate",)}, "by 'gate' is string in the events and int64 in the rows"),
+    ],
+)  # fmt: skip
+def test_events_that_cannot_be_looked_back_on_are_refused(attributes, says):
+    lately = Events(**{"table": HAPPENED, "by": ("place",), "windows": ((1, 1),), **attributes})
+    with pytest.raises(UserError, match=f"the events late: {says}|the events late: .*{says}"):
+        events.check("late", lately, dict(ROWS.schema().items()))
+
+
+def test_bigquery_is_asked_the_same():
+    """Its windows go by the hour, not by rows, and end before the row's own."""
+    lately = Events(HAPPENED.mutate(n=1), ("place",), ((24, 2),), value="n")
+    history = events.windowed(ROWS, "late", lately, hours(ROWS.time))
+    sql = str(ibis.to_sql(history, dialect="bigquery"))
+    frames = [str(spec) for spec in sqlglot.parse_one(sql, read="bigquery").find_all(sqlglot.exp.WindowSpec)]
+    assert frames and all("range between 24 preceding and 2 preceding" in frame.lower() for frame in frames)

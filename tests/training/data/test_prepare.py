@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -15,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.data import cutting, manifest
+from training.data import manifest
 from training.data.prepare import prepare
+from training.data.tables import shards, sorting
 from training.errors import UserError
 from training.task import Task
 
@@ -38,24 +40,39 @@ def rows_of(folder: Path) -> dict[str, list[dict]]:
     return {split: [row | {"page": pages[row["page"]]} for row in rows] for split, rows in tables.items()}
 
 
-def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Two thousand rows are several shards, and several ranges that are sorted."""
+    monkeypatch.setattr(shards, "SHARD_BYTES", 1_000)
+    monkeypatch.setattr(sorting, "RANGE_BYTES", 10_000)
+
+
+def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, tmp_path, small_shards):
     lines = visit_rows()
     path = write_csv(lines)
     made = prepare(visits, str(path), tmp_path / "data", options={"train": "1-2", "test": "3"}, workers=1)
-    assert len(made.splits["train"]) > 3
-    rows = rows_of(tmp_path / "data")
-    given = [row for row in csv.DictReader([HEADER, *lines]) if row["day"] < "2024-04"]
-    found = {row["row_id"]: row for split in rows.values() for row in split}
-    assert len(found) == sum(map(len, rows.values())) == len(given)
-    for row in given:
-        made_row = found[int(row["visitor"])]  # visitors are numbered like the lines
-        assert (made_row["page"], made_row["label"]) == (row["page"], int(row["bought"] == "true"))
-        assert (
-            str(made_row["seconds"]) == "nan"
-            if not row["seconds"]
-            else abs(made_row["seconds"] - float(row["seconds"])) < 1e-3
-        )
+    assert [file.rows for file in made.splits["train"]] == [1024, 1140 - 1024]
+    rows = [row for split in rows_of(tmp_path / "data").values() for row in split]
+    assert len({row["row_id"] for row in rows}) == len(rows)
+    read = [row for row in csv.DictReader([HEADER, *lines]) if row["day"] < "2024-04"]
+    expected = sorted((row["day"], row["page"], row["seconds"][:6], int(row["bought"] == "true")) for row in read)
+    dates = [str(date(1970, 1, 1) + timedelta(row["day"])) for row in rows]
+    seconds = [f"{row['seconds']:.3f}"[:6].replace("nan", "") for row in rows]
+    assert expected == sorted(
+        (day, row["page"], spent, row["label"]) for day, row, spent in zip(dates, rows, seconds, strict=True)
+    )
+
+
+def test_rows_lie_in_the_order_of_their_ids_which_follow_from_the_key(visits, write_csv, tmp_path, small_shards):
+    lines = visit_rows()
+    for name, written in (("a", lines), ("b", lines[::-1])):
+        prepare(visits, str(write_csv(written, f"{name}.csv")), tmp_path / name, workers=1)
+        for rows in rows_of(tmp_path / name).values():
+            ids = [row["row_id"] for row in rows]
+            assert ids == sorted(ids)
+    one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert one.pop("manifest.json") != other.pop("manifest.json")  # it names the file
+    assert one == other
 
 
 def test_windows_split_by_time_and_validation_takes_whole_days(visits, write_csv, tmp_path):
@@ -128,10 +145,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_bytes_do_not_depend_on_workers_or_on_an_earlier_run(visits, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
+def test_bytes_do_not_depend_on_threads_memory_or_an_earlier_run(
+    visits, write_csv, tmp_path, monkeypatch, small_shards
+):
     path = write_csv(visit_rows())
-    for name, workers in (("one", 1), ("three", 3)):
+    for name, workers, memory in (("one", 1, 0.0), ("three", 3, 0.1)):
+        monkeypatch.setenv("PREPARE_ENGINES", json.dumps({"memory_gb": memory}))
         prepare(visits, str(path), tmp_path / name, workers=workers)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
     prepare(visits, str(path), tmp_path / "three", options={"train": "1"}, workers=1)  # fewer shards, then again
@@ -163,7 +182,7 @@ def test_rows_without_an_outcome_are_left_out_and_counted(visits, write_csv, tmp
     lines[7] = lines[7].rpartition(",")[0] + ","
     made = prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
     assert made.rows_dropped == {"not over yet": 1}
-    assert 7 not in {row["row_id"] for rows in rows_of(tmp_path / "data").values() for row in rows}
+    assert sum(made.rows(split) for split in made.splits) == made.rows_read - 1 == len(lines) - 1
 
 
 def test_a_key_that_occurs_twice_in_different_files_is_named_in_both(visits, write_csv, tmp_path):
@@ -189,7 +208,7 @@ def test_a_label_that_leaks_is_refused(visits_module, write_csv, tmp_path, task,
 def test_a_column_that_the_task_trusts_is_no_leak(visits_module, write_csv, tmp_path):
     made = prepare(f"{visits_module}:Trusting", str(write_csv(visit_rows())), tmp_path / "data", workers=1)
     assert "hint" in {column.name for column in made.columns}
-    assert made.statistics.keys() == {"validation_days"}  # `_known` stays out of the manifest
+    assert made.statistics.keys() == {"validation_days"}  # what only the split needs stays out of the manifest
 
 
 def test_without_a_time_rows_of_one_group_stay_together(visits_module, write_csv, tmp_path):
@@ -250,10 +269,9 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(visits, write_csv, tm
     assert not (tmp_path / "data").exists()
 
 
-def test_a_full_scratch_disk_is_named_by_a_worker_too(visits_module, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
+def test_a_full_scratch_disk_is_named_by_a_worker_too(visits_module, tmp_path):
     with pytest.raises(UserError, match="No space left on device.*TMPDIR"):
-        prepare(f"{visits_module}:Failing", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
+        prepare(f"{visits_module}:Failing", "", tmp_path / "data", workers=2)
 
 
 def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
@@ -269,31 +287,18 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
     assert os.listdir(tmp_path) == ["visits.csv"]
 
 
-def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, write_csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
+def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, tmp_path):
     with pytest.raises(UserError, match="a process died while making rows.*fewer than 2 workers"):
-        prepare(f"{visits_module}:Dying", str(write_csv(visit_rows())), tmp_path / "data", workers=2)
+        prepare(f"{visits_module}:Dying", "", tmp_path / "data", workers=2)
 
 
-SLOW = """
-import os, time
-from visits_task import Visits
-class Slow(Visits):
-    def rows(self, shard, statistics):
-        os.write(1, b"started\\n")
-        time.sleep(60)
-"""
-
-
-def test_workers_end_when_their_parent_is_killed(visits_module, write_csv, tmp_path):
-    (tmp_path / "slow_task.py").write_text(SLOW)
-    lines = visit_rows()
-    write_csv(lines[:1000], "a.csv"), write_csv(lines[1000:], "b.csv")
-    folder = Path(sys.modules[visits_module].__file__).parent if visits_module in sys.modules else None
-    folder = folder or next(Path(p) for p in sys.path if (Path(p) / f"{visits_module}.py").exists())
-    code = (
-        f"from training.data.prepare import prepare; prepare('slow_task:Slow', '{tmp_path}/*.csv', 'data', workers=2)"
-    )
+def test_workers_end_and_scratch_is_removed_when_their_parent_is_killed(visits_module, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    folder = next(Path(p) for p in sys.path if (Path(p) / f"{visits_module}.py").exists())
+    code = f"from training.data.prepare import prepare; prepare('{visits_module}:Slow', '', 'data', workers=2)"
     paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
@@ -306,16 +311,29 @@ def test_workers_end_when_their_parent_is_killed(visits_module, write_csv, tmp_p
     assert first == b"started\n"
     _, alive = psutil.wait_procs(children, timeout=10)
     assert children and not alive
+    assert any(path.is_dir() for path in scratch.glob("prepare-*"))
+    prepare(f"{visits_module}:Pieces", "", tmp_path / "data", workers=1)
+    assert not list(scratch.glob("prepare-*"))
 
 
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits, write_csv, tmp_path, monkeypatch, capfd):
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits_module, tmp_path, monkeypatch, capfd):
     from training.data import pool
 
     monkeypatch.setattr(pool, "LINE_EVERY_S", 0)
-    prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    prepare(f"{visits_module}:Pieces", "", tmp_path / "data", workers=1)
     lines = capfd.readouterr().err.splitlines()
-    assert lines[:3] == ["scanning: 1 of 1 shards", "making rows: 1 of 1 shards", "writing: 1 of 1 shards"]
-    assert lines[3].startswith("prepared 2,400 rows (")
+    assert lines[:8:7] == ["making rows: 1 of 8 shards", "making rows: 8 of 8 shards"]
+    assert lines[-1].startswith("prepared 32 rows (")
+
+
+def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_path, monkeypatch, capfd):
+    from training.data import pool
+
+    monkeypatch.setattr(pool, "LINE_EVERY_S", 0.0001)
+    prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    titles = dict.fromkeys(line.partition(" (")[0].partition(":")[0] for line in capfd.readouterr().err.splitlines())
+    assert list(titles)[:3] == ["reading the source", "looking for keys that occur twice", "counting rows"]
+    assert {"looking back", "computing features", "writing"} < titles.keys()
 
 
 def test_the_manifest_is_plain_json(visits, write_csv, tmp_path):
@@ -358,10 +376,8 @@ def test_an_infinite_number_is_refused_in_every_split(visits, write_csv, tmp_pat
 
 
 def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_path, monkeypatch):
-    """By the first chunk that is too much, not after all of them."""
     from training.data import columns
 
-    monkeypatch.setattr(cutting, "CHUNK_BYTES", 10_000)
     monkeypatch.setattr(columns, "MAX_VALUES", 300)
     lines = [line.replace('"home"', f'"home {i}"') for i, line in enumerate(visit_rows())]
     with pytest.raises(UserError, match="the category page has more than 300 values; drop it or group them"):

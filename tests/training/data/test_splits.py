@@ -7,13 +7,14 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import ClassVar
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
 from training import tasks
-from training.data import cutting
+from training.data.engines import canonical
 from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.data.schema import Field
@@ -21,6 +22,8 @@ from training.data.split_hash import ByHash
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.evaluation import baseline
+
+from .computed import engine_of, keep, stated_ids
 
 #: (class, age, sex): passengers who died and who survived; British Board of Trade 1912, as in Dawson 1995,
 #: https://doi.org/10.1080/10691898.1995.11910499.
@@ -62,7 +65,7 @@ NAMES = ["class", "age", "sex", "survived"]
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Prepares rows as a task; the manifest, and the split of each row by its number."""
+    """Prepares rows as a task; the manifest, and the split of each row by its position."""
     count = iter(range(100))
 
     def prepared(task: type[TabularTask], header: list[str], rows: list[list[str]]):
@@ -70,10 +73,28 @@ def run(tmp_path, monkeypatch):
         monkeypatch.setattr(tasks, "find", lambda name: task)
         folder = tmp_path / f"data-{number}"
         made = prepare("test_splits:Mine", write(tmp_path / f"{number}.csv", header, rows), folder, workers=1)
-        found = {int(row): name for name in made.splits for row in open_rows(folder, name).columns["row_id"]}
-        return made, found, folder
+        split = {int(row): name for name in made.splits for row in open_rows(folder, name).columns["row_id"]}
+        return made, {i: split[row] for i, row in enumerate(ids(task, header, rows)) if row in split}, folder
 
     return prepared
+
+
+def ids(task: type[TabularTask], header: list[str], rows: list[list[str]]) -> list[int]:
+    """The ids of rows of text, as they are stated."""
+    fields = [field for field in task.schema if not task.key or field.name in task.key]
+    ordered = sorted(fields, key=lambda field: task.key.index(field.name)) if task.key else fields
+    kinds = [canonical.dtype(field) for field in ordered]
+    positions = [header.index(field.name) for field in ordered]
+    values = [tuple(READ[kind](row[i]) for kind, i in zip(kinds, positions, strict=True)) for row in rows if row]
+    return stated_ids(values, kinds)
+
+
+READ = {
+    "int64": lambda text: None if text in ("", "NA") else int(text),
+    "float64": lambda text: None if text in ("", "NA") else float(text),
+    "boolean": lambda text: None if text in ("", "NA") else text == "true",
+    "string": lambda text: text,
+}
 
 
 @pytest.mark.parametrize("order", [0, "sorted"])
@@ -117,11 +138,33 @@ def test_other_labels_change_nothing_of_the_split(run, task, header, rows):
     for seed in range(2):
         random.Random(seed).shuffle(labels)
         _, after, _ = run(task, header, [[*row[:-1], label] for row, label in zip(rows, labels, strict=True)])
-        assert after == before
+        assert by_kind(rows, after) == by_kind(rows, before)
     flipped = [[*row[:-1], "true" if row[-1] == "false" else "false"] for row in rows]
-    assert run(task, header, flipped)[1] == before
-    some = [[*row[:-1], "" if i % 3 == 0 else row[-1]] for i, row in enumerate(rows)]  # unknown: left out, no more
-    assert run(task, header, some)[1] == {row: split for row, split in before.items() if row % 3}
+    assert by_kind(rows, run(task, header, flipped)[1]) == by_kind(rows, before)
+
+
+def by_kind(rows: list[list[str]], split: dict[int, str]) -> Counter[tuple[str, ...]]:
+    """How many rows of each kind are in each split: which of them they are is no matter, they are alike."""
+    return Counter((*rows[i][:-1], name) for i, name in split.items())
+
+
+def test_an_unknown_label_leaves_a_row_out_and_changes_nothing_else(run):
+    rows = wide(copies=3)
+    _, before, _ = run(Wide, WIDE, rows)
+    some = [[*row[:-1], "" if i % 3 == 0 else row[-1]] for i, row in enumerate(rows)]
+    assert run(Wide, WIDE, some)[1] == {row: split for row, split in before.items() if row % 3}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_rows_of_common_kinds_go_to_the_splits_whatever_their_label(run, ordered):
+    """In order of their ids, so that a kind of few labels is not dealt out by them."""
+    rows = sorted(passengers(), key=lambda row: row[-1]) if ordered else passengers()
+    _, found, _ = run(Titanic, NAMES, rows)
+    survived = [rows[i][-1] == "true" for i, split in found.items() if split == "test"]
+    assert 0.3 < np.mean(survived) < 0.46  # 499 of 1,316
+    some = [[*row[:-1], "" if i % 3 == 0 else row[-1]] for i, row in enumerate(rows)]
+    made, _, _ = run(Titanic, NAMES, some)
+    assert made.rows("test") / 877 == pytest.approx(0.2, abs=0.03)
 
 
 def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(run):
@@ -135,38 +178,59 @@ def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(run):
     assert 8 <= common["test"] <= 24 and common["train"] > 40
     (note,) = made.notes
     assert "680 of 680 rows are like another in all columns known before the outcome: there are 201 kinds" in note
-    assert "Rows of common kinds (1 kinds, 80 rows) go to the splits one by one, by their position" in note
+    assert (
+        "Rows of common kinds (1 kinds, 80 rows) go to the splits one by one, by their number within the kind" in note
+    )
     assert (
         "Rows of every other kind stay together" in note
         and "A key or a group, if you declare one, decides instead." in note
     )
 
 
-@pytest.mark.parametrize("chunk_bytes", [60, 1000, 1 << 23])
-@pytest.mark.parametrize("blank", [False, True])
-def test_the_split_does_not_depend_on_how_the_input_is_cut(run, monkeypatch, chunk_bytes, blank):
-    rows = passengers()[:120]
-    _, expected, _ = run(Titanic, NAMES, rows)
-    monkeypatch.setattr(cutting, "CHUNK_BYTES", chunk_bytes)
-    if blank:  # no rows, and no places either
-        rows = [row for pair in zip(rows, [[]] * len(rows), strict=True) for row in pair]
-    assert run(Titanic, NAMES, rows)[1] == expected
+def test_the_dataset_does_not_depend_on_how_the_input_is_cut_or_ordered(run, tmp_path):
+    rows = passengers()[:400]
+    made, _, folder = run(Titanic, NAMES, rows)
+    blank = [row for pair in zip(rows, [[]] * len(rows), strict=True) for row in pair]
+    orders = [sorted(rows), blank, rows[::-1]]
+    for other in orders:
+        assert run(Titanic, NAMES, other)[0].splits == made.splits
+    write(tmp_path / "part-a.csv", NAMES, rows[:7])
+    write(tmp_path / "part-b.csv", NAMES, rows[7:])
+    parts = prepare("test_splits:Mine", f"{tmp_path}/part-b.csv,{tmp_path}/part-a.csv", tmp_path / "parts", workers=2)
+    assert parts.splits == made.splits
 
 
 def test_more_rows_leave_the_others_where_they_are(run):
+    _, before, _ = run(Wide, WIDE, wide()[:400])
+    _, after, _ = run(Wide, WIDE, wide())
+    assert {row: after[row] for row in before} == before
+
+
+def test_more_rows_of_common_kinds_move_few_of_the_others(run):
     _, before, _ = run(Titanic, NAMES, passengers()[:900])
     _, after, _ = run(Titanic, NAMES, passengers())
-    assert {row: after[row] for row in before} == before
+    assert sum(after[row] == split for row, split in before.items()) > 0.93 * 900
     places = Counter(after.values())
     assert (places["test"], places["validation"]) == (pytest.approx(263, abs=4), pytest.approx(66, abs=2))
 
 
-def test_each_run_of_twenty_positions_has_the_exact_shares():
-    by_position = ByHash((), "", (), 20, 5, "").by_position
-    codes = by_position(0, 2000).reshape(-1, 20)
-    assert (codes == 2).sum(axis=1).tolist() == [4] * 100 and (codes == 1).sum(axis=1).tolist() == [1] * 100
-    assert len({tuple(row) for row in codes.tolist()}) > 90
-    assert np.array_equal(np.concatenate([by_position(0, 7), by_position(7, 1993)]), codes.reshape(-1))
+@pytest.mark.parametrize("size", [5, 7, 19, 20, 21, 1000])
+def test_kinds_of_every_size_have_their_shares_to_a_row(size, tmp_path):
+    kinds = 2000 // size
+    ids = np.arange(kinds * size)
+    table = pa.table({"_row_id": np.random.default_rng(0).permutation(ids), "_kind": ids % kinds * 7919 + 123_457})
+    with engine_of(pa.table({"x": [0]}), tmp_path) as engine:
+        keep(engine, "kinds", table)
+        rows = ibis.table({"_row_id": "int64", "_kind": "int64"}, name="kinds")
+        split = ByHash(("x",), "", (), 20, 5, "")
+        common = tuple(set(table["_kind"].to_pylist()))
+        rows = rows.mutate(split=split.assigned(rows, {"_common": common}))
+        counted = engine.read(rows.group_by(["_kind", "split"]).agg(n=rows.count())).to_pylist()
+        counts = {(row["_kind"], row["split"]): row["n"] for row in counted}
+    for code, share in ((2, 0.2), (1, 0.05)):
+        each = [counts.get((kind, code), 0) for kind in common]
+        assert np.abs(np.array(each) - share * size).max() < 1
+        assert sum(each) == pytest.approx(share * kinds * size, abs=3 * kinds**0.5 / 2 + 1)
 
 
 def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run, capfd, tmp_path):
@@ -174,7 +238,7 @@ def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run,
     (note,) = made.notes
     assert "1,315 of 1,316 rows are like another" in note and "12 kinds" in note
     assert f"note: {note}" in capfd.readouterr().err.splitlines()
-    assert made.split["by"] == "position"
+    assert made.split["by"] == "number within the kind"
 
 
 def test_rows_that_differ_are_not_worth_a_word(run):
@@ -231,8 +295,8 @@ def test_a_group_that_leaves_no_test_is_refused_with_the_reason(run):
 class Derived(Keyed):
     group = "half"
 
-    def features(self, table, statistics):
-        return {"x": table["x"], "half": pa.array([str(i // 2) for i in table["id"].to_pylist()])}
+    def features(self, rows):
+        return {"x": rows.x, "half": (rows.id // 2).cast("string")}
 
 
 def test_a_group_of_the_tasks_own_making_stays_together(run):
@@ -272,11 +336,11 @@ def test_very_few_rows_are_refused_in_a_sentence_or_split(run, count):
 
 
 def test_a_test_split_that_lacks_a_class_is_said(run, capfd):
-    rows = passengers()
-    _, found, _ = run(Titanic, NAMES, rows)
+    rows = wide()
+    _, found, _ = run(Wide, WIDE, rows)
     one = [[*row[:-1], "false" if found[i] == "test" else row[-1]] for i, row in enumerate(rows)]
-    run(Titanic, NAMES, one)
-    assert "note: The test split has no row of the class survived: there will be no AUC." in capfd.readouterr().err
+    run(Wide, WIDE, one)
+    assert "note: The test split has no row of the class yes: there will be no AUC." in capfd.readouterr().err
 
 
 PENGUINS = ["species", "island", "bill_mm", "mass_g", "year", "sex", "sampled"]

@@ -28,6 +28,16 @@ def task_of(**attributes) -> type[TabularTask]:
         ({"time": "page"}, "time must be a date or a timestamp; page is string"),
         ({"schema": (DAY, PAGE, Field("done", pa.bool_()))}, "must be declared with known='after'"),
         ({"time": "day", "schema": (Field("day", pa.date32(), nullable=True), PAGE, DONE)}, "may not be nullable"),
+        (
+            {"schema": (PAGE, Field("Page", pa.string()), DONE)},
+            "has both page and Page: no two names",
+        ),
+        ({"schema": (Field("_kind", pa.string()), DONE)}, "_kind is a name that preparing needs itself"),
+        (
+            {"schema": (Field("at", pa.time32("s")), DONE)},
+            "the column at is declared as time32.*: a table",
+        ),
+        ({"summary": lambda self, table: None}, "Mine.summary is no method of a task over a table: `days`, `labels`"),
     ],
 )
 def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, says):
@@ -82,12 +92,20 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
     [
         ({"group": "user"}, "group is 'user': neither a feature, nor a column known before"),
         ({"slices": ("pages",)}, "the slice pages is none of the features page"),
-        ({"features": lambda self, table, statistics: {"day": table["day"]}}, "the feature day is of type date32"),
+        ({"features": lambda self, rows: {"day": rows.day}}, "the feature day is of type date"),
+        ({"features": lambda self, rows: {"done": rows.page}}, "has the name of a column that is known"),
+        ({"features": lambda self, rows: {"row_id": rows.page}}, "row_id has the name of a column that every dataset"),
+        ({"features": lambda self, rows: {}}, "gives no column: there is nothing to learn from"),
         (
-            {"features": lambda self, table, statistics: {"done": table["page"]}},
-            "has the name of a column that is known",
+            {"features": lambda self, rows: {"x": rows.pag}},
+            "the rows have no column 'pag'. Did you mean page",
         ),
-        ({"labels": lambda self, table: pa.array([7] * len(table))}, r"line 2: the label False is none of no, yes"),
+        (
+            {"features": lambda self, rows: {"x": rows["done"]}},
+            "Mine.features asks for done, which is known",
+        ),
+        ({"days": lambda self, rows: rows["dy"]}, "Mine.days: the rows have no column 'dy'. Did you mean day"),
+        ({"labels": lambda self, rows: rows.page.length() + 5}, r"line 2: the label False is none of no, yes"),
     ],
 )
 def test_what_a_task_returns_is_checked(tmp_path: Path, monkeypatch, attributes, says):

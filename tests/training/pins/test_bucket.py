@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training import bundle
-from training.data import cutting
 from training.data.prepare import prepare
 from training.errors import UserError
-from training.pins import reading
+from training.pins import days, reading
 from training.storage import storage
 
 OPTIONS = {"train": "2 weeks", "test": "1 week"}
@@ -18,8 +17,8 @@ OPTIONS = {"train": "2 weeks", "test": "1 week"}
 def raw(bucket, visits, request):
     """A folder of the bucket with three tables, for this test alone."""
     folder = f"{bucket}/raw-{abs(hash(request.node.name))}"
-    for name, days in (("a", (0, 20)), ("b, c #7", (21, 40)), ("größe#1", (41, 45))):
-        storage.overwrite(f"{folder}/{name}.csv", visits.table(*days))
+    for name, span in (("a", (0, 20)), ("b, c #7", (21, 40)), ("größe#1", (41, 45))):
+        storage.overwrite(f"{folder}/{name}.csv", visits.table(*span))
     return folder
 
 
@@ -47,14 +46,14 @@ def test_an_object_that_moved_underneath_is_an_error_with_its_name(raw, pin, vis
 
 def test_each_night_only_new_objects_are_read_for_their_days(raw, pin, visits, monkeypatch):
     scanned, nights = [], []
-    cut_file = cutting.cut_file
-    monkeypatch.setattr(cutting, "cut_file", lambda file, scratch: scanned.append(file) or cut_file(file, scratch))
+    read = days._read
+    monkeypatch.setattr(days, "_read", lambda task, files: scanned.extend(files) or read(task, files))
     for new in ((), ("d", (46, 50)), ()):
         if new:
             storage.overwrite(f"{raw}/{new[0]}.csv", visits.table(*new[1]))
         scanned.clear()
         nights.append((pin(raw, folder=f"{raw}/pins", options=OPTIONS), len(scanned)))
-    assert [read for _, read in nights] == [3, 1, 0]
+    assert [count for _, count in nights] == [3, 1, 0]
     assert nights[0][0].data != nights[1][0].data == nights[2][0].data
     memory = next(file.path for file in storage.find(f"{raw}/pins/days-*.json"))
     storage.overwrite(memory, b"{")

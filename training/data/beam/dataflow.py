@@ -26,6 +26,7 @@ from training.data.settings import Dataflow as Settings
 from training.errors import ProcessFailed, UserError
 from training.storage import objects, storage, strict
 from training.storage.dataflow import Job, Jobs, project
+from training.storage.storage import File
 from training.task import Task
 
 #: The image that the step runs in, and the region of a job of Vertex AI, as its environment tells them.
@@ -45,14 +46,14 @@ def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Pat
     """
     require_beam()
     target = Dataset.checked(destination)
-    runner = Dataflow(settings, target)
-    if data and task.finds_files:
-        for file in task.files(data):
-            if not storage.is_remote(file.path):
-                raise UserError(
-                    f"{file.path} is on this machine, where Dataflow's workers cannot read it: copy it to a bucket "
-                    "(gcloud storage cp), or leave [steps.prepare.dataflow] out to prepare it here."
-                )
+    inputs = task.files(data) if data and task.finds_files else []
+    for file in inputs:
+        if not storage.is_remote(file.path):
+            raise UserError(
+                f"{file.path} is on this machine, where Dataflow's workers cannot read it: copy it to a bucket "
+                "(gcloud storage cp), or leave [steps.prepare.dataflow] out to prepare it here."
+            )
+    runner = Dataflow(settings, target, [storage.versioned(file) for file in inputs])
     task.elsewhere = True
     try:
         return runner.make(name, task, task.shards(data), target)
@@ -71,7 +72,9 @@ class Place:
 class Dataflow:
     """The runner of `shards.py` on Dataflow."""
 
-    def __init__(self, settings: Settings, target: Dataset, environment: Mapping[str, str] = os.environ):
+    def __init__(
+        self, settings: Settings, target: Dataset, inputs: Sequence[File], environment: Mapping[str, str] = os.environ
+    ):
         """Raises UserError if something is missing that no default tells."""
         run = run_folder.parse(target.path)
         temp = f"{run.root if run else target.path.rpartition('/')[0]}/dataflow"
@@ -86,13 +89,14 @@ class Dataflow:
         for name, value in (("region", self.settings.region), ("image", self.settings.image)):
             if not value:
                 raise UserError(f"Dataflow needs {name}: set it under [steps.prepare.dataflow] in pipelines.toml.")
+        self.inputs = inputs
         self.jobs = Jobs(self.settings.project, self.settings.region)
 
     def make(self, name: str, task: Task, shards: Sequence[Any], target: Dataset) -> Manifest:
         """As `shards.Runner.make`, into a bucket. Raises as `prepare_on_dataflow`."""
         if not shards:
             raise UserError("the task has cut its input into no shards: there is nothing to prepare.")
-        title = job_name(name, task, target.path, self.settings.image)
+        title = job_name(name, task, self.inputs, target.path, self.settings.image)
         with cancelling_on_signals() as stop:
             if (ended := self._finished(title)) is None:
                 job, place = self._running(title) or self._submitted(title, name, task, shards, target)
@@ -135,7 +139,7 @@ class Dataflow:
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
-        place = Place(folder, target.path if target.is_empty() else f"{folder}/dataset")
+        place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):
             place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
         work = Work(name, task, len(shards), place.folder, place.output, True)

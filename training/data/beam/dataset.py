@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.data.destination import UNFINISHED
-from training.data.manifest import FILE_NAME, HIDDEN_NAME, Manifest
+from training.data.manifest import FILE_NAME, Manifest
 from training.errors import UserError
 from training.storage import objects, storage
 
@@ -29,15 +28,16 @@ class Dataset:
                 "bucket, gs://BUCKET/NAME or /gcs/BUCKET/NAME."
             )
         dataset._folder.require_writable()
-        held = dataset._folder.names()
-        if held and not {FILE_NAME, HIDDEN_NAME, UNFINISHED} & set(held) and not all(map(_is_ours, held)):
+        held = [name for name in dataset._folder.names() if not _is_ours(name)]
+        if held and FILE_NAME not in held:
             raise UserError(
                 f"the output {path} holds other files ({', '.join(held[:3])}): choose an empty or new folder."
             )
         return dataset
 
-    def is_empty(self) -> bool:
-        return not self._folder.names()
+    def is_complete(self) -> bool:
+        """Whether it is a dataset, which must stay one until another takes its place."""
+        return self._folder.holds(FILE_NAME)
 
     def holds(self, made: Manifest) -> bool:
         """Whether all shards of the manifest are there, by their sizes."""
@@ -63,5 +63,8 @@ class Dataset:
 
 
 def _is_ours(name: str) -> bool:
+    """Whether it is a shard, or what a step that was killed left of finding out whether it can write."""
+    if name.startswith(objects.PROBE):
+        return True
     stem, dot, suffix = name.rpartition(".")
     return bool(dot) and suffix == "parquet" and stem.rpartition("-")[2].isdigit()

@@ -1,10 +1,20 @@
 """What a table's expressions run on: one engine for each place where data lives.
 
+<<<<<<< HEAD
+opening.py           the engine of a source, with the source in it
+choice.py            which of them, by where the data lies and the option `engine`
+canonical.py         the types that expressions see
+duckdb.py            files, on this machine; larger than its memory
+bigquery.py          tables and queries of BigQuery, there
+bigquery_source.py   what such tables and queries are: columns, cost, rows
+=======
 duckdb.py     files, on this machine; larger than its memory
+stored.py     what was read, as a file for it
 bigquery.py   tables and queries of BigQuery, there
+>>>>>>> data-tables
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import ibis.expr.types as ir
@@ -17,6 +27,8 @@ if TYPE_CHECKING:
 SOURCE = "source"
 #: Columns of a source of files that say where a row came from.
 PLACE = ("_file", "_record")
+#: The column of a row's number (`training.data.identity`): of its key, else of all columns; some sources have it.
+ID = "_row_id"
 
 
 class Engine(Protocol):
@@ -33,6 +45,10 @@ class Engine(Protocol):
     def sources(self) -> "tuple[SourceFile, ...]":
         """What was read, and its checksums: all that the prepared dataset depends on besides code and options."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found in the source and is not usual, one sentence each."""
+
     def source(self) -> ir.Table:
         """The declared columns in their canonical types. Of files also `_file` and `_record` (int64), which say where
         a row came from; no expression of a task sees them."""
@@ -47,8 +63,11 @@ class Engine(Protocol):
     def read(self, expression: ir.Table) -> pa.Table:
         """A small result, at once; its columns have the expression's types. Raises as `create`."""
 
-    def batches(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
-        """A large result, in the order of the expression, if it has one. Raises as `create`."""
+    def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
+        """A large result, in the order of the expression, if it has one; close it before asking anything else.
+
+        Raises as `create`.
+        """
 
     def place(self, row: Mapping[str, Any]) -> str:
         """Where a row of the source is, for people: "flights.csv, line 12", or "a row of bq://p.d.t with id=7".

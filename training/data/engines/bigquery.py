@@ -5,7 +5,7 @@ A table is read as it was pinned; a view or a query is computed once, into a tab
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,24 +15,24 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data.engines import SOURCE, canonical
-from training.data.engines.bigquery_source import Source, opened_sources
+from training.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
+from training.data.sources.files import NoRows
 from training.errors import UserError
 from training.storage.bigquery import stream
 from training.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from training.storage.bigquery.names import TableName
-from training.storage.bigquery.relation import PinnedRelation
-
-#: Columns of a row that are shown where it has no key.
-MOST_SHOWN = 6
+from training.storage.pinned import PinnedRelation
 
 
 class BigQuery:
     """One preparation's tables and jobs; see `training.data.engines.Engine`."""
 
     dialect = "bigquery"
+    #: As of files.
+    notes: tuple[str, ...] = ()
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._relations, self._fields = jobs, sources, fields
@@ -43,9 +43,18 @@ class BigQuery:
     @classmethod
     @contextmanager
     def opened(
-        cls, relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
+        cls,
+        relations: Sequence[PinnedRelation],
+        fields: Sequence[Field],
+        settings: Settings,
+        owner: Owner,
+        *,
+        values: bool = True,
     ) -> Iterator["BigQuery"]:
         """The engine over these relations, each of which has the columns of `fields`.
+
+        Args:
+            values: Whether all values are checked against `fields`, which reads them.
 
         Raises:
             UserError: a relation cannot be read as it was pinned, lacks a column, holds an empty value where there may
@@ -54,7 +63,8 @@ class BigQuery:
         """
         with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
             engine = cls(jobs, sources, fields)
-            engine._check_values()
+            if values:
+                engine._check_values()
             yield engine
             said = f"BigQuery: the queries of this step read {size(jobs.read_bytes)}."
             print(said, file=sys.stderr, flush=True)
@@ -76,19 +86,18 @@ class BigQuery:
         return pa.Table.from_batches([_typed(batch, expression) for batch in rows.to_batches()],
                                      _schema(expression))  # fmt: skip
 
-    def batches(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
-        """All rows, in no order: where one is needed, it is made here. At least one batch, which may be empty."""
+    def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
+        """All rows, in no order: where one is needed, it is made here."""
         operation = expression.op()
         made = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
         table = made or self._jobs.table("rows", self._sql(expression), "rows")
         rows = stream.open_rows(table.uri, self._jobs.project, table, expression.columns)
-        yield pa.RecordBatch.from_pylist([], _schema(expression))
         for batch in rows.batches():
-            yield _typed(batch, expression)
+            if batch.num_rows:
+                yield _typed(batch, expression)
 
     def place(self, row: Mapping[str, Any]) -> str:
-        shown = ", ".join(f"{name}={value}" for name, value in list(row.items())[:MOST_SHOWN] if name[0] != "_")
-        return f"a row of {', '.join(source.name for source in self._relations)} with {shown}"
+        return row_of(", ".join(source.name for source in self._relations), row)
 
     def _sql(self, expression: ir.Table) -> str:
         """The expression's SQL; its source is what the relations are at their moments."""
@@ -110,7 +119,7 @@ class BigQuery:
             )
         ).to_pylist()[0]
         if not counts["rows"]:
-            raise UserError(f"{', '.join(source.name for source in self._relations)}: there are no rows.")
+            raise NoRows(f"{', '.join(source.name for source in self._relations)}: there are no rows.")
         for i, (name, condition) in enumerate(asked.items()):
             if counts[f"n{i}"]:
                 row = self.read(self._source.filter(condition).limit(1)).to_pylist()[0]
@@ -122,10 +131,7 @@ class BigQuery:
         others = {column: value for column, value in row.items() if column != name and value not in (None, "")}
         more = f" So do {count - 1:,} more." if count > 1 else ""
         if value is None or value == "":
-            return (
-                f"{self.place(others)}: column {name} is empty, and the schema says that it never is.{more} Declare it "
-                "as nullable, or leave such rows out with a .sql file."
-            )
+            return f"{self.place(others)}: column {name} is empty, {NEVER_EMPTY}{more}"
         return f"{self.place(others)}, column {name}: {value} is not of type {field.type}.{more}"
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,12 +15,13 @@ from training.data.engines import canonical
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
+from training.data.sources.files import NoRows
 from training.errors import UserError
 from training.storage.bigquery import lookup, names, stream
-from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size
+from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppable
 from training.storage.bigquery.lookup import Lookup
 from training.storage.bigquery.names import TableName
-from training.storage.bigquery.relation import PinnedRelation
+from training.storage.pinned import PinnedRelation
 
 #: BigQuery's types that may stand for a canonical one: as they are, or through a cast that loses nothing that counts.
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -62,6 +64,10 @@ class Source:
         """Its columns by their names in lower case: to BigQuery they are the same."""
         return {field.name.lower(): field for field in self.estimate.fields}
 
+    def stored(self, field: Field) -> str:
+        """The column's own name, which may have other letters."""
+        return str(self.columns[field.name.lower()].name)
+
     def check(self, fields: Sequence[Field]) -> None:
         """Raises UserError if a declared column is missing, or of a type that cannot stand for the declared one."""
         present = self.columns
@@ -73,10 +79,9 @@ class Source:
             given = "ARRAY" if column.mode == "REPEATED" else column.field_type
             if given not in KINDS[kind]:
                 raise UserError(
-                    f"{self.name}: column {column.name} is of BigQuery's type {given}, and the schema says {field.type},"
-                    f" which is {' or '.join(dict.fromkeys(KINDS[kind][::2]))} there. Declare it as it is, or "
-                    f"convert it in a .sql file: SELECT * REPLACE (CAST({column.name} AS {CASTS[kind]}) AS "
-                    f"{column.name}) FROM ..."
+                    f"{self.name}: column {column.name} is of BigQuery's type {given}, and the schema says "
+                    f"{field.type}, which is {CASTS[kind]} there. Declare it as it is, or convert it in a .sql file: "
+                    f"SELECT * REPLACE (CAST({column.name} AS {CASTS[kind]}) AS {column.name}) FROM ..."
                 )
 
     def select(self, fields: Sequence[Field]) -> str:
@@ -100,8 +105,8 @@ class Source:
         table, moment, restriction = self.made, 0, ""
         if not table:
             table = names.parse(self.relation.tables[0].name)
-            moment, restriction = self.moments[table], self.sql.partition(" WHERE ")[2]
-        columns = [self.columns[field.name.lower()].name for field in fields]
+            moment, restriction = self.moments[table], self.relation.restriction
+        columns = [self.stored(field) for field in fields]
         return stream.open_rows(self.name, jobs.project, table, columns, as_of_ms=moment, restriction=restriction)
 
 
@@ -113,9 +118,8 @@ def opened_sources(
     lookup.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
     sources = looked_at(relations, fields, jobs)
-    total = sum(source.estimate.bytes for source in sources)
+    total = check_size(sources, jobs)
     print(f"BigQuery: reading {', '.join(s.name for s in sources)} once is {size(total)}.", file=sys.stderr, flush=True)
-    jobs.check(sources[0].name if len(sources) == 1 else f"{len(sources)} sources", total)
     yield jobs, [_kept(source, jobs) for source in sources]
     jobs.drop()
 
@@ -134,16 +138,19 @@ def looked_at(relations: Sequence[PinnedRelation], fields: Sequence[Field], jobs
     return sources
 
 
+def check_size(sources: Sequence[Source], jobs: Jobs) -> int:
+    """The bytes of the sources' declared columns. Raises UserError if these are more than the step may read."""
+    total = sum(source.estimate.bytes for source in sources)
+    jobs.check(sources[0].name if len(sources) == 1 else f"{len(sources)} sources", total)
+    return total
+
+
 def _kept(source: Source, jobs: Jobs) -> Source:
     """The source; what is no table as it is is computed once, so that all that is asked of it has the same rows."""
     if source.relation.plain:
         return source
-    made = jobs.table(source.name, source.sql, SOURCE_TABLE)
+    made = jobs.table(source.name, source.sql, "source")
     return Source(source.relation, source.sql, source.estimate, source.moments, made)
-
-
-#: The beginning of the name of a table of ours that holds what a query or a view gave.
-SOURCE_TABLE = "source"
 
 
 class TableRows:
@@ -152,49 +159,77 @@ class TableRows:
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._sources, self._fields = jobs, sources, fields
 
+    #: As of files.
+    notes: tuple[str, ...] = ()
+
     @property
     def sources(self) -> tuple[SourceFile, ...]:
         return tuple(source.file for source in self._sources)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The declared columns, in no order, with `_file` and `_record`: the source, and the row as it came."""
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The declared columns, in no order, with `_file` and `_record`: the source, and the row as it came.
+
+        Args:
+            columns: Some of the declared ones; None = all.
+
+        Raises:
+            UserError: a value is missing where one must be, or there is no row.
+        """
+        fields = [field for field in self._fields if columns is None or field.name in columns]
         total = 0
         for number, source in enumerate(self._sources):
             record = 0
-            for batch in source.rows(self._jobs, self._fields).batches():
-                yield self._placed(source, batch, number, record)
+            for batch in source.rows(self._jobs, fields).batches():
+                yield _placed(source, batch, fields, number, record)
                 record += batch.num_rows
             total += record
         if not total:
-            raise UserError(f"{', '.join(source.name for source in self._sources)}: there are no rows.")
+            raise NoRows(f"{', '.join(source.name for source in self._sources)}: there are no rows.")
 
     def place(self, file: int, record: int) -> str:
         return f"{self._sources[file].name}, row {record + 1:,} as they were read"
 
-    def _placed(self, source: Source, batch: pa.RecordBatch, number: int, record: int) -> pa.RecordBatch:
-        columns = [self._column(source, batch, field, record) for field in self._fields]
-        count = batch.num_rows
-        places = [pa.array([number] * count, pa.int32()), pa.array(range(record, record + count), pa.int64())]
-        return pa.record_batch([*columns, *places], [*(field.name for field in self._fields), "_file", "_record"])
 
-    def _column(self, source: Source, batch: pa.RecordBatch, field: Field, record: int) -> pa.Array:
-        """One column in its declared type. Raises UserError for a value that it has no room for, or that is missing."""
-        column = batch.column(source.columns[field.name.lower()].name)
-        try:
-            typed = column.cast(field.type, safe=pa.types.is_integer(field.type))
-        except pa.ArrowInvalid as error:
-            raise UserError(f"{source.name}, column {field.name}: {error}") from None
-        if pa.types.is_floating(field.type):
-            typed = pc.if_else(pc.is_nan(typed), None, typed)
-        if not field.nullable:
-            empty = pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed)
-            position = pc.index(pc.fill_null(empty, True), True).as_py()
-            if position >= 0:
-                others = {f.name: batch.column(source.columns[f.name.lower()].name)[position].as_py()
-                          for f in self._fields[:6] if f is not field}  # fmt: skip
-                shown = ", ".join(f"{name}={value}" for name, value in others.items() if value not in (None, ""))
-                raise UserError(
-                    f"a row of {source.name} with {shown}: column {field.name} is empty, and the schema says that it "
-                    "never is. Declare it as nullable, or leave such rows out with a .sql file."
-                )
-        return typed
+def _placed(source: Source, batch: pa.RecordBatch, fields: Sequence[Field], number: int, first: int) -> pa.RecordBatch:
+    columns = [_column(source, batch, field, fields) for field in fields]
+    count = batch.num_rows
+    places = [pa.array(np.full(count, number, np.int32)), pa.array(np.arange(first, first + count))]
+    return pa.record_batch([*columns, *places], [*(field.name for field in fields), "_file", "_record"])
+
+
+def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequence[Field]) -> pa.Array:
+    """One column in its declared type. Raises UserError for a value that it has no room for, or that is missing."""
+    try:
+        typed = batch.column(source.stored(field)).cast(field.type, safe=pa.types.is_integer(field.type))
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{source.name}, column {field.name}: {error}") from None
+    if pa.types.is_floating(field.type):
+        typed = pc.if_else(pc.is_nan(typed), None, typed)
+    if pa.types.is_string(field.type):
+        typed = pc.fill_null(typed, "")
+    if not field.nullable:
+        position = pc.index(pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed), True).as_py()
+        if position >= 0:
+            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in fields}
+            raise UserError(f"{row_of(source.name, row)}: column {field.name} is empty, {NEVER_EMPTY}")
+    return typed
+
+
+#: Columns of a row that are shown to tell which it is.
+MOST_SHOWN = 6
+NEVER_EMPTY = "and the schema says that it never is. Declare it as nullable, or leave such rows out with a .sql file."
+
+
+def row_of(name: str, row: Mapping[str, Any]) -> str:
+    """Which row of a table: tables have no order, so its first values tell."""
+    shown = [f"{column}={value}" for column, value in row.items() if value not in (None, "") and column[0] != "_"]
+    return f"a row of {name} with {', '.join(shown[:MOST_SHOWN])}"
+
+
+@contextmanager
+def opened_rows(
+    relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
+) -> Iterator[TableRows]:
+    """The rows of these relations, for as long as the block runs. Raises as `opened_sources`."""
+    with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
+        yield TableRows(jobs, sources, fields)

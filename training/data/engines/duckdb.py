@@ -1,11 +1,13 @@
 """DuckDB, in this process: what is larger than its memory goes to the disk of the scratch folder.
 
-Files are read by `training.data.sources`, strictly and with their places; DuckDB only computes. It opens no file
-itself, loads no extension and asks nobody: an expression cannot make it.
+Files are read by `training.data.sources`, strictly and with their places, and stored in one that DuckDB reads. It opens
+no file outside the scratch folder, loads no extension and asks nobody: an expression cannot make it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import glob
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,9 +15,10 @@ import duckdb
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from training.data.engines import PLACE, SOURCE, canonical
+from training.data.engines import ID, PLACE, SOURCE, canonical
+from training.data.engines.stored import store
+from training.data.identity import numbered
 from training.data.schema import Field
 from training.errors import UserError
 
@@ -32,7 +35,10 @@ class Read(Protocol):
     @property
     def sources(self) -> "tuple[SourceFile, ...]": ...
 
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]: ...
 
     def place(self, file: int, record: int) -> str: ...
 
@@ -42,8 +48,8 @@ class DuckDB:
 
     dialect = "duckdb"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection):
-        self._connection = connection
+    def __init__(self, connection: duckdb.DuckDBPyConnection, scratch: Path):
+        self._connection, self._scratch = connection, scratch
         self._files: Read | None = None
         self._source: ir.Table | None = None
 
@@ -60,8 +66,9 @@ class DuckDB:
         try:
             connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
             connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+            connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            yield cls(connection)
+            yield cls(connection, scratch)
         finally:
             connection.close()
 
@@ -69,40 +76,39 @@ class DuckDB:
     def sources(self) -> "tuple[SourceFile, ...]":
         return self._files.sources if self._files else ()
 
-    def read_files(self, files: Read, fields: Sequence[Field]) -> None:
-        """Reads the files into the source. Raises UserError as they do."""
-        kinds = canonical.schema(fields)
-        self.load("stored", (_plain(batch) for batch in files.batches()))
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._files.notes if self._files else ()
+
+    def read_files(self, files: Read, fields: Sequence[Field], key: Sequence[str] = ()) -> None:
+        """Reads columns of the files into the source.
+
+        Args:
+            key: Columns by which rows are numbered, in `_row_id`; none = they are not.
+
+        Raises:
+            UserError: as the files do.
+        """
+        kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
-        columns += [f'"{name}"::BIGINT AS "{name}"' for name in PLACE]
-        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM "stored"')
+        batches = files.batches([field.name for field in fields])
+        store(batches, path, {ID: partial(self._numbers, kinds, columns, key)} if key else {})
+        own = dict.fromkeys((*PLACE, ID) if key else PLACE, "int64")
+        columns += [f'"{name}"::BIGINT AS "{name}"' for name in own]
+        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
         self._files = files
-        self._source = ibis.table(ibis.schema({**kinds, **dict.fromkeys(PLACE, "int64")}), name=SOURCE)
+        self._source = ibis.table(ibis.schema({**kinds, **own}), name=SOURCE)
 
-    def load(self, name: str, batches: Iterable[pa.RecordBatch], order_by: Sequence[str] = ()) -> None:
-        """Keeps the batches, of which there is at least one, as the table `name`; raises what they raise."""
-        remaining, errors = iter(batches), list[BaseException]()
-        first = next(remaining)
-
-        def kept() -> Iterator[pa.RecordBatch]:
-            try:
-                yield first
-                yield from remaining
-            except BaseException as error:  # DuckDB would pass on its text only
-                errors.append(error)
-                raise
-
-        order = f" ORDER BY {', '.join(map(_quoted, order_by))}" if order_by else ""
-        incoming = pa.RecordBatchReader.from_batches(first.schema, kept())
-        self._connection.register("incoming", incoming)
+    def _numbers(
+        self, kinds: ibis.Schema, columns: Sequence[str], key: Sequence[str], batch: pa.RecordBatch
+    ) -> pa.Array:
+        """The rows' numbers, in the order of the batch, which one thread reads."""
+        typed = numbered(ibis.table(kinds, name="typed"), key, self.dialect, ID).select(ID)
+        self._connection.register("batch", batch)
         try:
-            self._run(f'CREATE TEMP TABLE {_quoted(name)} AS SELECT * FROM "incoming"{order}')
-        except Exception:
-            if errors:
-                raise errors[0] from None
-            raise
+            return self._read(f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(typed)}')[ID]
         finally:
-            self._connection.unregister("incoming")
+            self._connection.unregister("batch")
 
     def source(self) -> ir.Table:
         assert self._source is not None, "no files were read"
@@ -112,14 +118,14 @@ class DuckDB:
         self._run(f"CREATE TEMP TABLE {_quoted(name)} AS {_sql(expression)}")
         return ibis.table(expression.schema(), name=name)
 
-    def drop(self, name: str) -> None:
-        self._run(f"DROP TABLE {_quoted(name)}")
-
     def read(self, expression: ir.Table) -> pa.Table:
-        with _errors_named():
-            return self._connection.sql(_sql(expression)).to_arrow_table()
+        return self._read(_sql(expression))
 
-    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def _read(self, sql: str) -> pa.Table:
+        with _errors_named():
+            return self._connection.sql(sql).to_arrow_table()
+
+    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         with _errors_named():
             yield from self._connection.sql(_sql(expression)).to_arrow_reader(rows)
 
@@ -148,23 +154,9 @@ def _cast(name: str, kind: str) -> str:
     return f"{_quoted(name)}::{_NAMES[kind]}" if kind in _NAMES else _quoted(name)
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in types that DuckDB stores without a conversion of its own, and strings without nulls."""
-    columns = [_plain_column(column) for column in batch.columns]
-    return pa.record_batch(columns, names=batch.schema.names)
-
-
-def _plain_column(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        return column.cast(pa.timestamp("us"), safe=False)
-    if pa.types.is_dictionary(kind):
-        return _plain_column(column.cast(kind.value_type))
-    if column.null_count and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return pc.fill_null(column, "")
-    if pa.types.is_float16(kind):
-        return column.cast(pa.float32())
-    return column.cast(pa.date32()) if pa.types.is_date64(kind) else column
+def _file(path: Path) -> str:
+    """The path as `read_parquet` takes it, to which `*`, `?` and `[` are patterns."""
+    return "'" + glob.escape(str(path)).replace("'", "''") + "'"
 
 
 @contextmanager

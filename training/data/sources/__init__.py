@@ -5,11 +5,16 @@ resolve.py     the files that `data` stands for, and the kind of each
 reading.py     what is said of files of text: separator, quote, encoding, decimal mark
 staging.py     objects of a bucket, here while they are read
 opening.py     the bytes of a file, unpacked and summed
-encoding.py    text as UTF-8
+together.py    parts of files as rows, those of many small files in one go
 blocks.py      a file of text in blocks of whole records
-together.py    blocks as rows, those of many small files in one go
-header.py      the names of a CSV file's columns, and how they are parted
+encoding.py    text as UTF-8
+layouts.py     how the records of each CSV file are laid out
+header.py      the names of its columns, and how they are parted
+decimals.py    which mark its decimals follow
 delimited.py   CSV text as typed columns
 records.py     where records of CSV text end, and on which lines
+json_lines.py  an object a line as typed columns
+parquet.py     Parquet as typed columns
+values.py      what is missing, in every kind of file
 mistakes.py    what is wrong with a record
 """

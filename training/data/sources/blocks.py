@@ -8,18 +8,24 @@ from typing import Protocol
 import pyarrow as pa
 
 from training.data.schema import Field
-from training.data.sources import encoding, header
-from training.data.sources.delimited import Delimited
+from training.data.sources import encoding
+from training.data.sources.json_lines import JsonLines, require_lines
+from training.data.sources.layouts import Layouts
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import Opened
-from training.data.sources.reading import Reading
+from training.data.sources.resolve import KINDS
 
 #: No real record is longer: somewhere a quote is not closed.
 MAX_RECORD_BYTES = 64 << 20
+JSON = JsonLines()
 
 
 class Layout(Protocol):
     """How the records of a text are laid out; equal ones can be read together."""
+
+    @property
+    def doubt(self) -> str:
+        """What a record that does not end makes one ask."""
 
     def last_end(self, block: bytes) -> int:
         """Where the last whole record of a block ends that begins with one; 0 if none does."""
@@ -36,7 +42,7 @@ class Layout(Protocol):
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """The fields of all records. Raises Mistake or pa.ArrowInvalid."""
 
-    def mistake(self, data: bytes, message: str, last: bool) -> Mistake:
+    def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
         """What Arrow's message means; `last` says whether the file ends with the data."""
 
 
@@ -56,16 +62,33 @@ class Block:
     lines: int
     last: bool
 
+    @property
+    def size(self) -> int:
+        return len(self.data)
 
-def of(number: int, opened: Opened, fields: Sequence[Field], reading: Reading) -> Iterator[Block]:
+    def ended(self) -> bytes:
+        """The records, the last one with a line end too."""
+        return self.data if self.data.endswith(b"\n") else self.data + b"\n"
+
+
+def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
     """The blocks of one file of text.
 
     Raises:
         UserError: it is no table, or not of the declared columns.
         Mistake: the record after those of all blocks does not end, or is too long.
     """
-    _, texts = encoding.decoded(opened.blocks(), opened.name, reading.encoding)
-    layout, lines, texts = _layout(opened, texts, fields, reading)
+    kind = KINDS[opened.suffix]
+    encoded, texts = encoding.decoded(opened.blocks(), opened.name, layouts.reading.encoding)
+    if not layouts.reading.encoding:
+        layouts.encoded(opened.name, encoded)
+    head, end = next(texts, b""), 0
+    layout: Layout = JSON
+    if kind == "json":
+        require_lines(opened.name, head)
+    else:
+        layout, end, head = layouts.of(opened.name, opened.suffix, head, texts)
+    lines, texts = head.count(b"\n", 0, end), chain([head[end:]], texts)
     held = None
     try:
         for data in _whole(texts, layout):
@@ -73,26 +96,11 @@ def of(number: int, opened: Opened, fields: Sequence[Field], reading: Reading) -
                 yield Block(number, held, layout, lines, last=False)
                 lines = 0
             held = data
-    except Mistake:
+    except Mistake as mistake:
         yield Block(number, held or b"", layout, lines, last=False)
-        raise
+        raise mistake.after(0, number) from None
     if held is not None:
         yield Block(number, held, layout, lines, last=True)
-
-
-def _layout(
-    opened: Opened, texts: Iterator[bytes], fields: Sequence[Field], reading: Reading
-) -> tuple[Layout, int, Iterator[bytes]]:
-    """The layout, the lines of the header, and what follows on it."""
-    usual = "\t" if opened.suffix.startswith(".tsv") else ","
-    head, end = next(texts, b""), 0
-    quote = reading.quote or '"'
-    while not (end := header.end(opened.name, head, quote, whole=False)) and (more := next(texts, b"")):
-        head += more
-    end = end or header.end(opened.name, head, quote, whole=True)
-    names, separator, quote = header.columns(opened.name, head[:end], fields, reading, usual)
-    layout = Delimited(names, separator, quote, reading.decimal or ".")
-    return layout, head.count(b"\n", 0, end), chain([head[end:]], texts)
 
 
 def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
@@ -105,7 +113,7 @@ def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
         if end:
             yield block[:end] if rest else block
         elif len(rest) > MAX_RECORD_BYTES:
-            raise Mistake(0, f": a record of more than {MAX_RECORD_BYTES >> 20} MB; is a quote never closed?")
+            raise Mistake(0, f": a record of more than {MAX_RECORD_BYTES >> 20} MB; {layout.doubt}")
     if layout.is_open(rest):
         raise Mistake(0, ": the file ends inside a quoted field: it is cut off, or a quote is never closed.")
     if rest:

@@ -32,8 +32,8 @@ def found(head: bytes, name: str, encoding: str) -> tuple[str, int]:
     zeros = [head[start:1000:2].count(0) for start in (0, 1)]
     if encoding == "utf-8" and 3 * sum(zeros) > len(head[:1000]):
         guess = "" if all(zeros) else "utf-16-le" if zeros[1] else "utf-16-be"
-        fix = f'it is UTF-16: give task_options={{"encoding": "{guess}"}}' if guess else "it is no text"
-        raise UserError(f"{name} holds NUL bytes: {fix}, or save it as UTF-8.")
+        fix = f'it is UTF-16: give task_options={{"encoding": "{guess}"}}, or save it as UTF-8.'
+        raise UserError(f"{name} holds NUL bytes: {fix if guess else 'it is no text.'}")
     return encoding, 0
 
 

@@ -1,9 +1,8 @@
 """The rows of all files, in order, as typed and checked Arrow batches that know where they lie."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -12,8 +11,9 @@ import pyarrow as pa
 
 from training.data.manifest import SourceFile
 from training.data.schema import Field
-from training.data.sources import blocks, resolve, staging, together
+from training.data.sources import blocks, parquet, resolve, staging, together
 from training.data.sources.blocks import Block
+from training.data.sources.layouts import Layouts
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import opened
 from training.data.sources.reading import Reading
@@ -27,6 +27,10 @@ from training.storage.finding import File
 FILE, RECORD = "_file", "_record"
 #: Fewer rows are put together with those that follow.
 BATCH_ROWS = 16_384
+
+
+class NoRows(UserError):
+    """All files are empty but for their headers."""
 
 
 class Files:
@@ -74,34 +78,43 @@ class Files:
             raise UserError(f"{self.place(mistake.file, record)}{mistake.says}") from None
         if not rows.total():
             names = ", ".join(storage.plain(file.path) for file in self.files[:3]) + ", ..." * (len(self.files) > 3)
-            raise UserError(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
+            raise NoRows(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
 
     def place(self, file: int, record: int) -> str:
         """Where a row lies, such as `flights.csv, line 12`: its `_file` and its `_record`."""
         name = storage.plain(self.files[file].path)
-        if resolve.kind(name) == "parquet":
+        if resolve.suffix(name) == ".parquet":
             return f"{name}, row {record + 1:,}"
         with closing(staging.staged([self.files[file]], self.scratch)) as local:
             _, chosen, path = next(local)
             with opened(chosen, path, resolve.suffix(name)) as stream:
-                return f"{name}, line {_line(blocks.of(file, stream, self.fields, self.reading), record)}"
+                return f"{name}, line {_line(blocks.of(file, stream, Layouts(self.fields, self.reading)), record)}"
 
-    def _tasks(self, fields: Sequence[Field]) -> Iterator[Callable[[], list[Rows]]]:
+    def _tasks(self, fields: Sequence[Field]) -> Generator[together.Task]:
         """What to do for all rows, in their order."""
         sources: list[SourceFile] = []
-        for group in together.grouped(self._blocks(sources)):
-            yield partial(together.read, group, fields)
-        self.sources = tuple(sources)
+        layouts = Layouts(self.fields, self.reading)
+        yield from together.tasks(self._parts(fields, layouts, sources), fields)
+        self.sources, self.notes = tuple(sources), (*_several(self.files), *layouts.notes())
 
-    def _blocks(self, sources: list[SourceFile]) -> Iterator[Block]:
+    def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Iterator[together.Part]:
+        types = parquet.Types()
         with closing(staging.staged(self.files, self.scratch)) as local:
             for number, file, path in local:
                 with opened(file, path, resolve.suffix(storage.plain(file.path))) as stream:
-                    try:
-                        yield from blocks.of(number, stream, self.fields, self.reading)
-                    except Mistake as mistake:
-                        raise mistake.after(0, number) from None
+                    if stream.suffix == ".parquet":
+                        yield from parquet.parts(number, stream, fields, self.fields, types)
+                    else:
+                        yield from blocks.of(number, stream, layouts)
                     sources.append(stream.source())
+
+
+def _several(files: Sequence[File]) -> Iterator[str]:
+    """What is said of files of several kinds."""
+    counts = Counter(resolve.suffix(storage.plain(file.path)) for file in files)
+    if len({resolve.KINDS[suffix] for suffix in counts}) > 1:
+        kinds = " and ".join(f"{count:,} {suffix}" for suffix, count in sorted(counts.items()))
+        yield f"The data is of several kinds, and all are read: {kinds}."
 
 
 def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[pa.Table]:

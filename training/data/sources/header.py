@@ -1,8 +1,9 @@
 """The first record of a CSV file: the names of its columns, and what separates and quotes them."""
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from training.data import schema
 from training.data.schema import Field
@@ -14,27 +15,25 @@ from training.printable import listed, quoted
 #: Tables of 100,000 columns have a header of a megabyte.
 MAX_HEADER_BYTES = 16 << 20
 MAX_NAME_LETTERS = 10_000
+_EDGES = re.compile("[,;\t|\"'\r\n]")
 
 
-def end(name: str, head: bytes, quote: str, whole: bool) -> int:
-    """Where the header ends in the first bytes of a text; 0 if more of them are needed.
-
-    Args:
-        whole: Whether `head` is all of the text.
+def end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -> tuple[int, bytes]:
+    """Where the header of a text ends, and the text's first bytes: more of them if these were too few.
 
     Raises:
         UserError: it does not end.
     """
-    at = records.first_end(head, quote)
-    if max(at, 0 if at else len(head)) > MAX_HEADER_BYTES:
+    at = 0
+    while not (at := records.first_end(head, quote)) and len(head) <= MAX_HEADER_BYTES and (more := next(rest, b"")):
+        head += more
+    if (at or len(head)) > MAX_HEADER_BYTES:
         raise UserError(f"{name}, line 1: the names of the columns are longer than {MAX_HEADER_BYTES >> 20} MiB.")
-    if at or not whole:
-        return at
-    if b"\r" in head and b"\n" not in head:
+    if not at and b"\r" in head and b"\n" not in head:
         raise UserError(_old_mac(name))
-    if records.is_open(head, quote):
+    if not at and records.is_open(head, quote):
         raise UserError(f"{name}, line 1: a quote in the names of the columns is never closed.")
-    return len(head)
+    return at or len(head), head
 
 
 def columns(
@@ -54,7 +53,7 @@ def columns(
     declared = {field.name for field in fields}
     separators = [reading.separator] if reading.separator else sorted(records.SEPARATORS, key=lambda s: s != usual)
     quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
-    split = {(s, q): _split(name, written, s, q) for q in quotes for s in separators}
+    split = {(s, q): _split(written, s, q) for q in quotes for s in separators}
     usual_names = split[separators[0], quotes[0]]
     fitting = [marks for marks, names in split.items() if declared <= set(names) and marks[1] == quotes[0]]
     fitting = fitting or [marks for marks, names in split.items() if declared <= set(names)]
@@ -68,9 +67,11 @@ def columns(
     best = max(split, key=lambda marks: len(declared & set(split[marks])))
     marks = fitting[0] if fitting else best if declared & set(split[best]) else (separators[0], quotes[0])
     names = split[marks]
+    if "\r" in written.rstrip("\r\n") and not usual_names:
+        raise UserError(_old_mac(name))
     if not any(column.strip() for column in usual_names):
         raise UserError(f"{name} is empty: the first line must name the columns.")
-    _check(name, names)
+    check(f"{name}, line 1", names)
     schema.check_header(name, names, fields)
     return names, *marks
 
@@ -91,8 +92,9 @@ def _decoded(name: str, text: bytes) -> str:
 
 def in_windows(text: bytes, at: int) -> str:
     """How a message about text goes on that is not UTF-8."""
-    start = max(text.rfind(b"\n", 0, at), text.rfind(b",", 0, at), at - 20) + 1
-    word = text[start : at + 20].decode("windows-1252", errors="replace").splitlines()[0].partition(",")[0]
+    before, after = (re.split(_EDGES, part.decode("windows-1252", errors="replace"))
+                     for part in (text[max(0, at - 20) : at], text[at : at + 20]))  # fmt: skip
+    word = before[-1] + after[0]
     if not word.isprintable() or "\ufffd" in word:
         return ": if it is a table, save it as UTF-8, or give its encoding in task_options."
     return (
@@ -101,22 +103,23 @@ def in_windows(text: bytes, at: int) -> str:
     )
 
 
-def _split(name: str, written: str, separator: str, quote: str) -> tuple[str, ...]:
+def _split(written: str, separator: str, quote: str) -> tuple[str, ...]:
     csv.field_size_limit(1 << 30)
     try:
         return tuple(next(csv.reader([written], **records.dialect(separator, quote)), []))
-    except csv.Error:  # a CR outside of quotes
-        raise UserError(_old_mac(name)) from None
+    except csv.Error:  # a line end outside of quotes
+        return ()
 
 
-def _check(name: str, names: Sequence[str]) -> None:
+def check(where: str, names: Sequence[str]) -> None:
+    """Raises UserError if a name occurs twice, or is no name."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
-        raise UserError(f"{name}, line 1: the name of the column {quoted(longest)} is too long.")
+        raise UserError(f"{where}: the name of the column {quoted(longest)} is too long.")
     repeated = sorted(column for column, count in Counter(names).items() if count > 1)
     if repeated:
         what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
-        raise UserError(f"{name}, line 1: the {what} twice.")
+        raise UserError(f"{where}: the {what} twice.")
 
 
 def _old_mac(name: str) -> str:

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
-from pathlib import Path
 from typing import Any
 
 from training.data.manifest import SourceFile
@@ -14,16 +13,18 @@ from training.storage.finding import File
 
 #: Read at once.
 BLOCK_BYTES = 4 << 20
+LITTLE_BYTES = 1 << 10
 
 
 class Opened:
     """One file while it is read, from its start to its end."""
 
-    def __init__(self, name: str, file: BufferedReader, suffix: str):
-        self.name, self.file, self.suffix = name, file, suffix
+    def __init__(self, name: str, file: BufferedReader, path: str, suffix: str):
+        self.name, self.file, self.path, self.suffix = name, file, path, suffix
         self.version = files.version(file)
         self.sum = hashlib.sha256()
-        self.stream: inflate.Readable = _Summed(file, self.sum)
+        self.plain = _Summed(file, self.version.bytes, self.sum)
+        self.stream: inflate.Readable = self.plain
         if suffix.endswith(".zip"):  # begins at its end
             self.stream = inflate.Unpacked(name, file, self.version.bytes, ".csv")
         elif suffix.endswith((".gz", ".zst")):
@@ -33,9 +34,12 @@ class Opened:
         while block := self.stream.read(BLOCK_BYTES):
             yield block
 
+    def whole(self) -> bytes:
+        return b"".join(self.blocks())
+
     def source(self) -> SourceFile:
         """The file with its checksum, once it was read. Raises UserError if it was written to meanwhile."""
-        if self.suffix.endswith((".zip", ".parquet")):
+        if self.plain.left:  # it was not read from its start to its end
             self.file.seek(0)
             self.sum = hashlib.file_digest(self.file, "sha256")
         if files.version(self.file) != self.version:
@@ -48,11 +52,13 @@ class _Summed:
 
     closed = False
 
-    def __init__(self, file: BufferedReader, sum_: Any):
-        self.file, self.sum = file, sum_
+    def __init__(self, file: BufferedReader, bytes_: int, sum_: Any):
+        self.file, self.left, self.sum = file, bytes_, sum_
 
     def read(self, size: int = -1, /) -> bytes:
-        block = self.file.read(size)
+        """Asks for little where little is left: room is made for all that is asked for."""
+        block = self.file.read(min(size, max(self.left, 0) + LITTLE_BYTES) if size > 0 else size)
+        self.left -= len(block)
         self.sum.update(block)
         return block
 
@@ -61,8 +67,8 @@ class _Summed:
 
 
 @contextmanager
-def opened(file: File, path: str | Path, suffix: str) -> Iterator[Opened]:
+def opened(file: File, path: str, suffix: str) -> Iterator[Opened]:
     """A file that lies at `path` on this machine. Raises UserError if it is another than it was when it was found."""
     name = storage.plain(file.path)
     with files.open_unchanged(path, file.version, name) if file.version else files.open_file(path) as stream:
-        yield Opened(name, stream, suffix)
+        yield Opened(name, stream, path, suffix)

@@ -42,7 +42,7 @@ class Reading:
             same = "quote" if self.separator == self.quote else "decimal"
             raise UserError(f"the options separator and {same} are both {self.separator!r}: no value could be told.")
         try:
-            b"".decode(self.encoding or "utf-8")
+            "a".encode(self.encoding or "utf-8")
         except (LookupError, ValueError):
             raise UserError(
                 f"the option encoding is {quoted(self.encoding)}, which is none; such as windows-1252 or utf-16."

@@ -81,7 +81,7 @@ def dialect(separator: str, quote: str) -> Any:
 
 def _edges(block: bytes, quote: str, separators: str) -> Positions:
     """Where quoted fields begin and end, in turn; a doubled quote inside of one may end and begin it at once."""
-    if not quote:
+    if not quote or quote.encode() not in block:
         return np.zeros(0, np.int64)
     characters = np.frombuffer(block, np.uint8)
     quotes = np.flatnonzero(characters == ord(quote))

@@ -1,7 +1,11 @@
 """The files that `data` stands for, and the kind of each."""
 
+import os
+import re
+from collections.abc import Sequence
+
 from training.errors import UserError
-from training.storage import storage
+from training.storage import pinned, storage
 from training.storage.finding import File
 
 #: Name endings of each kind of table; text may be packed.
@@ -13,6 +17,25 @@ KINDS = {
     ".parquet": "parquet",
 }
 SUFFIXES = tuple(KINDS)
+WORDS = ".csv, .tsv, .jsonl or .ndjson, each also with .gz or .zst behind it, .csv.zip or .parquet"
+#: What to do with files that are nearly of a kind, by the last of their endings.
+FIXES = {
+    ".json": "If it has one object on each line, call it .jsonl.",
+    ".txt": "If it is a table, call it .csv or .tsv.",
+    ".xlsx": "Save the sheet as 'CSV UTF-8'.",
+    ".xls": "Save the sheet as 'CSV UTF-8'.",
+    ".zip": "Unpack it, or pack each table as .gz.",
+    ".bz2": "Pack it as .gz or .zst.",
+    ".xz": "Pack it as .gz or .zst.",
+    ".zstd": "Call it .zst.",
+    ".gzip": "Call it .gz.",
+    ".avro": "Export it as .parquet.",
+    ".orc": "Export it as .parquet.",
+    ".feather": "Write it as .parquet.",
+    ".arrow": "Write it as .parquet.",
+    ".pq": "Call it .parquet.",
+}
+_SUFFIX = re.compile(f"({'|'.join(map(re.escape, SUFFIXES))})$")
 
 
 def resolve(data: str) -> list[File]:
@@ -22,27 +45,40 @@ def resolve(data: str) -> list[File]:
         data: Files, folders and globs, local or gs://, and documents of pins, separated by commas; kinds may be mixed.
 
     Raises:
-        UserError: a part matches nothing, is of a place that is not read from, or a file is of no kind that is read.
+        UserError: a part matches nothing, is of a place that is not read from, or holds one table twice; or a file is
+            of no kind that is read.
     """
     parts = storage.parts(data)
     if not parts:
         raise UserError("no input was given: expected files, folders or globs, separated by commas.")
     files: dict[str, File] = {}
     for part in parts:
-        matches = storage.find(part, (*SUFFIXES, *(suffix.upper() for suffix in SUFFIXES)))
-        for file in matches:
-            suffix(storage.plain(file.path))
+        matches = storage.find(part, (*SUFFIXES, *map(str.upper, SUFFIXES)))
+        if not pinned.digest(part):
+            matches = _shown(matches)
+            _require_one_of_each(matches)
         files.update((file.path, file) for file in matches)
+    for path in map(storage.plain, files):
+        suffix(path)
     return list(files.values())
 
 
 def suffix(path: str) -> str:
     """The ending of a table's name that says its kind, in lower case. Raises UserError if it has none."""
-    name = path.lower()
-    if known := [ending for ending in SUFFIXES if name.endswith(ending)]:
-        return max(known, key=len)
-    raise UserError(f"{path} is not a table that is read here: its name must end in {', '.join(SUFFIXES)}.")
+    if known := _SUFFIX.search(path.lower()):
+        return known[0]
+    fix = FIXES.get(os.path.splitext(path.lower())[1], "")
+    raise UserError(f"{path} is not a table that is read here: its name must end in {WORDS}. {fix}".strip())
 
 
-def kind(path: str) -> str:
-    return KINDS[suffix(path)]
+def _shown(files: list[File]) -> list[File]:
+    """The files without hidden ones, such as those that macOS leaves beside others; unless there are no others."""
+    return [file for file in files if not os.path.basename(file.path).startswith(".")] or files
+
+
+def _require_one_of_each(files: Sequence[File]) -> None:
+    """Raises UserError where one table seems to be there as files of two kinds: all of its rows would come twice."""
+    stems: dict[str, str] = {}
+    for path in (storage.plain(file.path) for file in files):
+        if (other := stems.setdefault(_SUFFIX.sub("", path.lower()), path)) != path:
+            raise UserError(f"{other} and {path} seem to be the same table: name one of them, or move the other away.")

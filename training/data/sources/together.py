@@ -1,18 +1,20 @@
 """Blocks of records as typed rows: those of many small files in one go, or one by one where something is wrong."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from training.data.schema import Field
-from training.data.sources import opening
+from training.data.sources import opening, parquet
 from training.data.sources.blocks import Block
 from training.data.sources.mistakes import Mistake
+from training.data.sources.parquet import Stored
+from training.data.sources.values import check_present
 
 Result = TypeVar("Result")
 
@@ -25,78 +27,88 @@ class Rows:
     runs: tuple[tuple[int, int], ...]
 
 
-def grouped(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Blocks that follow each other and can be read together."""
-    group: list[Block] = []
+Task = Callable[[], list[Rows]]
+Part = Block | Stored
+
+
+def tasks(parts: Iterator[Part], fields: Sequence[Field]) -> Generator[Task]:
+    """What is to be done for all parts: those that follow each other, and are laid out alike, are one task."""
+    group: list[Part] = []
     size = 0
-    for block in blocks:
-        if group and (size + len(block.data) > opening.BLOCK_BYTES or block.layout != group[0].layout):
-            yield group
-            group, size = [], 0
-        group.append(block)
-        size += len(block.data)
+    failure: Exception | None = None
+    try:
+        for part in parts:
+            size += part.size
+            if group and (size > opening.BLOCK_BYTES or part.layout != group[0].layout):
+                yield partial(read, group, fields)
+                group, size = [], part.size
+            group.append(part)
+    except Exception as error:  # those before it may have one of their own
+        failure = error
     if group:
-        yield group
+        yield partial(read, group, fields)
+    if failure:
+        raise failure
 
 
-def read(group: Sequence[Block], fields: Sequence[Field]) -> list[Rows]:
-    """The rows of blocks of one layout. Raises Mistake."""
+def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
+    """The rows of parts that are laid out alike. Raises Mistake."""
     if len(group) > 1 and (joined := _joined(group, fields)):
         return [joined]
-    parts: list[Rows] = []
-    for block in group:
-        before = sum(count for part in parts for file, count in part.runs if file == block.file)
-        parts.append(_single(block, fields, before))
-    return parts
+    rows: list[Rows] = []
+    for part in group:
+        before = sum(count for done in rows for file, count in done.runs if file == part.file)
+        try:
+            table = _table(part, fields)
+        except Mistake as mistake:
+            raise mistake.after(before, part.file) from None
+        rows.append(Rows(table, ((part.file, table.num_rows),)))
+    return rows
 
 
-def _joined(group: Sequence[Block], fields: Sequence[Field]) -> Rows | None:
+def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
     """None if something is wrong, or it cannot be told which row is whose."""
-    layout = group[0].layout
-    texts = [block.data if block.data.endswith(b"\n") else block.data + b"\n" for block in group]
-    counts = [layout.count(text) for text in texts]
     try:
-        table = layout.read(b"".join(texts), fields)
+        if isinstance(group[0], Stored):
+            tables = [part.table for part in group if isinstance(part, Stored)]
+            counts = [table.num_rows for table in tables]
+            table = parquet.converted(pa.concat_tables(tables), fields)
+        else:
+            texts = [part.ended() for part in group if isinstance(part, Block)]
+            counts = [text.count(b"\n") for text in texts]
+            if any(b"\r" in text and b"\r" in text.replace(b"\r\n", b"") for text in texts):
+                return None
+            table = group[0].layout.read(b"".join(texts), fields)
+            if sum(counts) != table.num_rows:  # blank lines, or line breaks within quotes
+                counts = [group[0].layout.count(text) for text in texts]
         check_present(table, fields)
     except (Mistake, pa.ArrowInvalid):
         return None
-    if sum(counts) != table.num_rows or any(b"\r" in text and b"\r" in text.replace(b"\r\n", b"") for text in texts):
+    if sum(counts) != table.num_rows:
         return None
-    return Rows(table, tuple(zip((block.file for block in group), counts, strict=True)))
+    return Rows(table, tuple(zip((part.file for part in group), counts, strict=True)))
 
 
-def _single(block: Block, fields: Sequence[Field], before: int) -> Rows:
-    try:
-        table = block.layout.read(block.data, fields) if block.data.strip(b"\r\n") else schema(fields).empty_table()
-        check_present(table, fields)
-    except pa.ArrowInvalid as error:
-        raise block.layout.mistake(block.data, str(error), block.last).after(before, block.file) from None
-    except Mistake as mistake:
-        raise mistake.after(before, block.file) from None
-    return Rows(table, ((block.file, table.num_rows),))
+def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
+    """Raises Mistake."""
+    if isinstance(part, Stored):
+        table = parquet.converted(part.table, fields)
+    elif not part.data.strip(b"\r\n"):
+        table = schema(fields).empty_table()
+    else:
+        try:
+            table = part.layout.read(part.data, fields)
+        except pa.ArrowInvalid as error:
+            raise part.layout.mistake(part.data, str(error), part.last, fields) from None
+    check_present(table, fields)
+    return table
 
 
 def schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([(field.name, field.type) for field in fields])
 
 
-def check_present(table: pa.Table, fields: Sequence[Field]) -> None:
-    """Raises Mistake for the first value that is missing where the schema says that none is."""
-    for field in fields:
-        if field.nullable:
-            continue
-        column = table[field.name]
-        text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-        record = int(pc.index(pc.equal(column, ""), True).as_py()) if text else _first_null(column)
-        if record >= 0:
-            raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is.")
-
-
-def _first_null(column: pa.ChunkedArray) -> int:
-    return int(pc.index(pc.is_null(column), True).as_py()) if column.null_count else -1
-
-
-def in_order(tasks: Iterator[Callable[[], Result]], threads: int) -> Iterator[Result]:
+def in_order(tasks: Generator[Callable[[], Result]], threads: int) -> Iterator[Result]:
     """What the tasks return, in their order; so also the error of a task, or the one that ended them."""
     waiting: deque[Future[Result]] = deque()
     failure: Exception | None = None
@@ -116,5 +128,6 @@ def in_order(tasks: Iterator[Callable[[], Result]], threads: int) -> Iterator[Re
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+        tasks.close()
     if failure:
         raise failure

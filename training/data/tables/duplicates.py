@@ -7,15 +7,13 @@ from typing import Any, cast
 import ibis
 import ibis.expr.types as ir
 
-from training.data.engines import Engine
+from training.data.engines import ID, PLACE, Engine
 from training.data.identity import numbered
 from training.errors import UserError
 from training.printable import listed
 
-ROW_ID = "_row_id"
 #: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.
 MOST_REPEATED = 1_000
-_PLACE = ("_file", "_record")
 
 
 def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequence[str]) -> ir.Table:
@@ -30,10 +28,10 @@ def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequ
     Raises:
         UserError: a key occurs twice.
     """
-    named = rows if ROW_ID in rows.columns else numbered(rows, key or columns, engine.dialect, ROW_ID)
-    counted = named.group_by(ROW_ID).agg(rows=named.count())
-    repeated = counted.filter(counted["rows"] > 1).order_by(ROW_ID).limit(MOST_REPEATED)
-    ids = engine.read(repeated)[ROW_ID].to_pylist()
+    named = rows if ID in rows.columns else numbered(rows, key or columns, engine.dialect, ID)
+    counted = named.group_by(ID).agg(rows=named.count())
+    repeated = counted.filter(counted["rows"] > 1).order_by(ID).limit(MOST_REPEATED)
+    ids = engine.read(repeated)[ID].to_pylist()
     if not ids:
         return named
     if not key:
@@ -43,30 +41,30 @@ def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequ
 
 
 def _copies_numbered(rows: ir.Table, dialect: str) -> ir.Table:
-    copies = rows.mutate(_copy=ibis.row_number().over(group_by=ROW_ID).cast("int64"))
-    return _renumbered(copies, [ROW_ID, "_copy"], dialect, copies["_copy"] > 0).drop("_copy")
+    copies = rows.mutate(_copy=ibis.row_number().over(group_by=ID).cast("int64"))
+    return _renumbered(copies, [ID, "_copy"], dialect, copies["_copy"] > 0).drop("_copy")
 
 
 def _apart(rows: ir.Table, key: Sequence[str], dialect: str, ids: Sequence[int]) -> ir.Table:
     """Different keys that share a number, as two of a billion may, have one of another text."""
     again = rows.mutate(_again=ibis.literal("again"))
-    return _renumbered(again, [*key, "_again"], dialect, again[ROW_ID].isin(ids)).drop("_again")
+    return _renumbered(again, [*key, "_again"], dialect, again[ID].isin(ids)).drop("_again")
 
 
 def _renumbered(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.BooleanValue) -> ir.Table:
-    names = [name for name in rows.columns if name != ROW_ID]
+    names = [name for name in rows.columns if name != ID]
     other = numbered(rows.mutate(_where=where), columns, dialect, "_other")
-    chosen = cast(ir.IntegerValue, other["_where"].ifelse(other["_other"], other[ROW_ID]))
-    return other.select(*names, **{ROW_ID: chosen})
+    chosen = cast(ir.IntegerValue, other["_where"].ifelse(other["_other"], other[ID]))
+    return other.select(*names, **{ID: chosen})
 
 
 def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int]) -> None:
     """Raises UserError if two rows of these ids have the same key."""
-    place = [name for name in _PLACE if name in rows.columns]
-    found = rows.filter(rows[ROW_ID].isin(ids)).select(ROW_ID, *place, *(name for name in key if name not in place))
-    order = [ROW_ID, *key, *place]
+    place = [name for name in PLACE if name in rows.columns]
+    found = rows.filter(rows[ID].isin(ids)).select(ID, *place, *(name for name in key if name not in place))
+    order = [ID, *key, *place]
     seen = engine.read(found.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()
-    for _, same in groupby(seen, lambda row: [row[ROW_ID], *(_comparable(row[name]) for name in key)]):
+    for _, same in groupby(seen, lambda row: [row[ID], *(_comparable(row[name]) for name in key)]):
         for first, second in pairwise(same):
             raise UserError(_repeated(engine, key, first, second))
 

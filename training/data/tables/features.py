@@ -1,119 +1,120 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import ibis
+import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
-from training.data.engines import PLACE, Engine
-from training.data.events import Events, hours
-from training.data.identity import numbered
-from training.data.tables import duplicates, rebased
+from training.data import events as lookback
+from training.data.engines import ID, PLACE, Engine, canonical
+from training.data.events import hours
+from training.data.identity import numbered, whole
+from training.data.schema import Field
+from training.data.tables import rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
 
 #: The column of the finished rows that is their id; beside the label, no feature has its name.
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
-SPLIT, LABEL, DAY, MARK, KIND = "_split", "_label", "_day", "_mark", "_kind"
-INTERNAL = frozenset({*PLACE, duplicates.ROW_ID, SPLIT, LABEL, DAY, MARK, KIND})
+SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST = "_split", "_label", "_day", "_mark", "_kind", "_when", "_past"
+INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST})
 
 
-def marked(task: TabularTask, source: ir.Table) -> ir.Table:
-    """The source with what decides its rows' splits, and their labels: `_mark` and `_label`."""
+def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
+    """The source with what decides its rows' splits and their labels: `_mark`, `_label`, with a time also `_when`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
-    day = task.days(rows).epoch_days() if task.time else None
-    values = {MARK: task.split.mark(rows, day), LABEL: task.labels(rows).cast("int64")}
-    if task.group == "day" and task.time:
+    day = rebased.said(task, "days", rows).epoch_days() if task.time else None
+    values: dict[str, ir.Value] = {
+        MARK: task.split.mark(rows, day),
+        LABEL: rebased.said(task, "labels", rows).cast("int64"),
+    }
+    if task.time:
+        values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
+    if task.group == "day" and day is not None:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
 
 
-def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
-    """The table with what its rows look back on."""
-    rows = rebased.visible(source, (field.name for field in task.schema))
-    joined = source
-    for name, events in task.events(rows).items():
-        happened = rebased.onto(source, rows, events.table)
-        moment = source[task.time]
-        sums = _sums(source, happened, events, moment)
-        history = engine.create(f"{name}_lately", _windows(sums, name, events))
-        joined = _joined(joined, history, name, events, joined[task.time])
+def days(task: TabularTask, source: ir.Table) -> ir.Table:
+    """The file of each row and its `day`, from 1970-01-01; of a source that has the columns which tell it."""
+    rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
+    day = rebased.onto(source, rows, rebased.said(task, "days", rows)).epoch_days()
+    return source.select("_file", day=day)
+
+
+def telling_days(task: TabularTask) -> list[Field]:
+    """The columns that the days of rows follow from."""
+    rows = rebased.visible(ibis.table(canonical.schema(task.schema)), (field.name for field in task.schema))
+    named = {field.name for field in rebased.said(task, "days", rows).op().find(ops.Field)}
+    return [field for field in task.schema if field.name in named or field.name == task.time]
+
+
+def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
+    """The rows with `_kind`, the number of the declared columns that decide their split, if some do."""
+    deciding = task.split.deciding
+    if not deciding or not set(deciding) <= {field.name for field in task.schema if field.known == "before"}:
+        return rows
+    return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
+
+
+def looking_back(task: TabularTask, engine: Engine, source: ir.Table, prefix: str = "") -> ir.Table:
+    """The table with what its rows look back on.
+
+    Args:
+        prefix: Of the names of the tables that are made for it.
+    """
+    rows, joined = rebased.visible(source, (field.name for field in task.schema)), source
+    before = {field.name: rows[field.name].type() for field in task.schema if field.known == "before"}
+    happened = rebased.said(task, "events", rows)
+    if happened and not task.time:
+        raise UserError(f"{type(task).__name__}.events needs a `time`: rows look back on the hours before theirs.")
+    for name, events in happened.items():
+        lookback.check(name, events, before)
+        placed = replace(events, table=rebased.onto(source, rows, events.table))
+        history = lookback.windowed(source, name, placed, hours(source[task.time]))
+        made = engine.create(f"{prefix}{name}_lately", history)
+        joined = lookback.joined(joined, made, name, events, hours(joined[task.time]))
     return joined
 
 
-def _sums(source: ir.Table, happened: ir.Table, events: Events, moment: ir.Value) -> ir.Table:
-    """Events by place and hour; also the hours of rows, without events, so that each finds its windows."""
-    value = happened[events.value].cast("int64") if events.value else ibis.literal(0, "int64")
-    keys = {name: happened[name] for name in events.by}
-    one = happened.select(**keys, hour=happened[events.hour].cast("int64"), n=ibis.literal(1, "int64"), total=value)
-    counted = one.group_by([*events.by, "hour"]).agg(n=one.n.sum(), total=one.total.sum())
-    asked = source.select(**{name: source[name] for name in events.by}, hour=hours(moment)).distinct()
-    asked = asked.mutate(n=ibis.literal(0, "int64"), total=ibis.literal(0, "int64"))
-    both = ibis.union(counted, asked)
-    return both.group_by([*events.by, "hour"]).agg(n=both.n.sum(), total=both.total.sum())
-
-
-def _windows(sums: ir.Table, name: str, events: Events) -> ir.Table:
-    columns: dict[str, ir.Value] = {}
-    for first, last in events.windows:
-        if not 1 <= last <= first:
-            raise UserError(
-                f"the events {name} look back from {first} to {last} hours ago: a window must end at least one hour "
-                "ago, for what happens in a row's own hour may be its outcome."
-            )
-        window = ibis.range_window(preceding=(first, last), group_by=list(events.by), order_by="hour")
-        n = sums.n.sum().over(window).fill_null(0)
-        columns[f"{name}_count_{first}_{last}"] = n.cast("float64")
-        if events.value:
-            columns[f"{name}_mean_{first}_{last}"] = sums.total.sum().over(window) / n.nullif(0)
-    keys = {f"_{name}_{by}": sums[by] for by in events.by}
-    return sums.select(**keys, **{f"_{name}_hour": sums.hour}, **columns)
-
-
-def _joined(joined: ir.Table, history: ir.Table, name: str, events: Events, moment: ir.Value) -> ir.Table:
-    same = [joined[by] == history[f"_{name}_{by}"] for by in events.by]
-    joint = joined.left_join(history, [*same, hours(moment) == history[f"_{name}_hour"]])
-    return joint.drop(*(f"_{name}_{by}" for by in (*events.by, "hour")))
-
-
-def finished(task: TabularTask, table: ir.Table, planned: Mapping[str, Any], dialect: str) -> ir.Table:
+def finished(
+    task: TabularTask,
+    table: ir.Table,
+    planned: Mapping[str, Any],
+    dialect: str,
+    past: tuple[int, int] | None = None,
+) -> ir.Table:
     """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
 
     Args:
         table: Marked and identified rows, with what they look back on and, if declared columns decide their split,
             with `_kind`.
+        past: (moment, id): rows before this moment with ids below this one are there whatever their split and label,
+            and told apart by `_past`.
     """
     hidden = {f.name for f in task.schema if f.known == "after"}
     names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
     rows = rebased.visible(table, names)
-    features = _checked(task, _features(task, rows, hidden))
-    values: dict[str, ir.Value] = {name: table[name] for name in INTERNAL if name in table.columns}
+    features = _checked(task, rebased.said(task, "features", rows))
+    values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
         values[task.group] = _group(task, table, names)
     values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
     values[task.label] = table[LABEL]
+    if past:
+        values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
     kept = table.select(**values)
     if task.split.deciding and KIND not in kept.columns:
         kept = numbered(kept, task.split.deciding, dialect, KIND)
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL]
-    kept = kept.select(SPLIT, *rest, **{ROW_ID: kept[duplicates.ROW_ID]})
-    return kept.filter(kept[SPLIT] >= 0, kept[task.label].notnull()).relocate(ROW_ID)
-
-
-def _features(task: TabularTask, rows: ir.Table, hidden: set[str]) -> Mapping[str, Any]:
-    try:
-        return task.features(rows)
-    except (AttributeError, KeyError, ibis.IbisError) as error:
-        asked = [name for name in sorted(hidden) if name in str(error)]
-        if not asked:
-            raise
-        raise UserError(
-            f"{type(task).__name__}.features asks for {asked[0]}, which is known only after the outcome: "
-            "the model would learn from what it is to predict."
-        ) from None
+    kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
+    inside = (kept[SPLIT] >= 0) & kept[task.label].notnull()
+    return kept.filter(inside | kept[PAST] if past else inside)
 
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:

@@ -1,7 +1,7 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -9,58 +9,64 @@ import numpy as np
 from training.data import alike, finish, leaks, manifest
 from training.data.destination import Destination
 from training.data.engines import Engine
-from training.data.engines.duckdb import DuckDB
-from training.data.identity import numbered
+from training.data.engines.opening import opened
 from training.data.manifest import Manifest
-from training.data.settings import engines
+from training.data.progress import stage
 from training.data.shares import NAMES
-from training.data.sources.files import Files
-from training.data.tables import duplicates, features
+from training.data.tables import duplicates, features, future
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
 from training.data.tables.survey import survey
 from training.data.tabular import TabularTask
+from training.processes.cluster import cores
 
 
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
     """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
-    setting = engines()
-    threads = workers or setting.workers or len(os.sched_getaffinity(0))
-    files = Files(task.files(data), task.schema, task.reading, task.scratch, threads=threads)
-    with DuckDB.opened(task.scratch, int(setting.memory_gb * 2**30) or 600 << 20, threads) as engine:
-        engine.read_files(files, task.schema)
-        task.sources = engine.sources
-        return _prepared(name, task, engine, target, threads)
+    with Sorting(task.scratch / "finished", task.label) as finished:
+        with ExitStack() as stack:
+            with stage("reading the source"):
+                engine = stack.enter_context(opened(task, data, target, workers))
+            statistics = _finish(task, engine, finished)
+            task.sources = engine.sources
+        # The engine has given its memory back.
+        _check(task, finished, statistics["notes"])
+        absent = finish.absent(task, set(finished.labels[NAMES.index("test")]))
+        finish.say([*statistics["notes"], *absent])
+        return _written(name, task, finished, statistics, target, workers or cores())
 
 
-def _prepared(name: str, task: TabularTask, engine: Engine, target: Destination, threads: int) -> Manifest:
-    identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
-    marked = features.marked(task, identified)
-    counted = survey(engine, task, marked)
-    if task.split.counts_kinds:
-        marked = numbered(marked, task.split.deciding, engine.dialect, features.KIND)
-    kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
-    planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
-    joined = features.looking_back(task, engine, marked)
-    rows = features.finished(task, joined, planned, engine.dialect)
-    kept = sum(counted.labelled.values())
-    with Sorting(task.scratch / "finished", kept, task.label) as finished:
-        for batch in engine.batches(rows):
-            finished.add(batch)
-        statistics = {**planned, "rows_read": counted.rows}
-        return _written(name, task, finished, statistics, target, threads)
+def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
+    """Checks, splits and computes the rows; returns what is told of them all."""
+    with stage("looking for keys that occur twice"):
+        identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+    with stage("counting rows"):
+        marked = features.kinded(task, features.marked(task, identified, engine.dialect), engine.dialect)
+        counted = survey(engine, task, marked)
+        kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
+        planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
+    with stage("looking back"):
+        past = future.past(task, engine, marked, planned)
+        joined = features.looking_back(task, engine, marked)
+    finished.expected = sum(counted.labelled.values())
+    compared = (past.moment, past.below) if past else None
+    with stage("computing features") as work:
+        batches = engine.batches(features.finished(task, joined, planned, engine.dialect, compared))
+        for batch in work.counted(past.kept(batches) if past else batches):
+            if batch.num_rows:
+                finished.add(batch)
+    return {**planned, "rows_read": counted.rows, "notes": (*engine.notes, *planned.get("notes", ()))}
 
 
 def _written(
     name: str, task: TabularTask, finished: Sorting, statistics: Mapping[str, Any], target: Destination, threads: int
 ) -> Manifest:
-    notes = tuple(statistics.get("notes", ()))
-    _check(task, finished, notes)
-    finish.say([*notes, *finish.absent(task, set(finished.labels[NAMES.index("test")]))])
-    with target.writing() as folder:
+    with stage("writing") as work, target.writing() as folder:
+        work.total = sum(finished.rows(split) for split in range(len(NAMES)))
         shards = Shards(folder, task.label, finished.values())
-        shards.write(finished.tables(), threads)
+        for file in shards.write(finished.tables(), threads):
+            work.rows += file.rows
         made = finish.manifest_of(name, task, statistics, shards.columns(task.classes), shards.files)
         manifest.save(made, folder)
     return made

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +20,8 @@ from training.data.shares import NAMES
 #: Bytes of a shard's rows in memory, about: enough for a good compression, few enough for many processes at once.
 SHARD_BYTES = 32 << 20
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+#: A split, a file of it, and the figures of its columns.
+Written = tuple[str, ShardFile, dict[str, Sketch]]
 
 
 class Shards:
@@ -36,16 +36,18 @@ class Shards:
         self.files: dict[str, tuple[ShardFile, ...]] = {}
         self._figures: dict[str, Sketch] = {}
 
-    def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> None:
+    def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> Iterator[ShardFile]:
+        """Gives each file when it is written."""
         with ThreadPoolExecutor(threads) as pool:
-            work = ((split, partial(self._written, *numbered)) for split, numbered in _numbered(_cut(tables)))
-            for split, (file, figures) in _in_order(pool, work, threads):
+            work = (partial(self._written, *numbered) for numbered in _numbered(_cut(tables)))
+            for split, file, figures in _in_order(pool, work, threads):
                 self.files[split] = (*self.files.get(split, ()), file)
                 for name, figure in figures.items():
                     if name in self._figures:
                         self._figures[name].merge(figure)
                     else:
                         self._figures[name] = figure
+                yield file
 
     def columns(self, classes: tuple[str, ...]) -> tuple[Column, ...]:
         """The manifest's entries."""
@@ -53,7 +55,7 @@ class Shards:
             self._figures[name].counts.update(dict.fromkeys(values, 0))
         return tuple(figure.column(name, classes) for name, figure in self._figures.items())
 
-    def _written(self, split: str, number: int, rows: pa.Table) -> tuple[ShardFile, dict[str, Sketch]]:
+    def _written(self, split: str, number: int, rows: pa.Table) -> Written:
         columns = zip(rows.column_names, rows.combine_chunks().columns, strict=True)
         figures = {
             name: sketch(column.chunk(0), name == self._label, split == "train", self._values.get(name))
@@ -62,12 +64,13 @@ class Shards:
         data, path = parquet(rows, list(self._values)), self._folder / f"{split}-{number:05}.parquet"
         path.write_bytes(data)
         checksum = hashlib.sha256(data).hexdigest()
-        return ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=checksum), figures
+        return split, ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=checksum), figures
 
 
 def rows_per_shard(schema: pa.Schema) -> int:
     """A power of two that follows from the columns alone."""
-    return 1 << max(10, (SHARD_BYTES // sum(field.type.bit_width // 8 for field in schema)).bit_length() - 1)
+    width: int = sum(field.type.bit_width // 8 for field in schema)
+    return 1 << max(10, (SHARD_BYTES // width).bit_length() - 1)
 
 
 def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
@@ -88,22 +91,19 @@ def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table
         yield NAMES[of], pa.concat_tables(held)
 
 
-def _numbered(tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, tuple[str, int, pa.Table]]]:
+def _numbered(tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, int, pa.Table]]:
     counts = defaultdict[str, int](int)
     for split, table in tables:
-        yield split, (split, counts[split], table)
+        yield split, counts[split], table
         counts[split] += 1
 
 
-def _in_order(
-    pool: ThreadPoolExecutor, work: Iterable[tuple[Item, Callable[[], Result]]], ahead: int
-) -> Iterator[tuple[Item, Result]]:
+def _in_order(pool: ThreadPoolExecutor, work: Iterable[Callable[[], Written]], ahead: int) -> Iterator[Written]:
     """The results in the order of the work, of which few pieces are held at a time."""
-    running = deque[tuple[Item, Future[Result]]]()
-    for name, call in work:
-        running.append((name, pool.submit(call)))
+    running = deque[Future[Written]]()
+    for call in work:
+        running.append(pool.submit(call))
         if len(running) > ahead:
-            item, future = running.popleft()
-            yield item, future.result()
-    for item, future in running:
-        yield item, future.result()
+            yield running.popleft().result()
+    for future in running:
+        yield future.result()

@@ -28,15 +28,13 @@ Batch = dict[str, NDArray[np.generic]]
 
 
 class Sorting:
-    """Takes rows in any order and gives them back in that of split and id.
+    """Takes rows in any order and gives them back in that of split and id."""
 
-    Args:
-        rows: How many there will be, about.
-    """
-
-    def __init__(self, folder: Path, rows: int, label: str):
+    def __init__(self, folder: Path, label: str):
         folder.mkdir()
-        self._folder, self._rows, self._label = folder, rows, label
+        self._folder, self._label = folder, label
+        #: How many rows there will be, about.
+        self.expected = 0
         self._stored: pa.Schema | None = None
         self._bits = 0
         self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
@@ -102,7 +100,7 @@ class Sorting:
         self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
         self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
         width = sum(field.type.bit_width // 8 for field in self._stored)
-        self._bits = min(MOST_RANGE_BITS, (self._rows * width // RANGE_BYTES).bit_length())
+        self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
 
     def _close(self) -> None:
         for file in self._files.values():

@@ -142,7 +142,7 @@ def reason_of(error: Any) -> str:
 
 
 def sentence(error: Any) -> str:
-    """What BigQuery says, in one line: without the method, the address and the job's name that clients put around it."""
+    """What BigQuery says, in one line: without the method and the address that clients put before it."""
     cause = getattr(error, "cause", None) or error
     text = str(getattr(cause, "message", "") or cause)
     text = re.sub(r"^(GET|POST|PUT|PATCH|DELETE) \S+?(?:\?\S+)?: ", "", text).partition("\n")[0].strip()

@@ -1,4 +1,4 @@
-"""Queries as jobs: estimated first, limited, run once whoever asks again, found after a kill, cancelled when stopped."""
+"""Queries as jobs: estimated first, limited, found again after a kill, cancelled when the step is stopped."""
 
 import hashlib
 import re

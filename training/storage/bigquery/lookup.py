@@ -10,8 +10,9 @@ from training.storage import storage
 from training.storage.bigquery import client, names
 from training.storage.bigquery.names import TableName
 from training.storage.bigquery.query import MOST_LETTERS, QueryText
-from training.storage.bigquery.relation import PinnedRelation, PinnedTable
+from training.storage.finding import File
 from training.storage.past import Past
+from training.storage.pinned import PinnedRelation, PinnedTable
 
 #: https://cloud.google.com/bigquery/docs/time-travel#configure_the_time_travel_window (2026-11)
 DEFAULT_PAST_HOURS = 168
@@ -73,26 +74,39 @@ class Lookup:
             return DEFAULT_PAST_HOURS
         return int(dataset.max_time_travel_hours or DEFAULT_PAST_HOURS)
 
-    def pin(self, part: str, past: Past | None = None, now: datetime | None = None) -> PinnedRelation:
-        """A table or a query as it is, or as it was where `past` can be seen, which is noted in it.
+    def pinned(
+        self, parts: Sequence[str], past: Past | None = None, now: datetime | None = None
+    ) -> tuple[PinnedRelation, ...]:
+        """Tables and queries as they are, or as they were where `past` can be seen, which is noted in it.
 
         Args:
-            part: bq://project.dataset.table, or the path of a .sql file.
+            parts: bq://project.dataset.table, or paths and globs of .sql files.
 
         Raises:
-            UserError: it cannot be read, or not again.
+            UserError: one cannot be read, or not again, or they lie in different places.
         """
-        now = now or datetime.now(UTC)
-        if names.is_table(part):
+        now, relations = now or datetime.now(UTC), dict[str, PinnedRelation]()
+        for part in parts:
+            for file in [None] if names.is_table(part) else storage.find(part):
+                relation = self._relation(part, file, past, now)
+                relations[relation.name] = relation
+        check_one_place(list(relations.values()))
+        return tuple(relations[name] for name in sorted(relations))
+
+    def _relation(self, part: str, file: File | None, past: Past | None, now: datetime) -> PinnedRelation:
+        if file is None:
             name = names.parse(part)
             table = self.table(name)
             if not table.query:
-                sql = f"SELECT * FROM {name.sql}" + f" WHERE {table.restriction}" * bool(table.restriction)
-                pinned = self._pinned(table, past, now)
-                return PinnedRelation(name=name.uri, sql=sql, tables=(pinned,), plain=True, location=table.location)
+                return PinnedRelation(
+                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pinned(table, past, now),),
+                    plain=True, restriction=table.restriction, location=table.location,
+                )  # fmt: skip
             query = QueryText(f"the view {name.uri}", table.query, name.project)
         else:
-            query = QueryText(part, storage.read(part, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
+            part = storage.plain(file.path)
+            path = f"{part}#{file.generation}" if file.generation else part
+            query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
         tables: dict[TableName, Table] = {}
         sql = self._expanded(query, tables)
         location = _one_location(part, list(tables.values()))
@@ -165,7 +179,8 @@ class Lookup:
     def sql(self, relation: PinnedRelation, moments: Mapping[TableName, int]) -> str:
         """The relation's SELECT at these moments."""
         clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_text(ms)}'" for name, ms in moments.items() if ms}
-        return QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
+        text = QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
+        return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
 def check_one_place(relations: Sequence[PinnedRelation], location: str = "") -> None:

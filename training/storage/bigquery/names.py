@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from training.errors import UserError
 from training.printable import quoted
+from training.storage import storage
 
 SCHEME = "bq://"
 QUERY_SUFFIX = ".sql"
@@ -42,6 +43,12 @@ def is_query(part: str) -> bool:
 def is_bigquery(part: str) -> bool:
     """Whether a part of `data` names a table or a query of BigQuery."""
     return is_table(part) or is_query(part)
+
+
+def parted(data: str) -> tuple[list[str], str]:
+    """What of `data` is a table or a query of BigQuery, and the rest of it."""
+    parts = storage.parts(data)
+    return [part for part in parts if is_bigquery(part)], ",".join(part for part in parts if not is_bigquery(part))
 
 
 def parse(text: str) -> TableName:

@@ -31,7 +31,7 @@ class Rows:
         if not self.streams:
             return
         lanes = min(STREAMS, len(self.streams))
-        with closing(_Readers(self.what, self.streams, lanes)) as readers:
+        with closing(_Readers(self, lanes)) as readers:
             yield from readers
 
 
@@ -75,11 +75,11 @@ def open_rows(
 class _Readers:
     """Threads that read streams and hand batches over one queue."""
 
-    def __init__(self, what: str, streams: Sequence[str], lanes: int):
-        self._what = what
+    def __init__(self, rows: Rows, lanes: int):
+        self._what, self._schema = rows.what, rows.schema
         self._queue: queue.Queue[Any] = queue.Queue(WAITING)
         self._streams: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for stream in streams:
+        for stream in rows.streams:
             self._streams.put(stream)
         self._stopped = threading.Event()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(lanes)]
@@ -123,10 +123,11 @@ class _Readers:
             self._put(error)
 
     def _read(self, stream: str) -> None:
-        for page in client.reader().read_rows(stream).rows().pages:
+        for message in client.reader().read_rows(stream):  # begins again where a stream broke off
             if self._stopped.is_set():
                 return
-            self._put(page.to_arrow())
+            data = message.arrow_record_batch.serialized_record_batch
+            self._put(pa.ipc.read_record_batch(pa.py_buffer(data), self._schema))
 
     def _put(self, item: Any) -> None:
         while not self._stopped.is_set():

@@ -64,7 +64,9 @@ class Letters(Task):
             }
         )
         if self.options.get("wrong") == "ids":
-            table = table.append_column("row_id", pa.array(range(shard[1] * 100, shard[1] * 100 + len(words)), pa.int64()))
+            table = table.append_column(
+                "row_id", pa.array(range(shard[1] * 100, shard[1] * 100 + len(words)), pa.int64())
+            )
         return {"train": table.slice(0, 80), "test": table.slice(80)}
 
     def model(self, data):

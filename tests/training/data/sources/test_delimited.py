@@ -32,6 +32,7 @@ def test_na_is_a_word_where_words_are_expected(read):
         ("seven,2013-01-01T10:00:00Z,x", "column n: 'seven' is not of type int32"),
         ("99999999999,2013-01-01T10:00:00Z,x", "column n: '99999999999' is not of type int32"),
         ("0x1F,2013-01-01T10:00:00Z,x", "column n: '0x1F' is not of type int32"),
+        ("-0X1F,2013-01-01T10:00:00Z,510X", "column n: '-0X1F' is not of type int32"),
         ("7,yesterday,x", "column when: 'yesterday' is not of type timestamp"),
         ("7,2013-01-01T10:00:00,x", "column when: .*expected a zone offset in '2013-01-01T10:00:00'"),
         ("NA,2013-01-01T10:00:00Z,x", "column n is empty"),

@@ -7,11 +7,11 @@ from training.errors import UserError
 
 
 def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):
-    for name in ("b.csv", "a.csv", "sub.csv"):
+    for name in ("b.csv", "a.csv", "sub.jsonl", "SHOUTED.CSV", "._b.csv"):
         (tmp_path / name).write_text("a\n1\n")
     (tmp_path / "notes.txt").write_text("no data")
-    given_twice = f"{tmp_path}/b.csv, {tmp_path}/[ab].csv,{tmp_path}"
-    assert [Path(file.path).name for file in resolve(given_twice)] == ["b.csv", "a.csv", "sub.csv"]
+    twice = f"{tmp_path}/b.csv, {tmp_path}/[ab].csv,{tmp_path}"
+    assert [Path(file.path).name for file in resolve(twice)] == ["b.csv", "a.csv", "SHOUTED.CSV", "sub.jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,21 @@ def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):
         ("", "no input"),
         (" , ", "no input"),
         ("{0}/none-*.csv", "matches no file"),
-        ("{0}/x.txt", "not a table that is read here: its name must end in .csv, "),
+        ("{0}/x.txt", "x.txt is not a table that is read here: its name must end in .csv, .* call it .csv or .tsv"),
+        ("{0}/x.json", "x.json is not a table .* one object on each line, call it .jsonl"),
+        ("{0}/*", "is not a table"),
+        ("{0}/twice", "twice/a.csv and .*/twice/a.csv.gz seem to be the same table: name one of them"),
     ],
 )
-def test_input_that_is_not_there_is_refused(tmp_path: Path, data: str, says: str):
-    (tmp_path / "x.txt").write_text("a\n1\n")
+def test_input_that_is_not_there_or_no_table_is_refused(tmp_path: Path, data: str, says: str):
+    (tmp_path / "twice").mkdir()
+    for name in ("x.txt", "x.json", "twice/a.csv", "twice/a.csv.gz"):
+        (tmp_path / name).write_text("a\n1\n")
     with pytest.raises(UserError, match=says):
         resolve(data.format(tmp_path))
+
+
+def test_both_of_two_files_that_are_named_are_taken(tmp_path: Path):
+    for name in ("a.csv", "a.jsonl"):
+        (tmp_path / name).write_text("a\n1\n")
+    assert len(resolve(f"{tmp_path}/a.csv,{tmp_path}/a.jsonl")) == 2

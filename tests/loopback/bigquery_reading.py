@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .sql import Name, Query, QueryError
+from .bigquery_sql import Name, Query, QueryError
 
 if TYPE_CHECKING:
-    from .service import BigQuery
+    from .bigquery import BigQuery
 
 SERVICE = "google.cloud.bigquery.storage.v1.BigQueryRead"
 #: Rows of one message.
@@ -70,7 +70,9 @@ class ReadServer:
     def _rows(self, name: Name, asked: Any) -> pa.Table:
         """The rows of a session: by a query, so that the rules of the past are the same."""
         if self.bigquery.cloud.policies.lacks("bigquery.readsessions.create"):
-            text = f"request failed: the user does not have 'bigquery.readsessions.create' permission for {name.project}"
+            text = (
+                f"request failed: the user does not have 'bigquery.readsessions.create' permission for {name.project}"
+            )
             raise QueryError("accessDenied", text)
         columns = ", ".join(f"`{column}`" for column in asked.read_options.selected_fields) or "*"
         moment = asked.table_modifiers.snapshot_time if asked.table_modifiers else None

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from . import types
-from .sql import Name
+from . import bigquery_types as types
+from .bigquery_sql import Name
 
 if TYPE_CHECKING:
-    from ..cloud import Cloud
+    from .cloud import Cloud
+
+
+#: Functions of BigQuery that the translation leaves as they are.
+MACROS = ("ieee_divide(x, y) AS x::DOUBLE / y::DOUBLE",)
 
 
 @dataclass
@@ -69,6 +73,10 @@ class Catalog:
         self.cloud = cloud
         self.datasets: dict[tuple[str, str], Dataset] = {}
         self.tables: dict[Name, Table] = {}
+        #: Versions of tables, ever.
+        self.written = 0
+        #: What queries are for DuckDB, with their bytes and tables, by text and state.
+        self.translated: dict[Any, tuple[str, int, list[Name]]] = {}
         self._connection: Any = None
 
     @property
@@ -79,6 +87,8 @@ class Catalog:
 
             self._connection = duckdb.connect(config={"threads": 2})
             self._connection.execute("SET TimeZone = 'UTC'")
+            for macro in MACROS:
+                self._connection.execute(f"CREATE MACRO {macro}")
         return self._connection.cursor()
 
     def close(self) -> None:
@@ -98,7 +108,8 @@ class Catalog:
         table = self.tables.setdefault(path, Table(path, moment, dataset.location))
         for key, value in more.items():
             setattr(table, key, value)
-        stored = f"v{len(self.tables)}_{sum(len(each.versions) for each in self.tables.values())}"
+        self.written += 1
+        stored = f"version_{self.written}"
         table.versions.append(Version(moment, stored, types.stored(rows)))
         cursor = self.connection
         cursor.register("incoming", table.latest.rows)

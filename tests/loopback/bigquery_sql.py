@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import types
+from . import bigquery_types as types
 
 if TYPE_CHECKING:
-    from .catalog import Catalog, Table
+    from .bigquery_catalog import Catalog, Table
 
 PAST_HOURS = 168
 
@@ -47,8 +47,17 @@ class Query:
     _schemas: dict[str, Any] = field(default_factory=dict)
 
     def duckdb(self) -> str:
+        """The query for DuckDB. One that was asked before, as in a dry run, is not read again."""
+        key = (self.text, self.location, self.default_project, self.catalog.written, self.catalog.cloud.clock.now())
+        if (known := self.catalog.translated.get(key)) is None or self.catalog.cloud.policies.missing:
+            known = self.catalog.translated[key] = (self._translated(), self.bytes, self.referenced)
+        sql, self.bytes, self.referenced = known
+        return sql
+
+    def _translated(self) -> str:
         tree = self._replaced(self.text, self.default_project)
         self.bytes = self._read_bytes(tree)
+        tree = tree.transform(_weekday)
         return str(tree.sql(dialect="duckdb"))
 
     def _parsed(self, text: str) -> Any:
@@ -72,9 +81,9 @@ class Query:
         tree = self._parsed(text)
         for scope in traverse_scope(tree):
             for table in scope.tables:
-                if isinstance(scope.sources.get(table.alias_or_name), Scope) or table.name in scope.cte_sources:
-                    if not table.args.get("db"):
-                        continue
+                common = isinstance(scope.sources.get(table.alias_or_name), Scope) or table.name in scope.cte_sources
+                if common and not table.args.get("db"):
+                    continue
                 name = Name(table.catalog or project, table.db, table.name)
                 known = self._known(name)
                 self._check_filter(known, scope)
@@ -87,8 +96,7 @@ class Query:
                 else:
                     version = known.at(self._moment(table, known))
                     if version is None:
-                        raise QueryError("invalid", f"Invalid snapshot time for table {name.colon}@. Cannot read before "
-                                         f"{known.created:%s}")  # fmt: skip
+                        raise QueryError("invalid", f"Invalid snapshot time for table {name.colon}@.")
                     self._schemas[version.stored] = version.rows
                     table.replace(exp.alias_(exp.to_table(version.stored), exp.to_identifier(alias, True), table=True))
         return tree
@@ -162,3 +170,12 @@ class Query:
                     names = {column.name.lower() for column in scope.columns if column.table == alias}
                     total += sum(types.logical_bytes(rows[n]) for n in rows.column_names if n.lower() in names)
         return total
+
+
+def _weekday(node: Any) -> Any:
+    """BigQuery counts Sunday as 1, DuckDB as 0; the translation does not know."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.Extract) and node.name.upper() == "DAYOFWEEK" and not isinstance(node.parent, exp.Paren):
+        return exp.paren(exp.Add(this=exp.paren(node.copy()), expression=exp.Literal.number(1)), copy=False)
+    return node

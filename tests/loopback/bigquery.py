@@ -1,4 +1,17 @@
-"""What the REST methods of BigQuery do: https://cloud.google.com/bigquery/docs/reference/rest."""
+"""BigQuery on loopback: REST as in its discovery document, Storage Read over gRPC, computing by DuckDB.
+
+    cloud.bigquery.add_dataset("flights", location="EU")
+    cloud.bigquery.write("test-project.flights.rows", pa.table(...))      # each time a new version, at the cloud's time
+    cloud.bigquery.write("test-project.flights.rows", table, at=moment, partitioned="day")   # asks for a filter
+    cloud.bigquery.add_view("test-project.flights.late", "SELECT ...")
+    cloud.bigquery.held = True             # jobs run until they are released or cancelled
+    cloud.bigquery.broken_streams = 1      # a stream of Storage Read breaks off after its first batch
+    cloud.bigquery.environment             # what Google's clients need to be here
+
+Here are the REST methods: https://cloud.google.com/bigquery/docs/reference/rest. Beside it: bigquery_catalog.py (datasets,
+tables with their versions, views), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py (types of
+BigQuery, of Arrow, rows as JSON), bigquery_reading.py (Storage Read).
+"""
 
 import re
 import uuid
@@ -9,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..call import Call
-from ..errors import ApiError
-from . import types
-from .catalog import Catalog, Dataset, Table
-from .reading import ReadServer
-from .sql import Name, Query, QueryError
+from . import bigquery_types as types
+from .bigquery_catalog import Catalog, Dataset, Table
+from .bigquery_reading import ReadServer
+from .bigquery_sql import Name, Query, QueryError
+from .call import Call
+from .errors import ApiError
 
 if TYPE_CHECKING:
-    from ..cloud import Cloud
+    from .cloud import Cloud
 
 #: Rows of a page of results at most.
 PAGE_ROWS = 10_000
@@ -100,8 +113,8 @@ class BigQuery(Catalog):
 
     def allowed(self, permission: str, what: str) -> None:
         if self.cloud.policies.lacks(permission):
-            raise Refusal(403, "accessDenied", f"Access Denied: {what}: Permission {permission} denied on {what} (or it "
-                          "may not exist).")  # fmt: skip
+            text = f"Access Denied: {what}: Permission {permission} denied on {what} (or it may not exist)."
+            raise Refusal(403, "accessDenied", text)
 
     def table(self, params: Mapping[str, str]) -> Table:
         name = Name(params["projectId"], params["datasetId"], params["tableId"])
@@ -303,7 +316,9 @@ class Tables:
         return self._resource(self.bigquery.table(call.params))
 
     def list(self, call: Call) -> dict[str, Any]:
-        tables = [self._resource(t) for t in self.bigquery.in_dataset(call.params["projectId"], call.params["datasetId"])]
+        tables = [
+            self._resource(t) for t in self.bigquery.in_dataset(call.params["projectId"], call.params["datasetId"])
+        ]
         kept = ("kind", "id", "tableReference", "type", "creationTime")
         return {"kind": "bigquery#tableList", "totalItems": len(tables),
                 "tables": [{key: table[key] for key in kept} for table in tables]}  # fmt: skip

@@ -1,0 +1,61 @@
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback.cloud import Cloud
+
+from training.data.beam import following, work
+from training.storage import storage
+
+HERE = str(Path(__file__).parent)
+SETTINGS = {
+    "project": "test-project", "region": "us-central1", "temp": "gs://test-bucket/temp",
+    "image": "us-central1-docker.pkg.dev/test-project/images/training@sha256:1",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def beam_is_quiet():
+    """Beam's import says what of Google it does not find; tests take warnings for errors."""
+    logging.getLogger().addHandler(handler := logging.NullHandler())
+    yield
+    logging.getLogger().removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def letters(monkeypatch) -> None:
+    """The module of the small task can be imported, by workers that are processes too."""
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{Path(__file__).parents[4]}", prepend=":")
+
+
+@pytest.fixture
+def allow(monkeypatch):
+    """Sets what Dataflow may use."""
+
+    def allowed(**settings):
+        monkeypatch.setenv("PREPARE_ENGINES", json.dumps({"dataflow": SETTINGS | settings}))
+
+    return allowed
+
+
+@pytest.fixture
+def dataflow(cloud: Cloud, allow, monkeypatch) -> Iterator[Cloud]:
+    """A Google Cloud in which preparations go to Dataflow, and are looked at often."""
+    from apache_beam.internal.gcp import auth
+    from apache_beam.utils.retry import Clock
+
+    monkeypatch.setattr(auth._Credentials, "_credentials_init", False)
+    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(following, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(following, "REASON_WITHIN_S", 0.2)
+    monkeypatch.setattr(Clock, "sleep", lambda self, seconds: None)  # between tries at a refusal, half a minute
+    storage._client.cache_clear()
+    allow()
+    yield cloud
+    storage._client.cache_clear()
+    if work._child.cache_info().currsize:  # it knows the storage of this cloud
+        work._child().__exit__(None, None, None)
+        work._child.cache_clear()

@@ -1,0 +1,296 @@
+"""Preparations on Dataflow: Beam's own runner and Google's clients, against a server that runs what they stage."""
+
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from google.cloud import storage as client
+from loopback.cloud import lost_response, reset, status
+from loopback.errors import ApiError
+
+from training.data import manifest
+from training.data.prepare import prepare
+from training.errors import Preempted, ProcessFailed, UserError
+
+OUT = "gs://test-bucket/out/data"
+#: Kills of the step that follows a job; a drill has more.
+KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 2))
+
+
+def objects(prefix: str) -> dict[str, bytes]:
+    bucket = client.Client().bucket("test-bucket")
+    return {blob.name.removeprefix(prefix): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=prefix)}
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def called(cloud, verb: str) -> int:
+    return sum(call.method == f"dataflow.projects.locations.jobs.{verb}" for call in cloud.requests)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """What processes of this machine prepare."""
+
+    def made(**options) -> dict[str, bytes]:
+        with monkeypatch.context() as patch:
+            patch.delenv("PREPARE_ENGINES")
+            prepare("letters:Letters", "", tmp_path / "here", options=options, workers=1)
+        return contents(tmp_path / "here")
+
+    return made
+
+
+def test_a_job_writes_what_processes_here_write_and_is_taken_again(dataflow, here, capsys):
+    made = prepare("letters:Letters", "", OUT)
+    assert objects("out/data/") == here()
+    (job,) = dataflow.dataflow.jobs.values()
+    said = capsys.readouterr().err
+    assert (
+        f"https://console.cloud.google.com/dataflow/jobs/us-central1/{job.message['id']}?project=test-project" in said
+    )
+    assert "dataflow: running, 2 workers" in said and "note: Letters were counted." in said
+    kept = {name.rpartition("/")[2] for name in objects("temp/") if "/beam/" not in name}
+    assert kept == {"place.json", "manifest.json", "notes.json"}
+    again = prepare("letters:Letters", "", OUT)
+    assert again == made and called(dataflow, "create") == 1 and "has ended before" in capsys.readouterr().err
+    client.Client().bucket("test-bucket").blob("out/data/train-00001.parquet").delete()
+    prepare("letters:Letters", "", OUT)
+    assert called(dataflow, "create") == 2 and objects("out/data/") == here()
+
+
+def test_a_job_is_asked_for_as_the_settings_say(dataflow, allow):
+    dataflow.accounts.add("worker@test-project.iam.gserviceaccount.com")
+    dataflow.dataflow.runs = lambda job: job.end("CANCELLED")
+    allow(
+        machine="n2-highmem-8", max_workers=7, disk_gb=120, subnetwork="regions/us-central1/subnetworks/s", max_hours=2,
+        service_account="worker@test-project.iam.gserviceaccount.com",
+    )  # fmt: skip
+    with pytest.raises(ProcessFailed, match="was cancelled, not by this step"):
+        prepare("letters:Letters", "", "gs://test-bucket/1234/training-20260301/prepare_-4567890/dataset")
+    (job,) = dataflow.dataflow.jobs.values()
+    environment, name = job.message["environment"], job.message["name"]
+    (pool,) = environment["workerPools"]
+    image = "us-central1-docker.pkg.dev/test-project/images/training@sha256:1"
+    assert (pool["machineType"], pool["diskSizeGb"], pool["autoscalingSettings"]["maxNumWorkers"]) == (
+        "n2-highmem-8", 120, 7,
+    )  # fmt: skip
+    assert pool["sdkHarnessContainerImages"][0]["containerImage"] == image and not environment.get("packages")
+    assert pool["subnetwork"] == "regions/us-central1/subnetworks/s" and pool["ipConfiguration"] in (
+        2,
+        "WORKER_IP_PRIVATE",
+    )
+    assert environment["serviceAccountEmail"] == "worker@test-project.iam.gserviceaccount.com"
+    assert "max_workflow_runtime_walltime_seconds=7200" in environment["serviceOptions"]
+    assert job.options["sdk_location"] == "container" and job.options["temp_location"].startswith(
+        "gs://test-bucket/temp/"
+    )
+    assert job.message["labels"] == {"run": "training-20260301", "step": "prepare", "attempt": "0"}
+    assert name.startswith("training-20260301-prepare-")
+
+
+def test_the_name_follows_from_run_step_and_data_and_not_from_the_attempt(dataflow):
+    dataflow.dataflow.runs = lambda job: job.end("CANCELLED")
+    root = "gs://test-bucket/1234"
+    outputs = (
+        f"{root}/run-1/prepare_-1111111/d",
+        f"{root}/run-1/prepare_-2222222/d",
+        f"{root}/run-2/prepare_-1111111/d",
+    )
+    for output, options in ((o, {}) for o in outputs):
+        with suppress(ProcessFailed):
+            prepare("letters:Letters", "", output, options=options)
+    with suppress(ProcessFailed):
+        prepare("letters:Letters", "", outputs[0], options={"shards": 4})
+    names = [job.message["name"] for job in dataflow.dataflow.jobs.values()]
+    assert names[0] == names[1] and len(set(names)) == 3
+
+
+def test_another_attempt_takes_over_the_job_of_the_first_and_its_shards(dataflow, here):
+    first, second = (f"gs://test-bucket/1234/run-1/prepare_-{n}/data" for n in (1111111, 2222222))
+    begun, may_run, run = threading.Event(), threading.Event(), dataflow.dataflow.runs
+
+    def waiting(job):
+        begun.set()
+        may_run.wait(20)
+        run(job)
+
+    dataflow.dataflow.runs = waiting
+    pid = forked(lambda: prepare("letters:Letters", "", first))
+    assert begun.wait(20)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    may_run.set()
+    prepare("letters:Letters", "", second)
+    assert called(dataflow, "create") == 1
+    assert objects("1234/run-1/prepare_-2222222/data/") == here()
+
+
+def forked(work) -> int:
+    """The process id of a fork that does the work; its exit code says how that ended."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            work()
+            code = 0
+        except Preempted:
+            code = 75
+        except BaseException as error:
+            print(error)
+        finally:
+            os._exit(code)
+    return pid
+
+
+def test_killed_at_any_moment_the_step_ends_up_with_one_job_and_all_rows(dataflow, here):
+    draw = random.Random()
+    for _ in range(KILLS):
+        pid = forked(lambda: prepare("letters:Letters", "", OUT, options={"wait_s": 0.2}))
+        time.sleep(draw.uniform(0, 2))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    prepare("letters:Letters", "", OUT, options={"wait_s": 0.2})
+    assert objects("out/data/") == here(wait_s=0.2)
+    assert len(dataflow.dataflow.jobs) == 1
+
+
+def test_a_step_that_is_cancelled_cancels_its_job(dataflow):
+    begun = threading.Event()
+
+    def runs(job):
+        begun.set()
+        job.ended.wait(20)
+
+    dataflow.dataflow.runs = runs
+    pid = forked(lambda: prepare("letters:Letters", "", OUT))
+    assert begun.wait(20)
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 75
+    (job,) = dataflow.dataflow.jobs.values()
+    assert job.state == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("value", r"failed: scanning of words-1.txt, record 7, shard 1.*ValueError: this word has no letters"),
+        ("killed", r"died while scanning \(words-1.txt, record 7\), most likely for lack of memory.*scanning shard 1"),
+    ],
+)
+def test_a_record_that_fails_or_kills_a_worker_is_named_with_its_file(dataflow, wrong, says):
+    with pytest.raises(ProcessFailed, match=says):
+        prepare("letters:Letters", "", OUT, options={"wrong": wrong})
+    assert objects("out/data/") == {}
+
+
+def test_what_is_wrong_with_the_input_ends_the_job_at_once_and_leaves_a_dataset_that_was_there(dataflow, here):
+    prepare("letters:Letters", "", OUT)
+    before = objects("out/data/")
+    with pytest.raises(UserError, match=r"row_id 1\d\d occurs in shard 0 .* and in shard 1"):
+        prepare("letters:Letters", "", OUT, options={"wrong": "ids"})
+    assert objects("out/data/") == before
+    prepare("letters:Letters", "", OUT, options={"shards": 2})
+    assert objects("out/data/") == here(shards=2)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        (
+            "Startup of the worker pool in zone us-central1-a failed to bring up any of the desired 1 workers. "
+            "QUOTA_EXCEEDED: Quota 'CPUS' exceeded. Limit: 24.0 in region us-central1.",
+            "Quota 'CPUS' exceeded.* Ask for more quota, or set max_workers",
+        ),
+        ("Error syncing pod: ErrImagePull", "image needs Beam's boot program: docs/dataflow.md"),
+        (
+            "Workflow failed. Causes: Permissions verification for controller service account failed.",
+            "roles/dataflow.work",
+        ),
+        (
+            "Traceback (most recent call last):\n  File x\nOSError: disk is full\n\nnote",
+            "failed: OSError: disk is full",
+        ),
+        (None, "the service gave no reason"),
+    ],
+)
+def test_why_a_job_failed_is_said_in_words(dataflow, message, says):
+    def runs(job):
+        if message:
+            job.say(message)
+            job.say("Workflow failed. Causes: S01: a work item was attempted 4 times without success.")
+        job.end("FAILED")
+
+    dataflow.dataflow.runs = runs
+    with pytest.raises(ProcessFailed, match=says):
+        prepare("letters:Letters", "", OUT)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "says"),
+    [
+        (ApiError(403, "Permission denied."), r"refuses: .* Fix: the step's account needs dataflow.jobs.create"),
+        (ApiError(403, "Dataflow API has not been used in project 1 before"), "gcloud services enable dataflow"),
+        (ApiError(429, "Too many jobs: 25 run."), r"has no room for the job: .* Wait until others have ended"),
+        (ApiError(400, "(a1): The subnetwork is in another region."), "refuses the job: .*subnetwork is in another"),
+    ],
+)
+def test_why_no_job_could_be_started_is_said_in_words(dataflow, monkeypatch, refusal, says):
+    from training.storage import dataflow as jobs
+
+    monkeypatch.setattr(jobs, "CALL_S", 1)
+    dataflow.dataflow.refusal = refusal
+    with pytest.raises(UserError, match=says):
+        prepare("letters:Letters", "", OUT)
+
+
+def test_a_job_that_takes_too_long_is_cancelled(dataflow, allow):
+    allow(max_hours=0.0002)
+    dataflow.dataflow.runs = lambda job: job.ended.wait(20)
+    with pytest.raises(UserError, match="cancelled after 0.0002 hours, the most that max_hours"):
+        prepare("letters:Letters", "", OUT)
+    assert [job.state for job in dataflow.dataflow.jobs.values()] == ["CANCELLED"]
+
+
+def test_lost_answers_and_a_service_that_is_away_for_a_while_change_nothing(dataflow, here):
+    dataflow.fail("dataflow.projects.locations.jobs.create", lost_response())
+    dataflow.fail("dataflow.projects.locations.jobs.get", status(503), reset(), lost_response())
+    dataflow.fail("dataflow.projects.locations.jobs.messages.list", status(503))
+    prepare("letters:Letters", "", OUT)
+    assert objects("out/data/") == here() and len(dataflow.dataflow.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "output", "settings", "says"),
+    [
+        ("{tmp}/words.txt", OUT, {}, r"words.txt is on this machine, where Dataflow's workers cannot read it"),
+        ("", "{tmp}/data", {}, "is on this machine, where Dataflow's workers cannot write"),
+        ("", "gs://test-bucket/other", {}, r"holds other files \(mine.txt\): choose an empty or new folder"),
+        ("", "gs://nobodys/data", {}, "there is no such bucket"),
+        ("", OUT, {"region": ""}, "Dataflow needs region: set it under"),
+        ("", OUT, {"image": ""}, "Dataflow needs image: set it under"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_a_job_is_started(dataflow, allow, tmp_path, data, output, settings, says):
+    (tmp_path / "words.txt").write_text("anna otto")
+    client.Client().bucket("test-bucket").blob("other/mine.txt").upload_from_string("mine")
+    allow(**settings)
+    with pytest.raises(UserError, match=says):
+        prepare("letters:Letters", data.format(tmp=tmp_path), output.format(tmp=tmp_path))
+    assert not dataflow.dataflow.jobs
+
+
+def test_files_of_a_bucket_are_read_by_workers(dataflow):
+    bucket = client.Client().bucket("test-bucket")
+    for number in range(3):
+        bucket.blob(f"words/{number}.txt").upload_from_string("anna otto sand regen " * 30)
+    made = prepare("letters:Letters", "gs://test-bucket/words/*.txt", OUT)
+    assert made.rows("train") == 240 and made.rows("test") == 120
+    assert manifest.Manifest.model_validate_json(objects("out/data/")["manifest.json"]) == made

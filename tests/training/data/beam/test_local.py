@@ -1,0 +1,82 @@
+"""The preparation as a pipeline, on Beam's local runner."""
+
+import subprocess
+import sys
+
+import pytest
+
+from training import tasks
+from training.data import tree
+from training.data.beam import local
+from training.data.beam.local import Local
+from training.data.destination import Destination
+from training.data.processes import Processes
+from training.errors import ProcessFailed, UserError
+
+
+@pytest.fixture
+def made(tmp_path):
+    """The files of a dataset of the small task."""
+
+    def make(runner, name="letters:Letters", **options) -> dict[str, bytes]:
+        work = tasks.load(name, options)
+        work.scratch = tmp_path / f"scratch-{len(list(tmp_path.iterdir()))}"
+        work.scratch.mkdir()
+        folder = tmp_path / f"data-{len(list(tmp_path.iterdir()))}"
+        runner.make(name, work, work.shards(""), Destination.checked(folder))
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["letters:Letters", "letters:Merging"])
+def test_beam_and_processes_write_the_same_bytes(made, monkeypatch, name):
+    monkeypatch.setattr(tree, "FAN_IN", 3)
+    here = made(Processes(1), name, shards=11)
+    assert len(here) == 23 and made(Local(), name, shards=11) == here
+
+
+def test_workers_that_are_processes_write_the_same_bytes(made):
+    assert made(Local(2), shards=4) == made(Processes(1), shards=4)
+
+
+def test_scans_that_merge_come_to_combine_as_one(made):
+    for runner in (Processes(1), Local()):
+        assert b'"scans": 1' in made(runner, "letters:Merging")["manifest.json"]
+
+
+@pytest.mark.parametrize("runner", [Processes(1), Local()])
+def test_an_id_that_two_shards_give_is_named_with_both(made, runner, tmp_path):
+    with pytest.raises(UserError, match=r"row_id 1\d\d occurs in shard 0 \(\('', 0\)\) and in shard 1 \(\('', 1\)\)"):
+        made(runner, wrong="ids")
+    assert not list(tmp_path.glob("data-*"))
+
+
+def test_a_record_that_cannot_be_read_is_named_with_its_file(made):
+    with pytest.raises(
+        ProcessFailed, match=r"scanning of words-1.txt, record 7, shard 1.*ValueError: this word has no"
+    ):
+        made(Local(), wrong="value")
+    with pytest.raises(ValueError, match="this word") as failure:
+        made(Processes(1), wrong="value")
+    assert failure.value.__notes__ == ["while scanning: words-1.txt, record 7"]
+
+
+def test_a_record_that_kills_its_process_is_named_with_its_file(made):
+    for runner in (Processes(2), Local(apart=True)):
+        with pytest.raises(
+            (ProcessFailed, UserError), match=r"died while scanning \(words-1.txt, record 7\), most likely"
+        ):
+            made(runner, wrong="killed")
+
+
+def test_without_the_extra_a_sentence_says_what_to_install(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(UserError, match=r"needs the package apache-beam.*pip install"):
+        local.require_beam()
+
+
+def test_beam_is_imported_only_where_it_is_asked_for():
+    code = "import sys, training.data.prepare, training.data.beam.dataflow; print('apache_beam' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"

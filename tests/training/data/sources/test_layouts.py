@@ -1,0 +1,116 @@
+"""Text as people have it: other separators, quotes, decimal marks and encodings."""
+
+import pyarrow as pa
+import pytest
+
+from training.data.schema import Field
+from training.data.sources.reading import Reading
+from training.errors import UserError
+
+FIELDS = (Field("n", pa.int64()), Field("size", pa.float64(), True), Field("word", pa.string()))
+EXPECTED = {"n": [1, 2], "size": [0.5, 1.25], "word": ["é", "b"]}
+SEMICOLONS = "n;size;word\n1;0,5;é\n2;1,25;b\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "notes"),
+    [
+        ("x.csv", "n,size,word\n1,0.5,é\n2,1.25,b\n".encode(), []),
+        ("x.csv", "\ufeffn,size,word\r\n1,0.5,é\r\n2,1.25,b\r\n".encode(), []),
+        ("x.csv", SEMICOLONS.encode(), ["fields are separated by ';'", "decimals follow a comma"]),
+        ("x.csv", 'n,size,word\n1,"0,5",é\n2,"1,25",b\n'.encode(), ["decimals follow a comma"]),
+        ("x.csv", "n|size|word\n1|0.5|é\n2|1.25|b\n".encode(), ["fields are separated by '|'"]),
+        ("x.tsv", "n\tsize\tword\n1\t0.5\té\n2\t1.25\tb\n".encode(), []),
+        ("x.csv", "n\tsize\tword\n1\t0.5\té\n2\t1.25\tb\n".encode("utf-16"), ["text is utf-16-le", r"by '\t'"]),
+        ("x.csv", ("\ufeff" + SEMICOLONS).encode("utf-16-be"), ["text is utf-16-be", "';'", "a comma"]),
+        ("x.csv", "'n','size','word'\n'1','0.5','é'\n'2','1.25','b'\n".encode(), ['fields are quoted by "\'"']),
+        ("x.csv", "WORD,n,size;ratio,size,word\nx,1,y,0.5,é\nx,2,y,1.25,b\n".encode(), []),
+    ],
+)
+def test_how_a_file_is_written_is_found_and_said_where_it_is_not_usual(opened, name, content, notes):
+    files = opened({name: content}, FIELDS)
+    assert pa.Table.from_batches(files.batches()).select(["n", "size", "word"]).to_pydict() == EXPECTED
+    assert len(files.notes) == len(notes)
+    for told, note in zip(notes, files.notes, strict=True):
+        assert told in note and name in note
+
+
+@pytest.mark.parametrize(
+    ("content", "reading"),
+    [
+        (SEMICOLONS.encode("windows-1252"), {"encoding": "windows-1252"}),
+        (SEMICOLONS.encode("utf-16-le"), {"encoding": "utf-16-le"}),
+        (SEMICOLONS.replace(";", "~").encode(), {"separator": "~", "decimal": ","}),
+        (SEMICOLONS.encode(), {"separator": ";", "quote": "none"}),
+    ],
+)
+def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
+    files = opened({"x.csv": content}, FIELDS, **reading)
+    assert pa.Table.from_batches(files.batches()).select(["n", "size", "word"]).to_pydict() == EXPECTED
+    assert not any(value in note for note in files.notes for value in reading.values())
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            SEMICOLONS.encode("windows-1252"),
+            r"column word: the text is not UTF-8; as Windows-1252 it would say 'é'",
+        ),
+        ("n;größe;word\n".encode("latin-1"), r"x.csv is not UTF-8 text; as Windows-1252 .*'größe'.*\"windows-1252\""),
+        (
+            SEMICOLONS.encode("utf-16-le"),
+            r"it is UTF-16: give task_options={\"encoding\": \"utf-16-le\"}",
+        ),
+        (
+            b"n;size;word\n1;1,500;b\n2;3,250;c\n",
+            "column size: '1,500' may be 1500 or 1.500. For the latter",
+        ),
+        (b"n;size;word\n1;1,5;b\n2;1.5;c\n", "line 2, column size: '1,5' is not of type double.*decimal"),
+        (b"n;size;word\n1;1.234,5;b\n", "line 2, column size: '1.234,5' is not of type double"),
+        (b"n;size;word;x\n1;0,5;b\n", "line 2 has 3 fields where the header has 4"),
+        (b"N,SIZE,Word\n1,2,b\n", "lacks the columns n, size, word; it has N, SIZE, Word. Is 'N' meant.* case differ"),
+        (b"1,0.5,b\n2,0.5,c\n", "lacks the columns n, size, word; it has 1, 0.5, b"),
+        (b"1,0.5\n2,0.5\n", "it has 1, 0.5. Its first line must name the columns"),
+        (b"n,size,word\r1,2,b\r", "ends its lines with CR alone"),
+    ],
+)
+def test_a_doubtful_file_is_refused_with_the_fix(read, content, says):
+    with pytest.raises(UserError, match=says):
+        read({"x.csv": content}, FIELDS)
+
+
+def test_two_separators_that_both_fit_must_be_told_apart(read):
+    content = {"x.csv": b"n;a|n\n1;2|3\n"}
+    with pytest.raises(UserError, match=r"x.csv, line 1 can be parted at ';' or at '\|': say which, such as task_opt"):
+        read(content, FIELDS[:1])
+    assert read({"x.csv": b"n;a|n\n1;2|3\n"}, [Field("n", pa.int64())], separator=";")["n"].to_pylist() == [1]
+
+
+def test_text_that_its_encoding_does_not_have_is_named_with_its_line(read):
+    with pytest.raises(UserError, match="x.csv, line 3: the text is not ascii: bytes c3"):
+        read({"x.csv": b"n,size,word\n1,2,a\n2,2,\xc3\xa9\n"}, FIELDS, encoding="ascii")
+
+
+def test_all_columns_of_text_may_not_hide_a_header_within(read):
+    fields = [Field("a", pa.string()), Field("b", pa.string())]
+    with pytest.raises(UserError, match="x.csv, line 4 repeats the header: the file was put together from several"):
+        read({"x.csv": b"a,b\na,y\nx,b\na,b\nx,y\n"}, fields)
+    assert read({"y.csv": b"a,b\na,b \n"}, fields)["b"].to_pylist() == ["b "]
+
+
+@pytest.mark.parametrize(
+    ("reading", "says"),
+    [
+        ({"separator": "--"}, "the option separator must be one character, such as ';'"),
+        ({"separator": "a"}, "the option separator must be one character"),
+        ({"quote": "»"}, "the option quote must be one character"),
+        ({"decimal": ";"}, "the option decimal must be '.' or ','; it is ';'"),
+        ({"separator": ",", "decimal": ","}, "the options separator and decimal are both ','"),
+        ({"encoding": "klingon"}, "the option encoding is 'klingon', which is none"),
+        ({"encoding": "zlib"}, "the option encoding is 'zlib', which is none"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(reading, says):
+    with pytest.raises(UserError, match=says):
+        Reading(**reading)

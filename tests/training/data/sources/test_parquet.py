@@ -1,0 +1,129 @@
+import io
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from training.data.schema import Field
+from training.errors import UserError
+
+MOMENT = pa.timestamp("us", tz="UTC")
+
+
+def parquet(table: pa.Table | dict, **kwargs: object) -> bytes:
+    buffer = io.BytesIO()
+    pa.parquet.write_table(pa.table(table), buffer, **kwargs)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "value"),
+    [
+        (pa.array(["a"]).dictionary_encode(), pa.string(), "a"),
+        (pa.array(["a"], pa.large_string()), pa.string(), "a"),
+        (pa.array([None], pa.large_string()), pa.string(), ""),
+        (pa.array([b"a"]), pa.string(), "a"),
+        (pa.nulls(1), pa.int64(), None),
+        (pa.array([200], pa.uint8()), pa.int16(), 200),
+        (pa.array([5], pa.int64()), pa.float64(), 5.0),
+        (pa.array([Decimal("12.50")]), pa.float64(), 12.5),
+        (pa.array([Decimal("12")], pa.decimal128(38, 0)), pa.int64(), 12),
+        (pa.array([12]), pa.decimal128(6, 2), Decimal("12.00")),
+        (pa.array([float("nan")]), pa.float64(), None),
+        (pa.array([1.5], pa.float32()), pa.float64(), 1.5),
+        (
+            pa.array([1_000], pa.timestamp("ns", tz="Europe/Berlin")),
+            MOMENT,
+            datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
+        ),
+        (pa.array([1_000], pa.timestamp("ns")), pa.timestamp("us"), datetime(1970, 1, 1, 0, 0, 0, 1)),
+        (pa.array([86_400_000_000_000], pa.timestamp("ns")), pa.date32(), date(1970, 1, 2)),
+        (pa.array([date(2024, 1, 1)], pa.date64()), pa.date32(), date(2024, 1, 1)),
+    ],
+)
+def test_values_come_in_the_declared_type_however_they_are_stored(read, stored, declared, value):
+    rows = read({"x.parquet": parquet({"a": stored, "more": ["x"]})}, [Field("a", declared, True)])
+    assert rows.to_pylist() == [{"a": value, "_file": 0, "_record": 0}]
+    assert rows.schema.field("a").type == declared
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "says"),
+    [
+        (["1"], pa.int64(), "column a is string, and the schema says int64. Declare that type, or write the file anew"),
+        ([1.0], pa.int64(), r"column a is double, and the schema says int64. Declare pa.float64\(\)"),
+        ([1], pa.string(), "column a is int64, and the schema says string"),
+        ([1], pa.bool_(), "column a is int64, and the schema says bool"),
+        ([{"b": 1}], pa.int64(), "column a is struct.*Write its parts as columns of their own"),
+        ([[1]], pa.int64(), "column a is list.*Write its parts"),
+        (
+            [datetime(2024, 1, 1)],
+            MOMENT,
+            r"is timestamp\[us\], .* tz=UTC\]. Declare pa.timestamp\(\"us\"\)",
+        ),
+        ([datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us"), r"Declare pa.timestamp\(\"us\", tz=\"UTC\"\)"),
+    ],
+)
+def test_a_column_of_another_type_is_refused_with_the_fix(read, stored, declared, says):
+    with pytest.raises(UserError, match=f"x.parquet: .*{says}"):
+        read({"x.parquet": parquet({"a": stored})}, [Field("a", declared, True)])
+
+
+def test_a_column_that_changes_its_type_between_files_names_both(read):
+    contents = {"x.parquet": parquet({"a": [1]}), "y.parquet": parquet({"a": ["1"]})}
+    with pytest.raises(UserError, match=r"y.parquet: column a is string, .* says int64; in .*x.parquet it is int64"):
+        read(contents, [Field("a", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "says"),
+    [
+        (pa.array([1, 2, 300] * 9), pa.int8(), "row 3, column a: '300' is not of type int8 without a loss"),
+        (pa.array([1, 2**63], pa.uint64()), pa.int64(), "row 2, column a: '9223372036854775808' is not of type int64"),
+        (pa.array([0, 1], pa.timestamp("ns")), pa.timestamp("us"), "row 2, column a: .* is not of type timestamp"),
+        (pa.array([0, 1], pa.timestamp("us")), pa.date32(), "row 2, column a: .* is not of type date32"),
+        (
+            pa.array([2**53 + 1]),
+            pa.float64(),
+            "row 1, column a: '9007199254740993' is not of type double",
+        ),
+        (pa.array([b"a", b"\xff"]), pa.string(), "row 2, column a: b?.*UTF-8"),
+        (pa.array([1, None]), pa.int64(), "row 2: column a is empty, and the schema says that it never is"),
+        (pa.array(["a", ""]), pa.string(), "row 2: column a is empty"),
+        (pa.array([1.0, float("nan")]), pa.float64(), "row 2: column a is empty"),
+    ],
+)
+def test_a_value_that_would_change_or_is_missing_is_named_with_its_row(read, values, declared, says):
+    good = {"a.csv": b"a\n" + {"s": b"x", "d": b"2024-01-01", "t": b"2024-01-01"}.get(str(declared)[0], b"1") + b"\n"}
+    good = {} if pa.types.is_floating(declared) else good
+    with pytest.raises(UserError, match=f"x.parquet, {says}"):
+        read({**good, "x.parquet": parquet({"a": values})}, [Field("a", declared)])
+
+
+GOOD = parquet({"a": list(range(50_000)), "b": ["x"] * 50_000}, row_group_size=7_000)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (GOOD[:-100], "x.parquet is no Parquet file, or damaged or cut off"),
+        (GOOD[: len(GOOD) // 2], "x.parquet is no Parquet file, or damaged or cut off"),
+        (GOOD[:4000] + bytes(100) + GOOD[4100:], "x.parquet is no Parquet file, or damaged"),
+        (b"a,b\n1,2\n", "x.parquet is no Parquet file"),
+        (b"", "x.parquet is empty"),
+        (parquet({"A": [1]}), "x.parquet lacks the column a; it has A. Is 'A' meant to be 'a'.* case"),
+        (parquet(pa.table([[1], [2]], names=["a", "a"])), "x.parquet: the column a occurs twice"),
+    ],
+)
+def test_a_file_that_is_damaged_or_no_table_is_named(read, content, says):
+    with pytest.raises(UserError, match=says):
+        read({"x.parquet": content}, [Field("a", pa.int64())])
+
+
+def test_row_groups_stream_in_order_and_only_what_is_asked_for(opened):
+    files = opened({"x.parquet": GOOD, "y.parquet": GOOD}, [Field("a", pa.int64()), Field("b", pa.string())])
+    rows = pa.Table.from_batches(files.batches(["a"]))
+    assert rows["a"].to_pylist() == [*range(50_000)] * 2 and rows.column_names == ["a", "_file", "_record"]
+    assert rows["_record"].equals(rows["a"]) and files.place(1, 41_999).endswith("y.parquet, row 42,000")

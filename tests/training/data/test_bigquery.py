@@ -1,0 +1,289 @@
+"""BigQuery as an engine: the same rows as here, and every refusal in words and before it costs."""
+
+import os
+import signal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from training.data.prepare import prepare
+from training.errors import ProcessFailed, UserError
+
+
+@pytest.fixture
+def prepared(warehouse, tmp_path, monkeypatch):
+    """Prepares `data` of the parcels; the rows of each split."""
+
+    def run(data=warehouse.URI, *, name="made", options=None, **settings):
+        import json
+
+        monkeypatch.setenv("PREPARE_ENGINES", json.dumps({"bigquery": settings}))
+        options = {**warehouse.WINDOWS, **(options or {})}
+        run.manifest = prepare(warehouse.TASK, str(data), tmp_path / name, options=options)
+        return warehouse.prepared(tmp_path / name)
+
+    return run
+
+
+def same(here, there):
+    """Rows, ids, splits, texts and labels are equal; floats differ by at most 1e-6 of their size, as float32."""
+    assert here.keys() == there.keys()
+    for split, rows in here.items():
+        assert rows.num_rows == there[split].num_rows > 0
+        for name in rows.column_names:
+            first, second = rows[name].to_numpy(), there[split][name].to_numpy()
+            if first.dtype.kind == "f":
+                np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-9, equal_nan=True, err_msg=name)
+            else:
+                np.testing.assert_array_equal(first, second, err_msg=name)
+
+
+def test_tables_views_queries_and_mixed_lists_give_the_rows_that_files_give(cloud, warehouse, prepared, tmp_path):
+    rows = warehouse.parcels()
+    expected = prepared(warehouse.write(tmp_path, rows), name="files")
+    cloud.bigquery.write(warehouse.TABLE, rows, at=warehouse.days_ago(cloud, 30))
+    cloud.bigquery.add_view("test-project.shop.all", "SELECT * FROM shop.parcels -- every one\n;")
+    (tmp_path / "half.sql").write_text(f"SELECT p.* FROM `{warehouse.TABLE}` p WHERE p.id >= 0 ORDER BY id LIMIT 10000")
+    (tmp_path / "rest.sql").write_text(f"WITH p AS (SELECT * FROM `{warehouse.TABLE}`) SELECT * FROM p WHERE id < 0;\n")
+    queries = f"{tmp_path}/half.sql, {tmp_path}/rest.sql"
+    same(expected, prepared(warehouse.URI, name="table"))
+    same(expected, prepared("bq://test-project.shop.all", name="view"))
+    same(expected, prepared(queries, name="queries"))
+    same(expected, prepared(warehouse.URI, name="here", options={"engine": "duckdb"}))
+    few = warehouse.write(tmp_path / "few", rows.filter(pa.compute.less(rows["id"], 0)))
+    mixed = f"{few},{tmp_path}/half.sql"
+    same(expected, prepared(mixed, name="mixed", options={"engine": "duckdb"}))
+    with pytest.raises(
+        UserError, match="files .*parcels.parquet.* and tables of BigQuery .*half.sql.*engine to duckdb"
+    ):
+        prepared(mixed, name="refused")
+    with pytest.raises(UserError, match="'bigquery', which computes with tables there, and the data is files"):
+        prepared(few, name="refused", options={"engine": "bigquery"})
+    with pytest.raises(UserError, match="engine is 'bigqery'. Did you mean bigquery?"):
+        prepared(few, name="refused", options={"engine": "bigqery"})
+    assert not (tmp_path / "refused").exists()
+
+
+def test_jobs_are_labelled_limited_and_leave_nothing_behind(cloud, warehouse, prepared, capsys):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels())
+    prepared(max_gb=2.0, expiry_days=3)
+    jobs = list(cloud.bigquery.jobs.values())
+    assert jobs and all(job.location == "EU" for job in jobs)
+    assert {job.labels["step"] for job in jobs} == {"prepare"} and all(job.labels["run"] for job in jobs)
+    assert all(0 < int(job.configuration["query"]["maximumBytesBilled"]) <= 2 << 30 for job in jobs)
+    ours = cloud.bigquery.datasets[("test-project", "vertex_gpu_pipelines")]
+    assert ours.location == "EU" and int(ours.fields["defaultTableExpirationMs"]) == 3 * 86_400_000
+    assert not list(cloud.bigquery.in_dataset("test-project", "vertex_gpu_pipelines"))
+    said = capsys.readouterr().err
+    assert f"BigQuery: reading {warehouse.URI} once is 0.00 GB (less than a cent)." in said
+    assert "the queries of this step read" in said
+
+
+def replaced(name, values):
+    def change(warehouse, rows):
+        return warehouse.changed(rows, **{name: values(rows)})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda w, t: t.rename_columns([{"weight": "wieght"}.get(n, n) for n in t.column_names]),
+         "lacks the column weight; it has .*Is 'wieght' meant to be 'weight'?"),
+        (replaced("weight", lambda t: t["weight"].cast(pa.string())),
+         "column weight is of BigQuery's type STRING, and the schema says double, which is FLOAT64 there.*CAST"),
+        (replaced("sent", lambda t: t["local"]), "column sent is of BigQuery's type DATETIME"),
+        (replaced("express", lambda t: pa.array([None if i == 7 else i % 2 == 0 for i in range(len(t))])),
+         "a row of bq://test-project.shop.parcels with id=.*: column express is empty, and the schema says that it never"),
+        (replaced("floor", lambda t: pa.array([40_000 if i == 9 else 1 for i in range(len(t))])),
+         "column floor: 40000 is not of type int16"),
+        (lambda w, t: t.slice(0, 0), "bq://test-project.shop.parcels: there are no rows"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("engine", ["bigquery", "duckdb"])
+def test_a_table_that_is_not_as_declared_is_told_with_column_and_fix(
+    cloud, warehouse, prepared, tmp_path, change, words, engine
+):
+    if engine == "duckdb" and "40000" in words:
+        words = "column floor"
+    cloud.bigquery.write(warehouse.TABLE, change(warehouse, warehouse.parcels(40)))
+    with pytest.raises(UserError, match=words):
+        prepared(options={"engine": engine})
+    assert not (tmp_path / "made").exists()
+
+
+def test_columns_in_other_letters_and_wider_types_are_taken(cloud, warehouse, prepared, tmp_path):
+    rows = warehouse.parcels(200)
+    expected = prepared(warehouse.write(tmp_path, rows), name="files")
+    decimal = pa.array([None if v is None else round(v, 9) for v in rows["weight"].to_pylist()], pa.float64())
+    rows = warehouse.changed(rows, weight=decimal.cast(pa.decimal128(38, 9)))
+    cloud.bigquery.write(warehouse.TABLE, rows.rename_columns([name.upper() for name in rows.column_names]))
+    there = prepared()
+    for split, table in expected.items():
+        assert there[split]["row_id"].equals(table["row_id"])
+        np.testing.assert_allclose(there[split]["weight"], table["weight"], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("data", "prepare_cloud", "words"),
+    [
+        ("bq://test-project.shop.nothing", None, "bq://test-project.shop.nothing is not there: Not found: Table"),
+        ("bq://test-project.other.parcels", None, "is not there"),
+        ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.get"), "may not be read.*bigquery.dataViewer"),
+        ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.getData"), "may not be read: Access Denied"),
+        ("", lambda cloud: cloud.policies.missing.add("bigquery.jobs.create"), "may not be read.*roles/bigquery.user"),
+        ("bq://shop.parcels", None, "The project is missing: bq://PROJECT.shop.parcels"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_or_not_readable_is_said_before_anything_runs(
+    cloud, warehouse, prepared, tmp_path, data, prepare_cloud, words
+):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    if prepare_cloud:
+        prepare_cloud(cloud)
+    with pytest.raises(UserError, match=words):
+        prepared(data or warehouse.URI)
+    assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
+
+
+def test_more_than_max_gb_is_refused_before_it_costs(cloud, warehouse, prepared, tmp_path):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    cloud.bigquery.pretended_bytes = 5 << 40
+    words = r"would read 5,120.00 GB \(\$31.25\), and a step may read 100 GB. Raise max_gb"
+    with pytest.raises(UserError, match=words):
+        prepared()
+    assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
+    cloud.bigquery.pretended_bytes = 1 << 30
+    with pytest.raises(UserError, match=r"would read 1.00 GB .* after 3.00 GB .* by the queries before it"):
+        prepared(max_gb=3.5)
+
+
+def test_places_that_do_not_fit_are_named(cloud, warehouse, prepared):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    cloud.bigquery.add_dataset("far", location="us-central1")
+    cloud.bigquery.write("test-project.far.parcels", warehouse.parcels(40))
+    with pytest.raises(UserError, match=r"parcels lies in EU and bq://.* in us-central1: BigQuery joins nothing"):
+        prepared(f"{warehouse.URI},bq://test-project.far.parcels")
+    with pytest.raises(UserError, match="lies in EU, and .* has location = 'US'"):
+        prepared(location="US")
+    with pytest.raises(UserError, match='for what is computed on the way, lies in us-central1.*dataset = "far_eu"'):
+        prepared(dataset="far")
+
+
+def test_a_job_whose_answer_was_lost_is_found_and_not_run_twice(cloud, warehouse, prepared, monkeypatch):
+    from google.cloud.bigquery.retry import DEFAULT_RETRY
+    from loopback.cloud import lost_response
+
+    from training.storage.bigquery import client
+
+    monkeypatch.setattr(client, "patient", lambda: DEFAULT_RETRY.with_delay(initial=0.01, maximum=0.02))
+
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(80))
+    first = prepared(name="made")
+    count = len(cloud.bigquery.jobs)
+    cloud.bigquery.jobs.clear()
+    cloud.fail("bigquery.jobs.insert", *[lost_response()] * 6)
+    same(first, prepared(name="made"))
+    assert len(cloud.bigquery.jobs) == count
+
+
+def test_a_step_that_begins_again_pays_once(cloud, warehouse, prepared, monkeypatch):
+    from training.data.tables.sorting import Sorting
+
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(80))
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Sorting, "add", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        prepared()
+    jobs = set(cloud.bigquery.jobs)
+    prepared()
+    assert set(cloud.bigquery.jobs) == jobs
+
+
+def test_a_result_that_is_gone_is_computed_again(cloud, warehouse, prepared):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(80))
+    first = prepared()
+    jobs = set(cloud.bigquery.jobs)
+    del cloud.bigquery.datasets[("test-project", "vertex_gpu_pipelines")]
+    same(first, prepared())
+    assert {name.removesuffix("-1") + "-0" for name in set(cloud.bigquery.jobs) - jobs} <= jobs
+
+
+def test_a_stop_cancels_the_job_and_leaves_nothing(cloud, warehouse, prepared, tmp_path):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(80))
+    cloud.bigquery.held = True
+    before = signal.getsignal(signal.SIGTERM)
+    cloud.on("bigquery.jobs.get", lambda call: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as stop:
+        prepared()
+    (job,) = cloud.bigquery.jobs.values()
+    assert stop.value.code == 143 and job.error["reason"] == "stopped" and not (tmp_path / "made").exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+    cloud.after.clear()
+    cloud.bigquery.held = False
+    assert prepared()
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("quotaExceeded", "a quota of the project is used up for now: .* BigQuery says: Custom quota exceeded."),
+        ("resourcesExceeded", "the query is too large for the project's slots"),
+        ("billingNotEnabled", "the project has no billing"),
+    ],
+)
+def test_quotas_are_said_in_words(cloud, warehouse, prepared, reason, words):
+    from loopback.bigquery import refusal
+    from loopback.faults import Fault
+
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    cloud.fail("bigquery.jobs.insert", Fault(answer=refusal(403, reason, "Custom quota exceeded")), forever=True)
+    with pytest.raises(UserError, match=words):
+        prepared()
+
+
+def test_a_stream_that_breaks_off_goes_on_where_it_was(cloud, warehouse, prepared, tmp_path):
+    rows = warehouse.parcels(20_000)
+    expected = prepared(warehouse.write(tmp_path, rows), name="files")
+    cloud.bigquery.write(warehouse.TABLE, rows)
+    cloud.bigquery.broken_streams = 2
+    same(expected, prepared(options={"engine": "duckdb"}))
+
+
+def test_a_table_that_wants_a_filter_is_read_whole(cloud, warehouse, prepared, tmp_path):
+    rows = warehouse.parcels(200)
+    expected = prepared(warehouse.write(tmp_path, rows), name="files")
+    cloud.bigquery.write(warehouse.TABLE, rows, partitioned="day")
+    same(expected, prepared(name="there"))
+    same(expected, prepared(name="here", options={"engine": "duckdb"}))
+    cloud.bigquery.write(warehouse.TABLE, rows, partitioned="floor")
+    same(expected, prepared(name="ranges"))
+
+
+def test_tables_of_which_nothing_tells_a_version_are_refused(cloud, warehouse, prepared):
+    table = cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    table.kind, table.fields = "EXTERNAL", {"externalDataConfiguration": {"sourceUris": ["gs://bucket/a.csv"]}}
+    with pytest.raises(UserError, match="external table, of which BigQuery keeps no versions. Give its files: gs://"):
+        prepared()
+
+
+def test_no_project_is_a_sentence(warehouse, prepared, cloud, monkeypatch):
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
+    monkeypatch.setattr(google.auth, "default", lambda **_: (AnonymousCredentials(), None))
+    with pytest.raises(UserError, match="BigQuery needs a project that queries are billed to"):
+        prepared()
+
+
+def test_a_server_that_is_down_is_a_failure_not_a_mistake(warehouse, prepared, cloud, monkeypatch):
+    from loopback.cloud import status
+
+    from training.storage.bigquery import client
+
+    monkeypatch.setattr(client, "DEADLINE_S", 0.5)
+    cloud.fail("bigquery.tables.get", status(503, "down"), forever=True)
+    with pytest.raises(ProcessFailed, match="503|down"):
+        prepared()

@@ -1,0 +1,94 @@
+"""The engine of a table's source, with the source in it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from training import run_folder
+from training.data import settings
+from training.data.destination import Destination
+from training.data.engines import Engine, choice
+from training.data.engines.choice import Together
+from training.data.engines.duckdb import DuckDB, Read
+from training.data.schema import Field
+from training.data.sources.files import Files
+from training.data.tabular import TabularTask
+from training.processes import memory
+from training.processes.cluster import cores
+from training.storage.bigquery.jobs import Owner
+from training.storage.storage import File
+
+#: What DuckDB may use, if nobody says: an eighth of the input, but this much; and at most this share of what is free.
+LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
+
+
+@contextmanager
+def opened(task: TabularTask, data: str, target: Destination, workers: int | None) -> Iterator[Engine]:
+    """Reads the source and checks its types.
+
+    Args:
+        target: Where the prepared dataset goes; it tells in whose name queries run.
+        workers: Threads; None = as the settings say, or one per core.
+
+    Raises:
+        UserError: the source is not there, or its rows are not as the task declares.
+    """
+    allowed = settings.engines().bigquery
+    source = choice.resolved(task, data.strip() or task.default_data(), allowed)
+    key = task.key or [field.name for field in task.schema]
+    engine_name = choice.chosen(task, source)
+    if not source.relations:
+        with duckdb(task, source.files, task.scratch, task.schema, workers, key) as engine:
+            yield engine
+    elif engine_name == "duckdb":
+        from training.data.engines.bigquery_source import opened_rows
+
+        with (
+            opened_rows(source.relations, task.schema, allowed, owner(target)) as rows,
+            duckdb(task, source.files, task.scratch, task.schema, workers, key, rows) as engine,
+        ):
+            yield engine
+    else:
+        from training.data.engines.bigquery import BigQuery
+
+        with BigQuery.opened(source.relations, task.schema, allowed, owner(target)) as there:
+            yield there
+
+
+@contextmanager
+def duckdb(
+    task: TabularTask,
+    files: Sequence[File],
+    scratch: Path,
+    fields: Sequence[Field],
+    workers: int | None = None,
+    key: Sequence[str] = (),
+    beside: Read | None = None,
+) -> Iterator[DuckDB]:
+    """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`.
+
+    Args:
+        key: Columns by which the rows are numbered; none = they are not.
+    """
+    allowed = settings.engines()
+    threads = workers or allowed.workers or cores()
+    with DuckDB.opened(scratch, memory_bytes(allowed.memory_gb, files), threads) as engine:
+        read: Read = Files(files, task.schema, task.reading, scratch, threads=threads)
+        if beside:
+            read = Together(read, len(files), beside) if files else beside
+        engine.read_files(read, fields, key)
+        yield engine
+
+
+def owner(target: Destination) -> Owner:
+    """In whose name queries run: the run on Vertex AI, or the folder that is prepared here."""
+    output = run_folder.parse(target.folder)
+    return Owner(output.run, output.step) if output else Owner(str(target.folder.absolute()), "prepare")
+
+
+def memory_bytes(gb: float, files: Sequence[File]) -> int:
+    """What the settings say, else by the size of the input."""
+    if gb:
+        return int(gb * 2**30)
+    wanted = max(LEAST_BYTES, sum(file.bytes for file in files) // INPUT_SHARE)
+    return min(wanted, int(FREE_SHARE * memory.free_bytes()))

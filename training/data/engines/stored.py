@@ -1,0 +1,81 @@
+"""The rows of files as one Parquet file on the scratch disk, which an engine reads as often as it must.
+
+Not compressed: it is read several times, soon, from the same machine. Its dictionaries make it small all the same, and
+an engine computes with them.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+#: Of a row group, which is in memory once: as DuckDB cuts its own, or fewer rows where they are wide.
+GROUP_ROWS, GROUP_BYTES = 122_880, 32 << 20
+#: A column with more different values in a row group is stored without a dictionary.
+DICTIONARY_BYTES = 256 << 10
+
+
+def store(
+    batches: Iterable[pa.RecordBatch], path: Path, computed: Mapping[str, Callable[[pa.RecordBatch], pa.ChunkedArray]]
+) -> None:
+    """Writes the batches, of which there is at least one.
+
+    Args:
+        computed: Columns that are made of each batch; their values hardly occur twice.
+    """
+    writer = None
+    try:
+        for batch in map(_plain, _grouped(batches)):
+            rows = pa.table(batch)
+            for name, values in computed.items():
+                rows = rows.append_column(name, values(batch))
+            writer = writer or _writer(path, rows.schema, computed)
+            writer.write_table(rows, row_group_size=GROUP_ROWS)
+    finally:
+        if writer:
+            writer.close()
+
+
+def _writer(path: Path, schema: pa.Schema, computed: Container[str]) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="none",
+        use_dictionary=[name for name in schema.names if name not in computed],
+        dictionary_pagesize_limit=DICTIONARY_BYTES,
+        write_statistics=False,
+    )
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of a row group."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES):
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    yield pa.concat_batches(waiting)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in types that DuckDB reads without a conversion of its own, and strings without nulls."""
+    columns = [_plain_column(column) for column in batch.columns]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _plain_column(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us"), safe=False)
+    if pa.types.is_dictionary(kind):
+        return _plain_column(column.cast(kind.value_type))
+    if column.null_count and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return pc.fill_null(column, "")
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32())
+    return column.cast(pa.date32()) if pa.types.is_date64(kind) else column

@@ -1,0 +1,183 @@
+"""Parquet files: some of their columns in the declared types, if no value changes by that."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from training.data import schema
+from training.data.schema import Field
+from training.data.sources import header
+from training.data.sources.mistakes import Mistake
+from training.data.sources.opening import BLOCK_BYTES, Opened
+from training.data.sources.values import is_text, tidied
+from training.errors import UserError
+from training.printable import listed, quoted
+
+#: Read at once.
+ROWS = 1 << 16
+
+
+KINDS: dict[str, Callable[[pa.DataType], bool]] = {
+    "text": is_text,
+    "bytes": lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t),
+    "bool": pa.types.is_boolean,
+    "integer": pa.types.is_integer,
+    "float": pa.types.is_floating,
+    "decimal": pa.types.is_decimal,
+    "date": pa.types.is_date,
+    "time": pa.types.is_time,
+}
+#: What else a kind is made of.
+WIDER = {
+    "text": ("bytes",),  # as some writers leave it unsaid that bytes are text
+    "integer": ("decimal",),
+    "float": ("integer", "decimal"),
+    "decimal": ("integer",),
+}
+
+
+class Types:
+    """The types that the columns of Parquet files have, to tell which file is the odd one."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[pa.DataType, str]] = {}
+
+    def check(self, name: str, stored: pa.DataType, field: Field) -> None:
+        """Raises UserError if values of the stored type cannot be the field's."""
+        stored = _plain(stored)
+        if fits(stored, field.type):
+            self.known.setdefault(field.name, (stored, name))
+            return
+        other = self.known.get(field.name)
+        also = f"; in {other[1]} it is {other[0]}" if other else ""
+        raise UserError(
+            f"{name}: column {listed([field.name])} is {stored}, and the schema says {field.type}{also}."
+            + _fix(stored, field)
+        )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Some rows of one file, in the types that they are stored in."""
+
+    file: int
+    table: pa.Table
+
+    @property
+    def layout(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def size(self) -> int:
+        return int(self.table.nbytes)
+
+
+def parts(
+    number: int, opened: Opened, fields: Sequence[Field], declared: Sequence[Field], types: Types
+) -> Iterator[Stored]:
+    """The rows of one file.
+
+    Args:
+        declared: All columns of the schema; `fields` are to be read.
+
+    Raises:
+        UserError: the file is damaged or cut off, lacks a column, or one is of another type.
+    """
+    small = opened.version.bytes <= BLOCK_BYTES
+    with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
+        file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
+        stored = file.schema_arrow
+        header.check(opened.name, stored.names)
+        schema.check_header(opened.name, stored.names, declared)
+        for field in fields:
+            types.check(opened.name, stored.field(field.name).type, field)
+        names = [field.name for field in fields]
+        for batch in file.iter_batches(ROWS, columns=names, use_threads=not small):
+            yield Stored(number, pa.Table.from_batches([batch]).replace_schema_metadata())
+
+
+def fits(stored: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether values of one type can be of the other without a decision that only the user can take."""
+    if stored == declared or pa.types.is_null(stored):
+        return True
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(declared):
+        return bool(stored.tz) == bool(declared.tz)
+    if pa.types.is_timestamp(stored) and pa.types.is_date(declared):
+        return not stored.tz
+    kinds = KINDS.items()
+    wanted = next((kind for kind, is_one in kinds if is_one(declared)), "")
+    return next((kind for kind, is_one in kinds if is_one(stored)), "") in (wanted, *WIDER.get(wanted, ()))
+
+
+def _fix(stored: pa.DataType, field: Field) -> str:
+    if pa.types.is_nested(stored):
+        return " Write its parts as columns of their own."
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(field.type):
+        right = 'pa.timestamp("us", tz="UTC")' if stored.tz else 'pa.timestamp("us")'
+        return f" Declare {right}: {'these are moments' if stored.tz else 'no zone is known'}."
+    if pa.types.is_floating(stored) and pa.types.is_integer(field.type):
+        return " Declare pa.float64(), or write integers: beyond 2^53 a double is not exact."
+    return " Declare that type, or write the file anew with the other."
+
+
+def converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """The columns in the types of the fields. Raises Mistake."""
+    return pa.table({field.name: _column(table[field.name], field) for field in fields})
+
+
+def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    try:
+        return _cast(stored, field)
+    except pa.ArrowInvalid as error:
+        record = _first(stored, field)
+        value = quoted(str(stored[record].as_py() if not is_text(stored.type) else "the text"))
+        reason = "is not UTF-8" if "UTF8" in str(error) else f"{value} is not of type {field.type} without a loss"
+        raise Mistake(record, f", column {listed([field.name])}: {reason}.") from None
+
+
+def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    """Raises pa.ArrowInvalid for a value that would change."""
+    stored = _plain(column.type)
+    if column.type != stored:
+        column = column.cast(stored)
+    if pa.types.is_integer(stored) and pa.types.is_decimal(field.type):
+        column = column.cast(pa.decimal128(38, field.type.scale))
+    values = column.cast(field.type)
+    if pa.types.is_timestamp(stored) and pa.types.is_date(field.type) and not values.cast(stored).equals(column):
+        raise pa.ArrowInvalid("not at midnight")
+    return tidied(values)
+
+
+def _first(stored: pa.ChunkedArray, field: Field) -> int:
+    """The first value that cannot be cast: values before it can, together with it they cannot."""
+    good, bad = 0, len(stored)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            _cast(stored.slice(good, middle - good), field)
+        except pa.ArrowInvalid:
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def _plain(stored: pa.DataType) -> pa.DataType:
+    """The type of the values, however they are encoded."""
+    if pa.types.is_dictionary(stored):
+        return _plain(stored.value_type)
+    return stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
+
+
+@contextmanager
+def _damage_named(opened: Opened) -> Iterator[None]:
+    """Says what Arrow raises of a file that is none, or was cut short."""
+    if not opened.version.bytes:
+        raise UserError(f"{opened.name} is empty: a Parquet file has at least its columns.")
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise UserError(f"{opened.name} is no Parquet file, or damaged or cut off: {str(error)[:200]}") from None

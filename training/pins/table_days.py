@@ -1,0 +1,48 @@
+"""The days on which tables and queries of BigQuery have rows: asked there, and remembered, for what is pinned stays."""
+
+import hashlib
+from collections.abc import Sequence
+
+from training.data.engines.bigquery import BigQuery
+from training.data.settings import engines
+from training.data.tables import features, rebased
+from training.data.tabular import TabularTask
+from training.pins import days
+from training.storage import storage
+from training.storage.bigquery.jobs import Owner
+from training.storage.pinned import PinnedRelation
+
+
+def present(
+    task: TabularTask, relations: Sequence[PinnedRelation], folder: str, run: str, *, dry_run: bool = False
+) -> set[int]:
+    """The days of all rows, from 1970-01-01.
+
+    Args:
+        folder: Where the pins lie: there the days are remembered, so that an unchanged table is not asked again.
+        run: In its name the query runs.
+        dry_run: Whether nothing is written.
+
+    Raises:
+        UserError: BigQuery refuses the query, or it would read more than is allowed.
+    """
+    memory = f"{folder}/days-{_key(task, relations)}.json" if storage.is_remote(folder) else ""
+    if memory and (known := days.remembered(memory)):
+        return days.spread(known[_NAME])
+    fields = features.telling_days(task)
+    with BigQuery.opened(relations, fields, engines().bigquery, Owner(run, "resolve"), values=False) as engine:
+        rows = engine.source()
+        counted = engine.read(rows.select(day=rebased.said(task, "days", rows).epoch_days()).distinct())
+    found = {day for day in counted["day"].to_pylist() if day is not None}
+    if memory and not dry_run:
+        days.remember(memory, {_NAME: days.stretches(found)})
+    return found
+
+
+#: All relations together have one entry.
+_NAME = "tables"
+
+
+def _key(task: TabularTask, relations: Sequence[PinnedRelation]) -> str:
+    text = "".join([days.key(task), *(relation.sha256 for relation in relations)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,19 @@
+"""The memory of this machine that a process may have."""
+
+from pathlib import Path
+
+
+def free_bytes() -> int:
+    """What is available, within the limit of the container; very much where the system does not tell.
+
+    proc(5), and https://docs.kernel.org/admin-guide/cgroup-v2.html
+    """
+    free = [1 << 62]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
+        group = Path("/sys/fs/cgroup")
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):  # another system, or no limit
+        pass
+    return min(free)
