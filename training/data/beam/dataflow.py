@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from training import run_folder
 from training.data import finish
-from training.data.beam.dataset import Dataset
+from training.data.beam.dataset import THREADS, Dataset
 from training.data.beam.following import cancelling_on_signals, follow
 from training.data.beam.local import require_beam
 from training.data.beam.naming import job_name, labels
@@ -159,11 +160,11 @@ class Dataflow:
 
 def _clear(place: Place) -> None:
     """Removes the rows that waited to be written; the manifest stays, for a step that is killed now."""
-    with suppress(OSError):
-        folder = objects.Folder(place.folder)
-        for name in folder.names():
-            if name not in (FILE_NAME, NOTES_FILE, PLACE_FILE):
-                folder.delete(name)
+    kept = {FILE_NAME, NOTES_FILE, PLACE_FILE}
+    with suppress(OSError), ThreadPoolExecutor(THREADS) as pool:
+        folders = {place.folder, *([place.output] if place.output.startswith(f"{place.folder}/") else [])}
+        for folder in map(objects.Folder, folders):
+            list(pool.map(folder.delete, (name for name in folder.names() if name not in kept)))
 
 
 def _place(folder: str) -> Place | None:
