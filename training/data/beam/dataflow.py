@@ -31,6 +31,8 @@ from training.task import Task
 
 #: The image that the step runs in, and the region of a job of Vertex AI, as its environment tells them.
 IMAGE_VARIABLE, REGION_VARIABLE = "TRAINING_IMAGE", "CLOUD_ML_REGION"
+#: Whether each shard is worked on in a process of its own, whose death its worker explains.
+APART = True
 #: Of what a job says where its shards go.
 PLACE_FILE = "place.json"
 
@@ -142,7 +144,7 @@ class Dataflow:
         place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):
             place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
-        work = Work(name, task, len(shards), place.folder, place.output, True)
+        work = Work(name, task, len(shards), place.folder, place.output, APART)
         marks = {**labels(target.path), "attempt": str(attempt)}
         job = submit(work, shards, title, marks, self.settings, self.jobs)
         _say(f"Dataflow job {title} was started: {self.jobs.link(job)}")
