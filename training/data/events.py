@@ -48,6 +48,8 @@ def check(name: str, events: Events, before: Mapping[str, dt.DataType]) -> None:
     Args:
         before: The columns of the rows that are known before the outcome.
     """
+    if not isinstance(events, Events):
+        raise UserError(f"the events {name} are a {type(events).__name__}: give training.data.events.Events.")
     for problem in _problems(events, before):
         raise UserError(f"the events {name}: {problem}")
 

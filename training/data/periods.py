@@ -97,7 +97,8 @@ def spoken(spans: Spans) -> str:
     """`2013-01:2013-06,2013-09` where spans are whole months, else their first and last days; `parse` reads it."""
     texts = []
     for start, end in spans:
-        unit = "month" if date_of(start).day == date_of(end).day == 1 else "day"
+        whole = date_of(start).day == 1 and containing("month", end - 1).end == end
+        unit = "month" if whole else "day"
         ends = (containing(unit, start).text, containing(unit, end - 1).text)
         texts.append(":".join(dict.fromkeys(ends)))
     return ",".join(texts)
@@ -168,8 +169,9 @@ def _end(written: str, text: str, name: str) -> tuple[Period, bool]:
 def _period(unit: str, first: date) -> Period:
     texts = {"year": f"{first.year:04}", "month": f"{first.year:04}-{first.month:02}", "day": first.isoformat(),
              "week": "{:04}-W{:02}".format(*first.isocalendar()[:2])}  # fmt: skip
-    start = (first - _EPOCH).days
-    return Period(texts[unit], start, _moved(start, 1, unit), unit)
+    start, end_of_calendar = (first - _EPOCH).days, (date.max - _EPOCH).days + 1
+    last = first.year == date.max.year and (unit == "year" or (unit, first.month) == ("month", 12))
+    return Period(texts[unit], start, end_of_calendar if last else _moved(start, 1, unit), unit)
 
 
 def containing(unit: str, day: int) -> Period:

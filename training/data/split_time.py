@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, cast
 
 import ibis
@@ -13,11 +12,8 @@ from training.data.alike import Kinds
 from training.data.declaration import Declaration
 from training.data.periods import Spans, date_of, spoken
 from training.data.shares import mixed, nonzero, percent, require_labelled
-from training.data.windows import Windows, windows
+from training.data.windows import CALENDAR, Windows, windows
 from training.errors import UserError
-
-#: The first and the last day that there is, from 1970-01-01 on.
-CALENDAR = (date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal())
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class ByTime:
         return cast(ir.IntegerValue, day.between(*CALENDAR).ifelse(day, ibis.null("int64")))
 
     def wrong(self, row: Mapping[str, Any]) -> str:
-        return f"the day of the row, by {self.time} = {row[self.time]}, is none of the years 1 to 9999."
+        return f"the row has no day of the years 1 to 9999; its {self.time} is {row[self.time]}."
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
         present = labelled.keys() | unlabelled.keys()

@@ -23,6 +23,7 @@ runs them where the data lies (`training.data.engines`).
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
+import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
@@ -112,6 +113,10 @@ class TabularTask(Task):
             codes = [(title, code) for code, title in enumerate(self.classes)]
             # The code of no class: "" is unknown, and any other text is refused.
             return cast(ir.IntegerValue, target.cases(*codes, ("", None), else_=-1).cast("int64"))
+        if target.type().is_floating():
+            # A code is a whole number; NaN is unknown.
+            whole = target.between(0, len(self.classes)) & (target == target.floor())
+            return cast(ir.IntegerValue, ibis.cases((target.isnan(), None), (whole, target), else_=-1.0).cast("int64"))
         return cast(ir.IntegerValue, target.cast("int64"))
 
     def events(self, rows: ir.Table) -> Mapping[str, Events]:

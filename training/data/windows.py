@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 from training.data.periods import (
@@ -21,6 +22,10 @@ from training.errors import UserError
 
 #: A table may have no rows at weekends and holidays, where a window in days begins or ends.
 MOST_EMPTY_DAYS = 7
+
+
+#: The first and the last day that there is, from 1970-01-01 on.
+CALENDAR = (date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal())
 
 
 class Windows(NamedTuple):
@@ -96,6 +101,8 @@ def _test_after(train: Window) -> Window:
         raise UserError(f"train {train.text!r} needs a window `test`: its length, such as '2 weeks', or its days.")
     if train.yearless and last.text == "12":
         raise UserError("after month 12 comes the next year: give the months with their years.")
+    if last.end > CALENDAR[1]:
+        raise UserError(f"train {train.text!r} reaches to the end of the calendar: no window `test` can lie after it.")
     period = following(last, train.yearless)
     return Window(period.text, (period,), yearless=train.yearless)
 

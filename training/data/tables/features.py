@@ -9,6 +9,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from training.data import events as lookback
+from training.data.declaration import RESERVED
 from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import hours
 from training.data.identity import numbered, whole
@@ -126,6 +127,13 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
     if own := [name for name in (ROW_ID, task.label) if name in features]:
         raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
+    spelled = dict[str, str]()
+    for name in features:
+        other = spelled.setdefault(str(name).lower(), name)
+        if not name or RESERVED.fullmatch(str(name).lower()):
+            raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
+        if other is not name:
+            raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
     if lacking := [name for name in task.slices if name not in features]:
         raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
     return {name: _feature(name, value) for name, value in features.items()}
@@ -134,6 +142,8 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
 def _feature(name: str, value: Any) -> ir.Value:
     value = value if isinstance(value, ir.Value) else ibis.literal(value)
     kind = value.type()
+    if value.op().find(ops.Unnest):
+        raise UserError(f"the feature {name} has several values for a row (unnest): a row has one of each feature.")
     if kind.is_numeric() or kind.is_boolean():
         return value.cast("float32")
     if kind.is_string():

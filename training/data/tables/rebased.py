@@ -2,12 +2,16 @@
 table that has more."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import ibis
 import ibis.expr.types as ir
+from ibis import Deferred
+from ibis.common.exceptions import IntegrityError
 
+from training.data.events import Events
+from training.data.tables import order
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.options import nearest
@@ -27,11 +31,17 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
     """What a method of the task says of `rows`.
 
     Raises:
-        UserError: it names a column that there is not, or that it may not see; or Ibis refuses what it says.
+        UserError: it names a column that there is not, or that it may not see; Ibis refuses what it says; or it says
+            something else every time.
     """
     where = f"{type(task).__name__}.{method}"
     try:
-        return getattr(task, method)(rows)
+        answer = _bound(getattr(task, method)(rows), rows)
+    except IntegrityError:
+        raise UserError(
+            f"{where} gives a column of another table than the `rows` that it was given. Join nothing: look back with "
+            "`events`, or use a window (`.over(ibis.window(group_by=..., order_by=...))`)."
+        ) from None
     except (AttributeError, ibis.IbisError) as error:
         message = " ".join(str(error).split())
         asked = NO_COLUMN.match(message)
@@ -47,6 +57,20 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         if isinstance(error, ibis.IbisError):
             raise UserError(f"{where}: {message[:500]}") from None
         raise
+    for name, part in answer.items() if isinstance(answer, Mapping) else [("", answer)]:
+        expression = part.table if isinstance(part, Events) else part
+        if isinstance(expression, ir.Expr):
+            order.check(f"{where}: {name}" if name else where, expression)
+    return answer
+
+
+def _bound(answer: Any, rows: ir.Table) -> Any:
+    """The answer, without what waits for a table. Raises IntegrityError for columns of another one."""
+    if isinstance(answer, Mapping):
+        answer = {name: part.resolve(rows) if isinstance(part, Deferred) else part for name, part in answer.items()}
+    values = answer.values() if isinstance(answer, Mapping) else [answer]
+    rows.select(*(value.name(f"_{i}") for i, value in enumerate(values) if isinstance(value, ir.Value)), _rows=1)
+    return answer
 
 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:

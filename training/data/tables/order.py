@@ -1,0 +1,37 @@
+"""Expressions that would not give the same values again: chance, clocks, and windows whose rows have no order."""
+
+from collections.abc import Iterator
+
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+
+from training.errors import UserError
+
+#: Of rows in no stated order these take whichever come.
+_ORDERED = (ops.First, ops.Last, ops.ArrayCollect, ops.GroupConcat)
+
+
+def check(where: str, expression: ir.Expr) -> None:
+    """Raises UserError for an expression that an engine may answer differently every time."""
+    for problem in _problems(expression):
+        raise UserError(f"{where} {problem} The same input must give the same dataset.")
+
+
+def _problems(expression: ir.Expr) -> Iterator[str]:
+    operation = expression.op()
+    if impure := [found for found in operation.find(ops.Impure) if not isinstance(found, ops.ScalarUDF)]:
+        yield f"uses {type(impure[0]).__name__}, which is another value every time."
+    if operation.find(ops.Arbitrary):
+        yield "takes an arbitrary value of some rows: take the `min` or the `max`, or the `first` by an order."
+    for some in operation.find((ops.Sample, ops.Limit)):
+        if not isinstance(some.parent, ops.Sort):
+            yield f"takes some rows of a table without an order ({type(some).__name__})."
+    windows = operation.find(ops.WindowFunction)
+    ordered = {window.func for window in windows if window.order_by}
+    by_row = {window.func for window in windows if window.how == "rows" and (window.start or window.end)}
+    for function in (*operation.find(ops.Analytic), *by_row):
+        if function not in ordered:
+            yield f"has a window without an order ({type(function).__name__}): say order_by, down to the last tie."
+    for reduction in operation.find(_ORDERED):
+        if not reduction.order_by and reduction not in ordered:
+            yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
