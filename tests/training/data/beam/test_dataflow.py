@@ -207,8 +207,7 @@ def test_what_is_wrong_with_the_input_ends_the_job_at_once_and_leaves_a_dataset_
     ("message", "says"),
     [
         (
-            "Startup of the worker pool in zone us-central1-a failed to bring up any of the desired 1 workers. "
-            "QUOTA_EXCEEDED: Quota 'CPUS' exceeded. Limit: 24.0 in region us-central1.",
+            "Startup of the worker pool failed to bring up any workers. QUOTA_EXCEEDED: Quota 'CPUS' exceeded.",
             "Quota 'CPUS' exceeded.* Ask for more quota, or set max_workers",
         ),
         ("Error syncing pod: ErrImagePull", "image needs Beam's boot program: docs/dataflow.md"),
