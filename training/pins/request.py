@@ -6,6 +6,7 @@ from training.errors import UserError
 from training.pins import champion, data, earlier, moment, store
 from training.pins.documents import Request, RunPins
 from training.storage import foreign, pinned, storage
+from training.storage.bigquery import names
 from training.task import Task
 
 
@@ -15,6 +16,9 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
     for part in storage.parts(request.data):
         foreign.refuse(part)
     champion.check(request.champion)
+    for part in names.parted(request.data)[0]:
+        if names.is_table(part):
+            names.parse(part)
     data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
     if not pins:
         return

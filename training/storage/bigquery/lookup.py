@@ -219,8 +219,9 @@ def near(dataset: str, bucket: str) -> bool:
     https://cloud.google.com/bigquery/docs/locations (2026-11)
     """
     here, there = dataset.lower(), bucket.lower()
-    areas = {"us": ("us-", "us", "nam"), "eu": ("europe-", "eu", "eur")}
-    return here == there or there.startswith(areas.get(here, (here,))) or here.startswith(areas.get(there, (there,)))
+    areas = {"us": ("us-", "nam"), "eu": ("europe-", "eur")}
+    inside = [place.startswith(areas[area]) for place, area in ((here, there), (there, here)) if area in areas]
+    return here == there or any(inside)
 
 
 def _described(name: TableName, found: Any, location: str) -> Table:
