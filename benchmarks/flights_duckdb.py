@@ -1,6 +1,6 @@
-"""The flights dataset in DuckDB: sums by hour, windows over the sums, and one pass over the flights that joins them.
+"""The flights dataset in DuckDB: sums by hour, windows over them, and a pass a split over the flights that joins them.
 
-python -m benchmarks.flights_duckdb FLIGHTS.csv DESTINATION
+python -m benchmarks.flights_duckdb FOLDER DESTINATION
 """
 
 from collections.abc import Iterator
@@ -11,20 +11,30 @@ from benchmarks import flights_work
 from benchmarks.flights_work import BANDS, CATEGORIES, INTEGERS, STRINGS, VALIDATION, WEEKDAYS
 from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECENT_HOURS
 
+#: The means of a split's numbers are read from its files; a split is written by itself, as one streaming query.
+SPLITS = {
+    "validation": "month <= 7 AND make_date(year, month, day) IN ({days})",
+    "train": "month <= 6 AND make_date(year, month, day) NOT IN ({days})",
+    "test": "month = 7 AND make_date(year, month, day) NOT IN ({days})",
+}
+
 
 def prepare(source: str, destination: Path) -> dict[str, float]:
     import duckdb
 
-    db = duckdb.connect(str(destination / "flights.duckdb"))
-    db.execute("SET preserve_insertion_order = false")
+    # Tables in memory are not compressed, which takes as long as reading the file.
+    db = duckdb.connect(config={"preserve_insertion_order": False, "temp_directory": str(destination / "spill")})
     _read(db, source)
     if db.execute("SELECT 1 FROM flights GROUP BY hour, carrier, flight HAVING count(*) > 1 LIMIT 1").fetchall():
         raise ValueError("duplicate keys")
+    _counted(db)
     recent = {name: _recent(db, name, ", ".join(by), windows) for name, (by, windows) in RECENT_HOURS.items()}
     _waiting(db)
     _categories(db)
-    _write(db, destination, [column for columns in recent.values() for column in columns])
-    train = f"read_parquet('{destination}/split=train/*.parquet', hive_partitioning = false)"
+    for split, rows in SPLITS.items():
+        columns = [column for columns in recent.values() for column in columns]
+        _write(db, f"{destination}/{split}.parquet", columns, rows.format(days=_days()))
+    train = f"read_parquet('{destination}/train.parquet')"
     columns = db.execute(f"DESCRIBE SELECT * FROM {train}").fetchall()
     numbers = [name for name, kind, *_ in columns if kind == "FLOAT"]
     means = db.execute(f"SELECT {', '.join(f'avg({name}::DOUBLE)' for name in numbers)} FROM {train}").fetchone()
@@ -33,13 +43,25 @@ def prepare(source: str, destination: Path) -> dict[str, float]:
 
 def _read(db: Any, source: str) -> None:
     """The columns that are needed, typed; `left_at` is the hour in which a flight really left."""
+    files, parquet = flights_work.reading(source)
     types = {**dict.fromkeys(INTEGERS, "SMALLINT"), "flight": "INTEGER", **dict.fromkeys(STRINGS, "VARCHAR")}
     types["time_hour"] = "TIMESTAMP"
+    read = f"read_csv('{files}', header = true, nullstr = 'NA', types = {types})"
+    casts = ", ".join(f"{name}::{kind} AS {name}" for name, kind in types.items())
     db.execute(f"""
-        CREATE TABLE flights AS
+        CREATE TEMP TABLE flights AS
         SELECT * EXCLUDE (time_hour), hour + floor((minute + dep_delay) / 60)::INTEGER AS left_at
-        FROM (SELECT {", ".join(types)}, epoch(time_hour)::INTEGER // 3600 AS hour, row_number() OVER () AS row_id
-              FROM read_csv('{source}', header = true, nullstr = 'NA', types = {types}))""")
+        FROM (SELECT {casts}, (epoch(time_hour)::BIGINT // 3600)::INTEGER AS hour
+              FROM {f"read_parquet('{files}')" if parquet else read})""")
+
+
+def _counted(db: Any) -> None:
+    """Departures and the sum of their delays at the finest grain that the windows need: aggregated once."""
+    db.execute(f"""
+        CREATE TEMP TABLE counted AS
+        SELECT origin, carrier, dest, hour, left_at, count(*) AS n,
+               sum(greatest(least(dep_delay, {MAX_DELAY_MIN}), 0))::INTEGER AS total
+        FROM flights GROUP BY ALL""")
 
 
 def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
@@ -55,12 +77,11 @@ def _recent(db: Any, name: str, keys: str, windows: Any) -> list[str]:
     )
     columns = dict(_recent_columns(name, windows))
     db.execute(f"""
-        CREATE TABLE {name}_lately AS
+        CREATE TEMP TABLE {name}_lately AS
         WITH sums AS (
           SELECT {keys}, hour, sum(n) AS n, sum(total) AS total FROM (
-            SELECT {keys}, left_at AS hour, count(*) AS n, sum(greatest(least(dep_delay, {MAX_DELAY_MIN}), 0)) AS total
-            FROM flights WHERE left_at IS NOT NULL GROUP BY ALL
-            UNION ALL SELECT DISTINCT {keys}, hour, 0, 0 FROM flights) GROUP BY ALL)
+            SELECT {keys}, left_at AS hour, n, total FROM counted WHERE left_at IS NOT NULL
+            UNION ALL SELECT DISTINCT {keys}, hour, 0, 0 FROM counted) GROUP BY ALL)
         SELECT {keys}, hour, {", ".join(f"{value}::FLOAT AS {column}" for column, value in columns.items())}
         FROM (SELECT {keys}, hour, {sums} FROM sums)""")
     return list(columns)
@@ -76,8 +97,8 @@ def _recent_columns(name: str, windows: Any) -> Iterator[tuple[str, str]]:
 def _waiting(db: Any) -> None:
     """By origin and hour: the flights that were due by the end of the hour before and had not left."""
     db.execute(f"""
-        CREATE TABLE waiting AS SELECT origin, hour + wait AS hour, sum(n)::FLOAT AS origin_waiting
-        FROM (SELECT origin, hour, coalesce(left_at, 2147483647) AS left_at, count(*) AS n FROM flights GROUP BY ALL),
+        CREATE TEMP TABLE waiting AS SELECT origin, hour + wait AS hour, sum(n)::FLOAT AS origin_waiting
+        FROM (SELECT origin, hour, coalesce(left_at, 2147483647) AS left_at, sum(n) AS n FROM counted GROUP BY ALL),
           range(1, {MAX_WAIT_HOURS + 1}) waits(wait)
         WHERE left_at >= hour + wait GROUP BY ALL""")
 
@@ -86,31 +107,35 @@ def _categories(db: Any) -> None:
     """Codes of the values in alphabetical order, from 1."""
     for name in ("carrier", "origin", "dest"):
         db.execute(f"""
-            CREATE TABLE {name}_codes AS SELECT {name}, row_number() OVER (ORDER BY {name})::INTEGER AS {name}_code
-            FROM (SELECT DISTINCT {name} FROM flights)""")
+            CREATE TEMP TABLE {name}_codes AS SELECT {name}, row_number() OVER (ORDER BY {name})::INTEGER AS {name}_code
+            FROM (SELECT DISTINCT {name} FROM counted)""")
 
 
-def _write(db: Any, destination: Path, recent: list[str]) -> None:
-    """One streaming pass: joins, features, and a folder for each split."""
+def _days() -> str:
+    return ", ".join(f"DATE '{day}'" for day in VALIDATION)
+
+
+def _write(db: Any, path: str, recent: list[str], rows: str) -> None:
+    """One streaming pass: joins and features of the rows of a split."""
     joins = " ".join(f"JOIN {name}_lately USING ({', '.join(by)}, hour)" for name, (by, _) in RECENT_HOURS.items())
     coded = ", ".join(f"{name}_code AS {name}" for name in CATEGORIES[:3])
     codes = " ".join(f"JOIN {name}_codes USING ({name})" for name in CATEGORIES[:3])
-    departure, arrival = (f"(({c} // 100 * 60 + {c} % 100) / 1440.0)" for c in ("sched_dep_time", "sched_arr_time"))
+    departure, arrival = (
+        f"(({c} // 100 * 60 + {c} % 100) / 1440.0::DOUBLE)" for c in ("sched_dep_time", "sched_arr_time")
+    )
     bands, weekdays = ([sorted(names).index(name) + 1 for name in names] for names in (BANDS, WEEKDAYS))
-    held_out = ", ".join(f"DATE '{day}'" for day in VALIDATION)
     db.execute(f"""
         COPY (
-          SELECT row_id, {coded}, {bands}[floor({departure} * 4)::INTEGER % 4 + 1]::INTEGER AS part_of_day,
+          SELECT flights.rowid AS row_id, {coded},
+            {bands}[floor({departure} * 4)::INTEGER % 4 + 1]::INTEGER AS part_of_day,
             {weekdays}[isodow(make_date(year, month, day))]::INTEGER AS weekday,
             {departure}::FLOAT AS departure, {arrival}::FLOAT AS arrival,
             ({arrival} - {departure} + ({arrival} < {departure})::INTEGER)::FLOAT AS scheduled_block,
             distance::FLOAT AS distance, {", ".join(recent)}, coalesce(origin_waiting, 0)::FLOAT AS origin_waiting,
-            (arr_delay > {LATE_MIN})::BIGINT AS label,
-            CASE WHEN make_date(year, month, day) IN ({held_out}) THEN 'validation'
-                 WHEN month <= 6 THEN 'train' ELSE 'test' END AS split
+            (arr_delay > {LATE_MIN})::BIGINT AS label
           FROM flights {joins} LEFT JOIN waiting USING (origin, hour) {codes}
-          WHERE arr_delay IS NOT NULL AND month <= 7)
-        TO '{destination}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (split), OVERWRITE_OR_IGNORE)""")
+          WHERE arr_delay IS NOT NULL AND {rows})
+        TO '{path}' (FORMAT parquet, COMPRESSION zstd)""")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """The flights dataset in pandas, read by Arrow's parser: arrays of sums by hour, and their differences.
 
-python -m benchmarks.flights_pandas FLIGHTS.csv DESTINATION
+python -m benchmarks.flights_pandas FOLDER DESTINATION
 """
 
+from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,13 @@ from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECE
 def prepare(source: str, destination: Path) -> dict[str, float]:
     import pandas as pd
 
-    flights = pd.read_csv(source, usecols=COLUMNS, engine="pyarrow")
+    files, parquet = flights_work.reading(source)
+    read = (
+        partial(pd.read_parquet, columns=COLUMNS)
+        if parquet
+        else partial(pd.read_csv, usecols=COLUMNS, engine="pyarrow")
+    )
+    flights = pd.concat(map(read, sorted(glob(files))), ignore_index=True)
     flights["hour"] = pd.to_datetime(flights["time_hour"]).astype("datetime64[s, UTC]").astype("int64") // 3600
     if flights.duplicated(["hour", "carrier", "flight"]).any():
         raise ValueError("duplicate keys")

@@ -2,7 +2,9 @@
 
 Each rival does the work of the task `flights`: check the key, leave out flights without an outcome, derive the same
 features, code the categories, split into train, validation and test, write Parquet, and return the mean of every
-number over the train split, by which the results are compared.
+number over the train split, by which the results are compared. Only ours also checks every value's type and every
+missing one, numbers the rows by MD5 and sorts them by it, so that neither threads nor files change a byte, looks for
+columns that tell the label, and writes checksums and statistics.
 """
 
 import json
@@ -27,7 +29,13 @@ VALIDATION = [
 ]  # fmt: skip
 
 
+def reading(source: str) -> tuple[str, bool]:
+    """A glob of all files of a folder of CSV or Parquet files, and whether they are Parquet."""
+    parquet = any(Path(source).glob("*.parquet"))
+    return f"{source}/*.{'parquet' if parquet else 'csv'}", parquet
+
+
 def main(prepare: Callable[[str, Path], dict[str, float]]) -> None:
-    """Runs a rival as `python -m benchmarks.flights_RIVAL FLIGHTS.csv DESTINATION` and prints the means as JSON."""
+    """Runs a rival as `python -m benchmarks.flights_RIVAL FOLDER DESTINATION` and prints the means as JSON."""
     source, destination = sys.argv[1:]
     print(json.dumps(prepare(source, Path(destination))))

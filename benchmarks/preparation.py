@@ -1,10 +1,12 @@
-"""Rows per second and peak memory of data preparation, against Polars, DuckDB and pandas on the same work.
+"""CPU and wall time and peak memory of data preparation, against Polars, DuckDB and pandas on the same work.
 
-    python -m benchmarks.preparation --copies 1 20
+    python -m benchmarks.preparation --copies 1 20 60
+    python -m benchmarks.preparation --copies 20 --files 1 100 1000 10000 --by ours polars duckdb
+    python -m benchmarks.preparation --copies 20 --parquet
 
-Each contender is a process of its own that reads the same CSV file and writes the flights dataset as Parquet; the
+Each contender is a process of its own that reads the same files and writes the flights dataset as Parquet; the
 peak is the sum of the resident memory of it and its children, looked at every 20 ms. Copies of the data differ in
-their flight numbers. Only ours also checks types, leaks and checksums. Fails if the results differ.
+their flight numbers. Fails if the results differ. `benchmarks.flights_work` says what only ours does.
 """
 
 import argparse
@@ -33,20 +35,41 @@ FLIGHT_COLUMN = 10
 FLIGHT_SHIFT = 10_000
 
 
-def write_copies(target: Path, copies: int) -> int:
-    """Writes the flights `copies` times into one CSV file; returns its rows."""
+def write_copies(folder: Path, copies: int, files: int) -> int:
+    """Writes the flights `copies` times as CSV, cut into equally long files; returns the rows."""
     from training.tasks.flights import Flights
 
     with zipfile.ZipFile(Flights().default_data()) as archive:
-        header, *lines = archive.read("flights.csv").decode().splitlines()
-    with open(target, "w") as file:
-        file.write(header + "\n")
-        for copy in range(copies):
-            for line in lines:
-                cells = line.split(",")
-                cells[FLIGHT_COLUMN] = str(int(cells[FLIGHT_COLUMN]) + copy * FLIGHT_SHIFT)
-                file.write(",".join(cells) + "\n")
-    return len(lines) * copies
+        header, *lines = archive.read("flights.csv").decode().splitlines(keepends=True)
+    rows, number, written = len(lines) * copies, 0, 0
+    for copy in range(copies):
+        for line in lines:
+            if written == number * rows // files:
+                file = open(folder / f"flights-{number:05}.csv", "w")  # noqa: SIM115
+                file.write(header)
+                number += 1
+            cells = line.split(",")
+            cells[FLIGHT_COLUMN] = str(int(cells[FLIGHT_COLUMN]) + copy * FLIGHT_SHIFT)
+            file.write(",".join(cells))
+            written += 1
+            if written == number * rows // files:
+                file.close()
+    return rows
+
+
+def as_parquet(folder: Path) -> None:
+    """Each CSV file as a Parquet file in the declared types, in its place."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from training.tasks.flights import Flights
+
+    types = {field.name: field.type for field in Flights.schema}
+    options = pyarrow.csv.ConvertOptions(column_types=types, null_values=["NA"], strings_can_be_null=False)
+    for path in folder.glob("*.csv"):
+        pa.parquet.write_table(pyarrow.csv.read_csv(path, convert_options=options), path.with_suffix(".parquet"))
+        path.unlink()
 
 
 def run_ours(source: str, destination: str) -> dict[str, float]:
@@ -109,37 +132,45 @@ def check_equal(found: dict[str, dict[str, float]]) -> None:
                 raise SystemExit(f"{contender} has another mean of {name}: {means[name]}, ours {mean}")
 
 
-def compare(copies: int, runs: int, scratch: Path, table: Table) -> None:
-    source = scratch / "flights.csv"
-    rows = write_copies(source, copies)
-    results: dict[str, list[Run]] = {name: [] for name in CONTENDERS}
-    found: dict[str, dict[str, float]] = {}
-    for _ in range(runs):  # in turn, so that a drift of the machine meets all
-        for contender in CONTENDERS:
+def compare(given: argparse.Namespace, copies: int, files: int, scratch: Path, table: Table) -> None:
+    source = scratch / "flights"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir()
+    rows = write_copies(source, copies, files)
+    if given.parquet:
+        as_parquet(source)
+    results: dict[str, list[Run]] = {name: [] for name in given.by}
+    means: dict[str, dict[str, float]] = {}
+    for _ in range(given.runs):  # in turn, so that a drift of the machine meets all
+        for contender in given.by:
             destination = scratch / contender
             shutil.rmtree(destination, ignore_errors=True)
             destination.mkdir()
-            run, found[contender] = measured(command(contender, source, destination))
+            run, means[contender] = measured(command(contender, source, destination))
             results[contender].append(run)
-    check_equal(found)
+    check_equal(means)
     ours = min(run.cpu_s for run in results[OURS])
+    size = sum(path.stat().st_size for path in source.iterdir()) / 1e6
     for contender, figures in results.items():
         seconds, peak_gb = min(figures).seconds, max(run.peak_gb for run in figures)
-        size = f"{source.stat().st_size / 1e6:.0f} MB"
-        cells = (f"{rows:,}", size, contender, f"{seconds:.1f}", f"{rows / seconds:,.0f}")
         used = min(run.cpu_s for run in figures)
-        table.add_row(*cells, f"{used:.1f}", f"{used / ours:.2f}", f"{peak_gb:.2f}")
+        cells = (f"{rows:,}", f"{size:.0f} MB", f"{files:,}", contender, f"{used:.1f}", f"{used / ours:.2f}")
+        table.add_row(*cells, f"{seconds:.1f}", f"{peak_gb:.2f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 20])
-    parser.add_argument("--runs", type=int, default=3, help="of each; the fastest counts, and the largest peak")
+    parser.add_argument("--files", type=int, nargs="+", default=[1], help="of the same bytes all together")
+    parser.add_argument("--parquet", action="store_true", help="Parquet files instead of CSV files")
+    parser.add_argument("--by", nargs="+", choices=CONTENDERS, default=CONTENDERS)
+    parser.add_argument("--runs", type=int, default=3, help="of each; the least counts, and the largest peak")
     given = parser.parse_args()
-    table = Table("rows", "input", "by", "s", "rows/s", "CPU s", "CPU / ours", "peak GB", title=machine.line())
+    table = Table("rows", "input", "files", "by", "CPU s", "CPU / ours", "s", "peak GB", title=machine.line())
     with tempfile.TemporaryDirectory() as scratch:
         for copies in given.copies:
-            compare(copies, given.runs, Path(scratch), table)
+            for files in given.files:
+                compare(given, copies, files, Path(scratch), table)
     Console().print(table)
 
 

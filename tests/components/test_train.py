@@ -150,6 +150,11 @@ def test_data_that_a_run_on_vertex_cannot_read_is_refused_at_the_desk(data: str,
         workflow.check({**SPEC.defaults, "data": data}, remote=True)
 
 
+def test_a_download_is_refused_before_a_run_here_starts() -> None:
+    with pytest.raises(ValueError, match="nothing is downloaded from the web"):
+        workflow.check({**SPEC.defaults, "data": "https://example.com/a.csv"})
+
+
 def test_data_in_bigquery_is_taken_where_the_settings_say_how_much_may_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,9 +8,9 @@
     cloud.bigquery.broken_streams = 1      # a stream of Storage Read breaks off after its first batch
     cloud.bigquery.environment             # what Google's clients need to be here
 
-Here are the REST methods: https://cloud.google.com/bigquery/docs/reference/rest. Beside it: bigquery_catalog.py (datasets,
-tables with their versions, views), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py (types of
-BigQuery, of Arrow, rows as JSON), bigquery_reading.py (Storage Read).
+Here are the REST methods: https://cloud.google.com/bigquery/docs/reference/rest. Beside it: bigquery_catalog.py
+(datasets, tables with their versions, views), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py
+(types of BigQuery, of Arrow, rows as JSON), bigquery_reading.py (Storage Read).
 """
 
 import re
@@ -32,6 +32,12 @@ from .errors import ApiError
 if TYPE_CHECKING:
     from .cloud import Cloud
 
+#: What makes a table of a query's result.
+STATEMENT = re.compile(
+    r"CREATE OR REPLACE TABLE `(?P<project>[^`]+)`\.`(?P<dataset>[^`]+)`\.`(?P<table>[^`]+)`\s+"
+    r"OPTIONS \(expiration_timestamp = TIMESTAMP '(?P<expires>[^']+)'\) AS\s+(?P<query>.*)",
+    re.DOTALL,
+)
 #: Rows of a page of results at most.
 PAGE_ROWS = 10_000
 
@@ -125,7 +131,8 @@ class BigQuery(Catalog):
 
     def run(self, job: Job) -> None:
         """Computes a job's result; what is wrong about it goes into the job."""
-        query = Query(self, job.sql, job.location, job.project)
+        made = STATEMENT.fullmatch(job.sql)
+        query = Query(self, made["query"] if made else job.sql, job.location, job.project)
         try:
             sql = query.duckdb()
             job.bytes, job.referenced = query.bytes, query.referenced
@@ -137,13 +144,14 @@ class BigQuery(Catalog):
         except QueryError as error:
             job.error = {"reason": error.reason, "message": error.message, "location": "query"}
             return
-        target = job.configuration["query"].get("destinationTable")
-        if target:
-            job.destination = Name(target["projectId"], target["datasetId"], target["tableId"])
+        if made:
+            job.destination = Name(made["project"], made["dataset"], made["table"])
             if job.destination[:2] not in self.datasets:
                 job.error = {"reason": "notFound", "message": f"Not found: Dataset {job.destination[:2]}"}
                 return
-            self.write(".".join(job.destination), job.rows)
+            self.tables.pop(job.destination, None)
+            table = self.write(".".join(job.destination), job.rows)
+            table.expires = datetime.fromisoformat(made["expires"])
         else:
             self.datasets.setdefault((job.project, "_results"), Dataset(job.project, "_results", job.location,
                                      job.created))  # fmt: skip

@@ -72,9 +72,7 @@ def test_the_build_backend_is_pinned_and_always_there() -> None:
     assert names(locked("--build")) == backends <= names(locked())
 
 
-@pytest.mark.parametrize(
-    "extras", [(), ("vertex",), ("training",), ("dev",), ("training", "beam"), ("vertex", "training", "dev")], ids=str
-)
+@pytest.mark.parametrize("extras", [(), ("vertex",), ("training",), ("dev",), ("vertex", "training", "dev")], ids=str)
 def test_a_set_of_extras_is_complete_and_no_more_than_that(extras: tuple[str, ...]) -> None:
     """As the installed distributions tell it, with their markers: pip's hash mode takes nothing that is not listed."""
     printed, needed = names(locked(*extras)), set()

@@ -1,4 +1,4 @@
-"""Classes of images: the names of their folders, or a table beside them with the columns file, label, and maybe split."""
+"""Classes of images: the names of their folders, or a table beside them (columns file, label, and maybe split)."""
 
 import csv
 import hashlib

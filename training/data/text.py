@@ -6,9 +6,12 @@ import re
 import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from training.data import place
 from training.data.manifest import SourceFile
 from training.errors import UserError
 from training.storage import download, files, finding, pinned, storage
@@ -37,16 +40,18 @@ class Text:
 
 @dataclass(frozen=True)
 class Passage:
-    """The lines of a file on this machine that begin in the byte range start..end."""
+    """The lines of a file that begin in the byte range start..end."""
 
     name: str
+    #: On this machine, or gs://bucket/name#generation.
     path: str
     version: files.Version
     start: int
     end: int
 
     def read(self) -> bytes:
-        with files.open_unchanged(self.path, self.version, self.name) as file:
+        place.at(storage.plain(self.path), f"bytes {self.start}-{self.end}")
+        with self._open() as file:
             if self.start:  # the line that the cut fell into belongs to the passage before
                 file.seek(self.start - 1)
                 file.readline()
@@ -54,6 +59,11 @@ class Passage:
                 return b""
             text = file.read(self.end - file.tell())
             return text if text.endswith(b"\n") else text + file.readline()
+
+    def _open(self) -> AbstractContextManager[IO[bytes]]:
+        if storage.is_remote(self.path):
+            return download.opened(self.path)
+        return files.open_unchanged(self.path, self.version, self.name)
 
 
 def find(data: str) -> list[Text]:
@@ -113,10 +123,16 @@ def split_of(name: str, validation_share: float, test_share: float) -> str:
     return "test" if place < test_share else "validation" if place < test_share + validation_share else "train"
 
 
-def cut(texts: Sequence[Text], scratch: Path) -> tuple[list[tuple[Passage, ...]], tuple[SourceFile, ...]]:
-    """Shards of about `SHARD_BYTES`, and the checksum of every file; remote ones are copied to `scratch` first."""
+def cut(
+    texts: Sequence[Text], scratch: Path, *, elsewhere: bool = False
+) -> tuple[list[tuple[Passage, ...]], tuple[SourceFile, ...]]:
+    """Shards of about `SHARD_BYTES`, and the checksum of every file; remote ones are copied to `scratch` first.
+
+    Args:
+        elsewhere: Whether passages are read on other machines: from the bucket then, and no copy stays here.
+    """
     with ThreadPoolExecutor(4) as pool:
-        local = list(pool.map(lambda item: _local(item[1], scratch / f"text-{item[0]}"), enumerate(texts)))
+        local = list(pool.map(lambda item: _local(item[1], scratch / f"text-{item[0]}", elsewhere), enumerate(texts)))
     shards: list[tuple[Passage, ...]] = []
     shard: list[Passage] = []
     size = 0
@@ -126,12 +142,13 @@ def cut(texts: Sequence[Text], scratch: Path) -> tuple[list[tuple[Passage, ...]]
             if shard and size + end - start > SHARD_BYTES:
                 shards.append(tuple(shard))
                 shard, size = [], 0
-            shard.append(Passage(text.name, str(path), version, start, end))
+            shard.append(Passage(text.name, path, version, start, end))
             size += end - start
     return [*shards, tuple(shard)], tuple(source for *_, source in local)
 
 
-def _local(text: Text, scratch: Path) -> tuple[Path, files.Version, SourceFile]:
+def _local(text: Text, scratch: Path, elsewhere: bool) -> tuple[str, files.Version, SourceFile]:
+    """Where the text is read, as of which version, and its checksum."""
     path, known, name = Path(text.path), text.file.version, storage.plain(text.path)
     if storage.is_remote(text.path):
         download.copy(text.path, scratch)
@@ -139,4 +156,9 @@ def _local(text: Text, scratch: Path) -> tuple[Path, files.Version, SourceFile]:
     with files.open_unchanged(path, known, name) if known else files.open_file(path) as file:
         version = files.version(file)
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    return path, version, SourceFile(path=name, bytes=version.bytes, sha256=checksum)
+    source = SourceFile(path=name, bytes=version.bytes, sha256=checksum)
+    if elsewhere and storage.is_remote(text.path):
+        scratch.unlink()
+        pinned = text.path if storage.generation_of(text.path)[1] else f"{text.path}#{text.file.generation}"
+        return pinned, version, source
+    return str(path), version, source

@@ -54,7 +54,9 @@ def pin(
             present |= table_days.present(work, relations, folder, run, dry_run=dry_run)
         options |= _dated(windows, present, moment, seen)
     document = DataPins(pipeline=pipeline, task=tasks.spec(request.task), options=options, epoch=epoch, **fields)
-    return PinnedData(document, seen, (*_words(document, options, request), *words, *_past_words(moment, seen)))
+    return PinnedData(
+        document, seen, (*_words(document, options, request), *words, *_past_words(moment, seen, document))
+    )
 
 
 def check_moment(work: Task, data: str, moment: Moment | None) -> None:
@@ -216,11 +218,13 @@ def _what(document: DataPins) -> str:
     return f"data: {', '.join([*relations, *([counted] if sizes or not relations else [])])}."
 
 
-def _past_words(moment: Moment | None, seen: Seen) -> list[str]:
+def _past_words(moment: Moment | None, seen: Seen, document: DataPins) -> list[str]:
     if not moment or not seen:
         return []
     if seen == "state":
-        return [f"{moment.text}: the data is what was there then, as a bucket's versions or BigQuery's past show."]
+        shown = ["the objects are those that were there then, as the bucket's versions show"] * bool(document.objects)
+        shown += ["the tables are read as they were then"] * bool(document.relations)
+        return [f"{moment.text}: {'; '.join(shown)}."]
     now = (
         "the data is that of now, since nothing shows what it was (object versioning of a bucket does, and BigQuery "
         "for 7 days)"

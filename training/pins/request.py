@@ -5,13 +5,20 @@ from datetime import UTC, datetime
 from training.errors import UserError
 from training.pins import champion, data, earlier, moment, store
 from training.pins.documents import Request, RunPins
-from training.storage import pinned, storage
+from training.storage import foreign, pinned, storage
+from training.storage.bigquery import names
 from training.task import Task
 
 
 def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
-    """Raises UserError for a champion on this machine that is none, a wrong `as_of`, or pins of something else."""
+    """Raises UserError for data of a place that nothing is read from, a champion on this machine that is none, a wrong
+    `as_of`, or pins of something else."""
+    for part in storage.parts(request.data):
+        foreign.refuse(part)
     champion.check(request.champion)
+    for part in names.parted(request.data)[0]:
+        if names.is_table(part):
+            names.parse(part)
     data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
     if not pins:
         return

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import google_crc32c
 
@@ -61,6 +61,21 @@ def local_copy(path: str, *, most: int | None = None) -> Iterator[str]:
         target = Path(folder) / Path(storage.plain(path)).name
         copy(path, target, most=most)
         yield str(target)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """The object at gs://bucket/name#generation as a file: parts of it are fetched as they are read, unchecked.
+
+    Raises:
+        UserError: it does not exist, may not be read, or was replaced.
+        ProcessFailed: the store could not be reached.
+    """
+    blob = _described(path)
+    pinned = blob.bucket.blob(blob.name, generation=blob.generation)
+    retry = storage.patient(1, storage.READ_DEADLINE_S, path)
+    with storage.explained(path), pinned.open("rb", chunk_size=CHUNK_BYTES, retry=retry) as file:
+        yield file
 
 
 def _described(path: str) -> Any:

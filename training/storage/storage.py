@@ -56,6 +56,10 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
     """
     foreign.refuse(pattern)
+    if pattern.lower().startswith("bq://"):
+        raise UserError(
+            f"{pattern} is a table of BigQuery, and this task reads files: only a tabular task reads tables."
+        )
     if pinned.digest(pattern):
         return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)

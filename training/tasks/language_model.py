@@ -75,7 +75,7 @@ class LanguageModel(Task):
                     f"of their names. Give more files (`split --number=l/100` cuts one), or another test_share "
                     f"(now {self.chosen['test_share']})."
                 )
-        shards, self.sources = text.cut(texts, self.scratch)
+        shards, self.sources = text.cut(texts, self.scratch, elsewhere=self.elsewhere)
         return shards
 
     def _split(self, name: str) -> str:

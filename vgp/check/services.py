@@ -1,13 +1,15 @@
 """What a step may use besides its machine, as its environment says: BigQuery and Dataflow, with what that can cost."""
 
 from dataclasses import dataclass
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from vgp.catalog import services as prices
 from vgp.documents.node import Node
-from vgp.placement.engines import VARIABLE, BigQuery, Engines, Job
+from vgp.placement import plain
 from vgp.text.figures import number
+
+if TYPE_CHECKING:
+    from vgp.placement.engines import BigQuery, Job
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,16 @@ class Service:
 
 def of(env: Node) -> tuple[Service, ...]:
     """The services in the variable of a container's environment; none where it has none that can be read."""
-    values = [item.get("value") for item in env.items() if item.get("name").text() == VARIABLE]
+    values = [item.get("value") for item in env.items() if item.get("name").text() == plain.ENGINES_VARIABLE]
     text = values[-1].text() if values and values[-1].known else None
+    if not text:
+        return ()
+    from pydantic import ValidationError
+
+    from vgp.placement.engines import Engines
+
     try:
-        engines = Engines.model_validate_json(text or "{}")
+        engines = Engines.model_validate_json(text)
     except ValidationError:
         return ()
     return tuple(
@@ -47,12 +55,12 @@ def of(env: Node) -> tuple[Service, ...]:
     )
 
 
-def _bigquery(asked: BigQuery) -> Service:
+def _bigquery(asked: "BigQuery") -> Service:
     usd = prices.bigquery_usd(asked.max_gb, asked.location)
     return Service("BigQuery", f"{number(asked.max_gb)} GB", asked.location or "anywhere", usd)
 
 
-def _dataflow(asked: Job) -> Service:
+def _dataflow(asked: "Job") -> Service:
     usd = prices.dataflow_usd(asked.machine, asked.disk_gb, asked.max_workers, asked.max_hours, asked.region)
     what = f"{asked.max_workers} x {asked.machine} for {number(asked.max_hours)} h"
     return Service("Dataflow", what, asked.region, usd)

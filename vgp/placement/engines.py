@@ -15,9 +15,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from vgp.placement import plain
 from vgp.text import google_names
 
-VARIABLE = "PREPARE_ENGINES"
+VARIABLE = plain.ENGINES_VARIABLE
 
 
 def _unless_empty(rule: Callable[[str], str]) -> AfterValidator:

@@ -18,6 +18,8 @@ from vgp.text.figures import GB_PER_GIB, listed
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
 #: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.
 TIMEOUT_VARIABLE = "STEP_TIMEOUT_S"
+#: What a step may use to prepare data: vgp/placement/engines.py.
+ENGINES_VARIABLE = "PREPARE_ENGINES"
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
 #: Of a Python step that fails; a custom job has none by itself.
 DEFAULT_RETRIES = 2

@@ -40,7 +40,7 @@ def tightened() -> None:
     from training.storage import inflate
 
     opening.BLOCK_BYTES, blocks.MAX_RECORD_BYTES = 1 << 20, 2 << 20
-    inflate.MAX_BYTES = 32 << 20
+    inflate.MAX_BYTES, inflate.MAX_RATIO = 4 << 20, 20
     columns.MAX_VALUES, columns.MAX_VALUE_BYTES = 5_000, 2 << 20
 
 

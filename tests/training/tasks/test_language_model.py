@@ -181,6 +181,14 @@ def test_text_in_cloud_storage_is_found_by_folder_glob_and_name_and_read(bucket,
     shards, sources = text.cut(by_folder, tmp_path)
     assert [p.read() for shard in shards for p in shard] == [(corpus / each.name).read_bytes() for each in by_folder]
     assert sources[0].path == f"{bucket}/texts/a/0.txt"
+    elsewhere, same = text.cut(by_folder, tmp_path, elsewhere=True)
+    assert same == sources and [p.read() for shard in elsewhere for p in shard] == [
+        (corpus / each.name).read_bytes() for each in by_folder
+    ]
+    assert all(p.path.startswith(f"{bucket}/texts/") and "#" in p.path for shard in elsewhere for p in shard)
+    remote.blob("texts/a/0.txt").upload_from_string("another text")
+    with pytest.raises(UserError, match="a/0.txt was replaced or deleted"):
+        elsewhere[0][0].read()
 
 
 def test_passages_of_a_large_file_are_its_whole_lines_in_order(tmp_path, monkeypatch):

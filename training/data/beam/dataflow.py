@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from training import run_folder
 from training.data import finish
-from training.data.beam.dataset import Dataset
+from training.data.beam.dataset import THREADS, Dataset
 from training.data.beam.following import cancelling_on_signals, follow
 from training.data.beam.local import require_beam
 from training.data.beam.naming import job_name, labels
@@ -31,6 +32,8 @@ from training.task import Task
 
 #: The image that the step runs in, and the region of a job of Vertex AI, as its environment tells them.
 IMAGE_VARIABLE, REGION_VARIABLE = "TRAINING_IMAGE", "CLOUD_ML_REGION"
+#: Whether each shard is worked on in a process of its own, whose death its worker explains.
+APART = True
 #: Of what a job says where its shards go.
 PLACE_FILE = "place.json"
 
@@ -142,7 +145,7 @@ class Dataflow:
         place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):
             place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
-        work = Work(name, task, len(shards), place.folder, place.output, True)
+        work = Work(name, task, len(shards), place.folder, place.output, APART)
         marks = {**labels(target.path), "attempt": str(attempt)}
         job = submit(work, shards, title, marks, self.settings, self.jobs)
         _say(f"Dataflow job {title} was started: {self.jobs.link(job)}")
@@ -157,11 +160,11 @@ class Dataflow:
 
 def _clear(place: Place) -> None:
     """Removes the rows that waited to be written; the manifest stays, for a step that is killed now."""
-    with suppress(OSError):
-        folder = objects.Folder(place.folder)
-        for name in folder.names():
-            if name not in (FILE_NAME, NOTES_FILE, PLACE_FILE):
-                folder.delete(name)
+    kept = {FILE_NAME, NOTES_FILE, PLACE_FILE}
+    with suppress(OSError), ThreadPoolExecutor(THREADS) as pool:
+        folders = {place.folder, *([place.output] if place.output.startswith(f"{place.folder}/") else [])}
+        for folder in map(objects.Folder, folders):
+            list(pool.map(folder.delete, (name for name in folder.names() if name not in kept)))
 
 
 def _place(folder: str) -> Place | None:

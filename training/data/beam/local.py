@@ -1,6 +1,9 @@
 """A preparation on Beam's local runner: for tests of a task before Dataflow has it, and of ours."""
 
+import importlib.util
 import json
+import logging
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,14 +71,15 @@ class Local:
 
 
 def require_beam() -> None:
-    """Raises UserError with the fix where the extra is not installed."""
-    import importlib.util
-
+    """Imports Beam. Raises UserError with the fix where the extra is not installed."""
     if importlib.util.find_spec("apache_beam") is None:
         raise UserError(MISSING)
+    logging.disable(logging.WARNING)  # it says which clients of Google it could not find, and needs none of them
+    try:
+        importlib.import_module("apache_beam")
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _move(source: Path, target: Path) -> None:
-    import shutil
-
     shutil.move(source, target)

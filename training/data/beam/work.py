@@ -31,8 +31,8 @@ Numbered = tuple[int, Any]
 
 #: What a reader of the log is told.
 NOTES_FILE = "notes.json"
-#: What the file of a failure's name begins with.
-FAILURE = "failure-"
+#: Where failures lie, in the folder of the job: it is looked at again and again, and holds nothing else.
+FAILURES = "failures"
 #: Parts in which ids are compared: as many elements go from each shard.
 MOST_PARTS = 256
 
@@ -128,7 +128,7 @@ class Work:
                 return _child().call(title, function, item)
 
     def _failures(self, title: str, number: str, shard: str = "") -> "_Kept":
-        return _Kept(f"{self.folder}/{FAILURE}{title.replace(' ', '-')}-{number}.json", title, shard)
+        return _Kept(f"{self.folder}/{FAILURES}/{title.replace(' ', '-')}-{number}.json", title, shard)
 
 
 @dataclass(frozen=True)
@@ -162,13 +162,13 @@ def leave(path: str, data: bytes) -> None:
     if storage.is_remote(path):
         objects.replace(path, data)
     else:
+        Path(path).parent.mkdir(exist_ok=True)
         storage.overwrite(path, data)
 
 
 def failures(folder: str) -> list[Failure]:
     """What workers have left, what is final first."""
-    paths = sorted(file.path for file in storage.below(folder) if file.path.rpartition("/")[2].startswith(FAILURE))
-    read = [Failure(**json.loads(storage.read(path, most=1 << 20))) for path in paths]
+    read = [Failure(**json.loads(storage.read(f.path, most=1 << 20))) for f in storage.below(f"{folder}/{FAILURES}")]
     return sorted(read, key=lambda failure: not failure.final)
 
 

@@ -1,17 +1,12 @@
 """What a table's expressions run on: one engine for each place where data lives.
 
-<<<<<<< HEAD
-opening.py           the engine of a source, with the source in it
-choice.py            which of them, by where the data lies and the option `engine`
-canonical.py         the types that expressions see
-duckdb.py            files, on this machine; larger than its memory
-bigquery.py          tables and queries of BigQuery, there
-bigquery_source.py   what such tables and queries are: columns, cost, rows
-=======
-duckdb.py     files, on this machine; larger than its memory
-stored.py     what was read, as a file for it
-bigquery.py   tables and queries of BigQuery, there
->>>>>>> data-tables
+duckdb.py           files, on this machine; larger than its memory
+stored.py           what was read, as a file for it
+bigquery.py         tables and queries of BigQuery, there
+bigquery_source.py  their rows, there and here
+choice.py           which of the two, for what `data` names
+opening.py          the engine of a source, with the source in it
+canonical.py        the types that expressions see
 """
 
 from collections.abc import Generator, Mapping

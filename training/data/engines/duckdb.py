@@ -92,21 +92,20 @@ class DuckDB:
         kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
         batches = files.batches([field.name for field in fields])
-        store(batches, path, {ID: partial(self._numbers, kinds, columns, key)} if key else {})
+        typed = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch")'
+        ids = numbered(ibis.table(kinds, name="typed"), key, self.dialect, ID).select(ID) if key else None
+        store(batches, path, {} if ids is None else {ID: partial(self._numbers, f"{typed} {_sql(ids)}")})
         own = dict.fromkeys((*PLACE, ID) if key else PLACE, "int64")
         columns += [f'"{name}"::BIGINT AS "{name}"' for name in own]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
         self._files = files
         self._source = ibis.table(ibis.schema({**kinds, **own}), name=SOURCE)
 
-    def _numbers(
-        self, kinds: ibis.Schema, columns: Sequence[str], key: Sequence[str], batch: pa.RecordBatch
-    ) -> pa.Array:
+    def _numbers(self, sql: str, batch: pa.RecordBatch) -> pa.ChunkedArray:
         """The rows' numbers, in the order of the batch, which one thread reads."""
-        typed = numbered(ibis.table(kinds, name="typed"), key, self.dialect, ID).select(ID)
         self._connection.register("batch", batch)
         try:
-            return self._read(f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(typed)}')[ID]
+            return self._read(sql)[ID]
         finally:
             self._connection.unregister("batch")
 

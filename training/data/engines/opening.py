@@ -15,7 +15,9 @@ from training.data.sources.files import Files
 from training.data.tabular import TabularTask
 from training.processes import memory
 from training.processes.cluster import cores
+from training.storage import storage
 from training.storage.bigquery.jobs import Owner
+from training.storage.pinned import PinnedRelation
 from training.storage.storage import File
 
 #: What DuckDB may use, if nobody says: an eighth of the input, but this much; and at most this share of what is free.
@@ -37,6 +39,8 @@ def opened(task: TabularTask, data: str, target: Destination, workers: int | Non
     source = choice.resolved(task, data.strip() or task.default_data(), allowed)
     key = task.key or [field.name for field in task.schema]
     engine_name = choice.chosen(task, source)
+    if source.relations:
+        check_place(source.relations, target)
     if not source.relations:
         with duckdb(task, source.files, task.scratch, task.schema, workers, key) as engine:
             yield engine
@@ -78,6 +82,13 @@ def duckdb(
             read = Together(read, len(files), beside) if files else beside
         engine.read_files(read, fields, key)
         yield engine
+
+
+def check_place(relations: Sequence[PinnedRelation], target: Destination) -> None:
+    """Raises UserError if the prepared rows would go to a bucket far from the tables."""
+    from training.storage.bigquery import lookup
+
+    lookup.check_bucket(relations, storage.uri(target.folder))
 
 
 def owner(target: Destination) -> Owner:

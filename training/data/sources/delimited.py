@@ -58,6 +58,7 @@ class Delimited:
         """Raises pa.ArrowInvalid, with the number of the record, or Mistake."""
         table = self._read(data, {field.name: field.type for field in fields})
         self._check_text(data)
+        self._check_quotes(data)
         self._check_header(data, table)
         self._check_integers(data, [field for field in fields if pa.types.is_integer(field.type)])
         return table
@@ -81,6 +82,18 @@ class Delimited:
         if (at := data.find(b"\0")) >= 0:
             record = -1 - self.line(data[: self.last_end(data[:at])], len(data))
             raise Mistake(record, " holds a NUL byte, which is no text: the file is damaged.")
+
+    def _check_quotes(self, data: bytes) -> None:
+        """Arrow would read what follows on a quote behind a backslash as if it stood outside of the field."""
+        if not self.quote or f"\\{self.quote}".encode() not in data:
+            return
+        ends = (*f"{self.separator}{self.quote}\r\n".encode(), None)
+        for at in records.closing(data, self.quote, self.separator):
+            follows = data[at + 1] if at + 1 < len(data) else None
+            if data[at - 1 : at] == b"\\" and follows not in ends:
+                record = -1 - self.line(data[: self.last_end(data[:at])], len(data))
+                twice = self.quote * 2
+                raise Mistake(record, f" has a quote behind a backslash: within quotes it is written twice ({twice}).")
 
     def _check_header(self, data: bytes, table: pa.Table) -> None:
         """Where all that is read is text, the header may occur as a row."""
@@ -115,7 +128,9 @@ class Delimited:
         if width := re.match(r"Expected (\d+) columns, got (\d+)", reason):
             count = f"{width[2]} field{'s' * (width[2] != '1')}"
             says = f" has {count} where the header has {width[1]}: {quoted(reason.partition(': ')[2])}."
-            cut_off = last and self.line(data, record + 1) < 0
+            if self.quote and f"\\{self.quote}" in reason:
+                says += f" Within quotes a quote is written twice ({self.quote * 2}), not behind a backslash."
+            cut_off = last and int(width[2]) < int(width[1]) and self.line(data, record + 1) < 0
             return Mistake(record, says + " The file seems to be cut off there." * cut_off)
         if self._fields(data, record) == self.columns:
             return Mistake(record, REPEATED)

@@ -50,30 +50,36 @@ def columns(
         UserError: the header names no columns, lacks a declared one, or names one twice; or two separators fit.
     """
     written = _decoded(name, text)
-    declared = {field.name for field in fields}
     separators = [reading.separator] if reading.separator else sorted(records.SEPARATORS, key=lambda s: s != usual)
     quotes = [_mark(reading.quote)] if reading.quote else ['"', "'"]
-    split = {(s, q): _split(written, s, q) for q in quotes for s in separators}
-    usual_names = split[separators[0], quotes[0]]
-    fitting = [marks for marks, names in split.items() if declared <= set(names) and marks[1] == quotes[0]]
-    fitting = fitting or [marks for marks, names in split.items() if declared <= set(names)]
-    if (separators[0], quotes[0]) in fitting:
-        fitting = fitting[:1]
-    if len(fitting) > 1:
-        raise UserError(
-            f"{name}, line 1 can be parted at {' or at '.join(repr(s) for s, _ in fitting)}: say which, such as "
-            f'task_options={{"separator": "{fitting[0][0]}"}}.'
-        )
-    best = max(split, key=lambda marks: len(declared & set(split[marks])))
-    marks = fitting[0] if fitting else best if declared & set(split[best]) else (separators[0], quotes[0])
-    names = split[marks]
+    usual_names = _split(written, separators[0], quotes[0])
     if "\r" in written.rstrip("\r\n") and not usual_names:
         raise UserError(_old_mac(name))
     if not any(column.strip() for column in usual_names):
         raise UserError(f"{name} is empty: the first line must name the columns.")
+    declared = {field.name for field in fields}
+    separator, quote = separators[0], quotes[0]
+    if not declared <= set(usual_names):
+        separator, quote = _found(name, written, declared, separators, quotes)
+    names = _split(written, separator, quote)
     check(f"{name}, line 1", names)
     schema.check_header(name, names, fields)
-    return names, *marks
+    return names, separator, quote
+
+
+def _found(
+    name: str, written: str, declared: set[str], separators: Sequence[str], quotes: Sequence[str]
+) -> tuple[str, str]:
+    """The separator and quote that give the most of the declared names; those that stand first, if none gives any."""
+    marks = [(separator, quote) for quote in quotes for separator in separators]
+    shares = [len(declared & set(_split(written, *pair))) for pair in marks]
+    fitting = [pair for pair, share in zip(marks, shares, strict=True) if share == len(declared)]
+    fitting = [pair for pair in fitting if pair[1] == fitting[0][1]]
+    if len(fitting) > 1:
+        both = " or at ".join(repr(separator) for separator, _ in fitting)
+        fix = f'task_options={{"separator": "{fitting[0][0]}"}}'
+        raise UserError(f"{name}, line 1 can be parted at {both}: say which, such as {fix}.")
+    return marks[shares.index(max(shares))]
 
 
 def _mark(quote: str) -> str:

@@ -1,5 +1,6 @@
 """How the records of each CSV file are laid out: as it was said, or found in its first bytes."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -8,6 +9,8 @@ from training.data.sources import decimals, header
 from training.data.sources.delimited import Delimited
 from training.data.sources.reading import Reading
 from training.printable import listed, quoted
+
+_SAID = re.compile(rb'"?sep=[,;\t|]"?\r?\n')
 
 
 class Layouts:
@@ -34,6 +37,9 @@ class Layouts:
             UserError: the header names no columns, lacks one, or can be understood in two ways.
         """
         usual = "\t" if suffix.startswith(".tsv") else ","
+        if said := _SAID.match(head):  # as Excel writes it above the header
+            below = self.of(name, suffix, head[said.end() :], rest)
+            return below[0], below[1] + said.end(), head[: said.end()] + below[2]
         end = head.find(b"\n") + 1
         layout = self.known.get((usual, head[:end]))
         if layout is None:

@@ -61,6 +61,11 @@ def is_open(text: bytes, quote: str = '"', separators: str = SEPARATORS) -> bool
     return len(_edges(text, quote, separators)) % 2 == 1
 
 
+def closing(text: bytes, quote: str, separators: str) -> list[int]:
+    """Where quotes close a field, from the start of a record; the first of two that stand for one may be among them."""
+    return list(_edges(text, quote, separators)[1::2].tolist())
+
+
 def of(data: bytes, separator: str = ",", quote: str = '"') -> Iterator[tuple[list[str], int]]:
     """Each record that is not blank: its fields, and the lines before it."""
     csv.field_size_limit(1 << 30)  # by default 128 kB, for the whole process

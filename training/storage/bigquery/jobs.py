@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -160,7 +161,7 @@ class Jobs:
         with client.explained(what):
             try:
                 return asked.query(
-                    sql, job_config=self._config(target), job_id=job_id, location=self.location,
+                    self._statement(sql, target), job_config=self._config(), job_id=job_id, location=self.location,
                     retry=client.patient(), job_retry=None, timeout=60,
                 )  # fmt: skip
             except Conflict:
@@ -183,15 +184,20 @@ class Jobs:
                 return False
         return True
 
-    def _config(self, target: TableName | None) -> Any:
+    def _statement(self, sql: str, target: TableName | None) -> str:
+        """The query, into a table that expires by itself, whatever its dataset says."""
+        if target is None:
+            return sql
+        expires = datetime.now(UTC) + timedelta(days=self.settings.expiry_days)
+        options = f"OPTIONS (expiration_timestamp = TIMESTAMP '{expires:%Y-%m-%d %H:%M:%S}+00')"
+        return f"CREATE OR REPLACE TABLE {target.sql}\n{options} AS\n{sql}"
+
+    def _config(self) -> Any:
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self.owner.labels)
         limit = int(self.settings.max_gb * (1 << 30)) - self.read_bytes
         config.maximum_bytes_billed = max(limit, LEAST_BILLED)
-        if target:
-            config.destination = str(target)
-            config.write_disposition = "WRITE_TRUNCATE"
         return config
 
     def _finished(self, what: str, job: Any) -> Any:
@@ -257,11 +263,6 @@ class Jobs:
                 f"{self.location}: give [steps.prepare.bigquery] another dataset, such as "
                 f'dataset = "{self.settings.dataset}_{re.sub("[^a-z0-9]", "_", self.location.lower())}".'
             )
-        if not dataset.default_table_expiration_ms:
-            print(
-                f"note: tables in the dataset {name} do not expire by themselves; those of a step that is killed "
-                "stay. Give it a default table expiration.", file=sys.stderr, flush=True,
-            )  # fmt: skip
         self._ready = True
 
     def _dataset(self, name: str) -> Any:

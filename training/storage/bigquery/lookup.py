@@ -55,9 +55,11 @@ class Lookup:
 
     def table(self, name: TableName) -> Table:
         """Raises UserError: it is not there, may not be read, or is of a kind that has no versions."""
+        asked, dataset = client.client(self.project), f"{name.project}.{name.dataset}"
         with client.explained(name.uri):
-            found = client.client(self.project).get_table(str(name), retry=client.patient(), timeout=60)
-        return _described(name, found)
+            found = asked.get_table(str(name), retry=client.patient(), timeout=60)
+            location = found.location or asked.get_dataset(dataset, retry=client.patient(), timeout=60).location
+        return _described(name, found, location)
 
     def past_hours(self, name: TableName) -> int:
         """How far back a table can be read."""
@@ -217,11 +219,12 @@ def near(dataset: str, bucket: str) -> bool:
     https://cloud.google.com/bigquery/docs/locations (2026-11)
     """
     here, there = dataset.lower(), bucket.lower()
-    areas = {"us": ("us-", "us", "nam"), "eu": ("europe-", "eu", "eur")}
-    return here == there or there.startswith(areas.get(here, (here,))) or here.startswith(areas.get(there, (there,)))
+    areas = {"us": ("us-", "nam"), "eu": ("europe-", "eur")}
+    inside = [place.startswith(areas[area]) for place, area in ((here, there), (there, here)) if area in areas]
+    return here == there or any(inside)
 
 
-def _described(name: TableName, found: Any) -> Table:
+def _described(name: TableName, found: Any, location: str) -> Table:
     if found.table_type == "EXTERNAL":
         files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
         raise UserError(
@@ -234,7 +237,7 @@ def _described(name: TableName, found: Any) -> Table:
     if view and found.view_use_legacy_sql:
         raise UserError(f"the view {name.uri} is written in legacy SQL: write it anew in GoogleSQL.")
     return Table(
-        name, found.table_type, _ms(found.modified), _ms(found.created), found.location or "", view,
+        name, found.table_type, _ms(found.modified), _ms(found.created), location, view,
         _restriction(found), found.streaming_buffer is not None, int(found.num_rows or 0),
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from loopback.cloud import Cloud
 
+from training.data.beam import dataflow as runner
 from training.data.beam import following, work
 from training.storage import storage
 
@@ -51,6 +52,7 @@ def dataflow(cloud: Cloud, allow, monkeypatch) -> Iterator[Cloud]:
     monkeypatch.setattr(following, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(following, "LINE_EVERY_S", 0.0)
     monkeypatch.setattr(following, "REASON_WITHIN_S", 0.2)
+    monkeypatch.setattr(runner, "APART", False)  # a process for each test takes more than a second
     monkeypatch.setattr(Clock, "sleep", lambda self, seconds: None)  # between tries at a refusal, half a minute
     storage._client.cache_clear()
     allow()

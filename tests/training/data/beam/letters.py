@@ -29,7 +29,7 @@ class Letters(Task):
     def words(self, shard):
         path, number = shard
         words = storage.read(path, most=1 << 20).decode().split() if path else list(WORDS) * 12
-        for n, word in enumerate(words):
+        for n in range(len(words)):
             place.at(path or f"words-{number}.txt", n)
             if number == 1 and n == 7:
                 self.go_wrong()

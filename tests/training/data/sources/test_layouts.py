@@ -24,6 +24,7 @@ SEMICOLONS = "n;size;word\n1;0,5;é\n2;1,25;b\n"
         ("x.csv", "n\tsize\tword\n1\t0.5\té\n2\t1.25\tb\n".encode("utf-16"), ["text is utf-16-le", r"by '\t'"]),
         ("x.csv", ("\ufeff" + SEMICOLONS).encode("utf-16-be"), ["text is utf-16-be", "';'", "a comma"]),
         ("x.csv", "'n','size','word'\n'1','0.5','é'\n'2','1.25','b'\n".encode(), ['fields are quoted by "\'"']),
+        ("x.csv", b"sep=;\r\n" + SEMICOLONS.encode(), ["fields are separated by ';'", "decimals follow a comma"]),
         ("x.csv", "WORD,n,size;ratio,size,word\nx,1,y,0.5,é\nx,2,y,1.25,b\n".encode(), []),
     ],
 )
@@ -73,11 +74,28 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
         (b"1,0.5,b\n2,0.5,c\n", "lacks the columns n, size, word; it has 1, 0.5, b"),
         (b"1,0.5\n2,0.5\n", "it has 1, 0.5. Its first line must name the columns"),
         (b"n,size,word\r1,2,b\r", "ends its lines with CR alone"),
+        (b"sep=;\nn;size;word\nx;1,5;b\n", "x.csv, line 3, column n: 'x' is not of type int64"),
+        (b'n,size,word\n1,2,"a\nb"\n1,2,"a \\"b\\" c"\n', "x.csv, line 4 has a quote behind a backslash: .* twice"),
+        (
+            b'n,size,word\n1,2,"a \\"b\\", c"\n',
+            r"line 2 has 4 fields where .* 3: .* twice \(\"\"\), not behind",
+        ),
     ],
 )
 def test_a_doubtful_file_is_refused_with_the_fix(read, content, says):
     with pytest.raises(UserError, match=says):
         read({"x.csv": content}, FIELDS)
+
+
+def test_a_backslash_is_a_letter_where_it_is_one(read):
+    content = {"x.csv": b'n,size,word\n1,2,"C:\\"\n1,2,5\\" pipe\n1,2,"a \\""b"""\n'}
+    assert read(content, FIELDS)["word"].to_pylist() == ["C:\\", '5\\" pipe', 'a \\"b"']
+
+
+def test_several_kinds_are_read_together_and_said(opened):
+    files = opened({"a.csv": b"n,size,word\n1,0.5,x\n", "b.jsonl": b'{"n": 2, "word": "y", "size": null}\n'}, FIELDS)
+    assert pa.Table.from_batches(files.batches())["word"].to_pylist() == ["x", "y"]
+    assert files.notes == ("The data is of several kinds, and all are read: 1 .csv and 1 .jsonl.",)
 
 
 def test_two_separators_that_both_fit_must_be_told_apart(read):

@@ -20,6 +20,8 @@ def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):
         ("", "no input"),
         (" , ", "no input"),
         ("{0}/none-*.csv", "matches no file"),
+        ("https://example.com/x.csv", "nothing is downloaded from the web.* Copy it to a bucket once"),
+        ("{0}/twice/a.csv,s3://bucket/x.csv", "of buckets those of Google Cloud are read"),
         ("{0}/x.txt", "x.txt is not a table that is read here: its name must end in .csv, .* call it .csv or .tsv"),
         ("{0}/x.json", "x.json is not a table .* one object on each line, call it .jsonl"),
         ("{0}/*", "is not a table"),

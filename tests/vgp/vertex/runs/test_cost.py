@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
 from vgp.check.finding import StepRow
+from vgp.check.services import Service
 from vgp.vertex.runs import cost
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
@@ -74,6 +75,17 @@ def test_no_more_than_the_most_is_spent_within_the_timeouts(listed: list[Step], 
     kept = [step for step in listed if (step.seconds(BEGIN + timedelta(days=30)) or 0) <= limit]
     now = BEGIN + timedelta(days=30)
     assert cost.so_far(run(*kept), table, now).usd <= cost.at_most(run(*kept), table).usd + 1e-6
+
+
+def test_what_a_step_used_of_other_services_is_named_as_having_no_price() -> None:
+    used = (Service("BigQuery", "100 GB", "EU", 0.61), Service("Dataflow", "10 x n2-standard-4 for 24 h", "", None))
+    row = StepRow("a", "e2-standard-4", None, 0, 1, "STANDARD", 2.0, "us-central1", 3600.0, services=used)
+    ended = Step("a", "succeeded", "a", "a", BEGIN, BEGIN + timedelta(hours=1))
+    waiting = Step("a", "waiting", "a", "a", None, None)
+    total = cost.so_far(run(ended), {"a": (row,)}, BEGIN)
+    assert total.words == "at least $2.00 (no price: BigQuery of a, Dataflow of a)"
+    assert cost.so_far(run(waiting), {"a": (row,)}, BEGIN) == cost.Cost(0.0)
+    assert cost.at_most(run(ended), {"a": (row,)}).unpriced == ("a",)
 
 
 def test_a_clock_that_is_behind_googles_gives_no_negative_cost() -> None:
