@@ -116,7 +116,10 @@ class TabularTask(Task):
         if target.type().is_floating():
             # A code is a whole number; NaN is unknown.
             whole = target.between(0, len(self.classes)) & (target == target.floor())
-            return cast(ir.IntegerValue, ibis.cases((target.isnan(), None), (whole, target), else_=-1.0).cast("int64"))
+            return cast(
+                ir.IntegerValue,
+                ibis.cases((target.isnull() | target.isnan(), None), (whole, target), else_=-1.0).cast("int64"),
+            )
         return cast(ir.IntegerValue, target.cast("int64"))
 
     def events(self, rows: ir.Table) -> Mapping[str, Events]:

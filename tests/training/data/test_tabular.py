@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import ibis
 import pyarrow as pa
 import pytest
 
@@ -115,6 +116,30 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
             "Mine.features asks for done, which is known",
         ),
         ({"days": lambda self, rows: rows["dy"]}, "Mine.days: the rows have no column 'dy'. Did you mean day"),
+        (
+            {"features": lambda self, rows: {"x": ibis.table({"n": "int64"}, name="source").n}},
+            "Mine.features gives a column of another table than the `rows` that it was given",
+        ),
+        (
+            {"features": lambda self, rows: {"x": rows.join(rows.view(), "page").day_right.epoch_days()}},
+            "Mine.features gives a column of another table",
+        ),
+        (
+            {"features": lambda self, rows: {"x": ibis.array([rows.page, "b"]).unnest()}},
+            "the feature x has several values for a row",
+        ),
+        (
+            {"features": lambda self, rows: {"x": rows.page, "X": rows.page}},
+            "the features x and X: no two names may differ in case only",
+        ),
+        ({"features": lambda self, rows: {"": rows.page}}, "'' can be no feature"),
+        ({"features": lambda self, rows: {"_split": rows.page}}, "'_split' can be no feature"),
+        ({"features": lambda self, rows: {"x": ibis.random()}}, "x uses RandomScalar, which is another value every"),
+        ({"features": lambda self, rows: {"x": ibis._.page.lag()}}, "x has a window without an order"),
+        (
+            {"days": lambda self, rows: (rows.page == "p1").ifelse(ibis.null("date"), rows.day)},
+            "line 3: the row has no day of the years 1 to 9999; its day is 2024-02-03",
+        ),
         ({"labels": lambda self, rows: rows.page.length() + 5}, r"line 2: the label False is none of no, yes"),
     ],
 )
@@ -133,6 +158,14 @@ def test_a_class_that_was_not_declared_is_named_with_its_line(tmp_path: Path, mo
     task = task_of(schema=(DAY, PAGE, outcome), time="day", classes=("good", "bad"))
     monkeypatch.setattr("training.tasks.find", lambda name: task)
     with pytest.raises(UserError, match=r"x.csv, line 3: the label 'bed' is none of good, bad"):
+        prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
+
+
+def test_a_code_that_is_no_whole_number_is_not_rounded_to_one(tmp_path: Path, monkeypatch):
+    (tmp_path / "x.csv").write_text("day,page,done\n2024-01-01,p,1\n2024-01-01,q,\n2024-01-01,q,0.5\n")
+    task = task_of(schema=(DAY, PAGE, Field("done", pa.float64(), nullable=True, known="after")), time="day")
+    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    with pytest.raises(UserError, match=r"x.csv, line 4: the label 0.5 is none of no, yes"):
         prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
 
 

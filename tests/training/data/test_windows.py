@@ -85,3 +85,13 @@ def test_a_window_in_days_may_begin_and_end_where_nobody_works():
     mondays = day_numbers("2013-01-07", "2013-12-30", step=7)
     train, test = windows("2013-01-01:2013-11-30", "2013-12-01:2014-01-05").resolve(mondays)
     assert (spoken(train), spoken(test)) == ("2013-01:2013-11", "2013-12-01:2014-01-05")
+
+
+def test_a_year_that_ends_the_calendar_is_one():
+    """Business data writes 9999-12-31 for "never"."""
+    days = [*day_numbers("0001-01-01", "0001-01-03"), *day_numbers("9999-12-30", "9999-12-31")]
+    assert [spoken(spans) for spans in windows("", "").resolve(days)] == ["0001-01:9999-11", "9999-12"]
+    train, test = windows("0001", "9999").resolve(days)
+    assert (spoken(train), spoken(test)) == ("0001-01:0001-12", "9999-01:9999-12")
+    with pytest.raises(UserError, match="train '9999-12' reaches to the end of the calendar"):
+        windows("9999-12", "")

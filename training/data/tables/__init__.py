@@ -2,7 +2,6 @@
 
 preparation.py   the flow, from the source to the manifest
 duplicates.py    ids, and keys that occur twice
-nulls.py         columns that are empty although the schema says they never are
 survey.py        what must be known of all rows before their splits are chosen
 rebased.py       what a task says of columns that it may see
 order.py         what would be another value every time

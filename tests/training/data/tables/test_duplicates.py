@@ -7,8 +7,7 @@ import pytest
 
 from tests.training.data.computed import engine_of, stated_ids, stated_number
 from training.data.engines import ID
-from training.data.schema import Field
-from training.data.tables import duplicates, nulls
+from training.data.tables import duplicates
 from training.errors import UserError
 
 
@@ -76,16 +75,3 @@ def test_different_keys_that_share_a_number_are_told_apart(tmp_path):
 def test_a_table_of_one_row_and_one_of_none(tmp_path):
     assert len(ids_of(table(k=[1]), tmp_path / "one", ("k",))) == 1
     assert ids_of(pa.table({"k": pa.array([], pa.int64())}), tmp_path / "none", ("k",)) == []
-
-
-def test_a_column_that_is_never_empty_by_its_schema_is_looked_at(tmp_path):
-    """BigQuery's tables have no reader that does."""
-    rows = pa.table({"n": pa.array([1, None, None]), "w": ["a", "b", ""], "x": pa.array([None, 1.0, 2.0])})
-    fields = (Field("n", pa.int64()), Field("w", pa.string()), Field("x", pa.float64(), nullable=True))
-    with engine_of(rows, tmp_path) as engine:
-        with pytest.raises(UserError, match=r"x.csv, line [34]: column n is empty, in 2 rows, and the schema says"):
-            nulls.check(engine, engine.source(), fields)
-        with pytest.raises(UserError, match=r"x.csv, line 4: column w is empty, in 1 row, and the schema says"):
-            nulls.check(engine, engine.source(), fields[1:])
-        nulls.check(engine, engine.source(), fields[2:])
-        nulls.check(engine, engine.source().filter(engine.source().n.notnull()), fields)
