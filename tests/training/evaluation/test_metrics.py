@@ -101,6 +101,10 @@ def test_many_rows_are_summed_in_pieces_and_ties_across_them_counted():
         table = np.stack([1 - score, score], axis=1).astype(np.float32)
         expected = rowwise.scores(label, float64(table))
         assert measured(label, table).model_dump(include=expected.keys()) == pytest.approx(expected, rel=1e-11)
+        ranked = one_vs_rest(label, table)[0]
+        distinct, starts = np.unique(np.sort(table[:, 1]), return_index=True)
+        assert ranked.distinct == len(distinct)
+        np.testing.assert_array_equal(ranked.levels(len(distinct)), starts)
 
 
 def test_calibration_error_is_what_a_hand_computes():
