@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from tests.training.evaluation import rowwise
 from training.evaluation import metrics
 from training.evaluation.probabilities import normalised, scored
-from training.evaluation.ranked import Ranked, packed
+from training.evaluation.ranked import PIECE_ROWS, Ranked, packed
 
 
 def binary(count=500, seed=0):
@@ -170,3 +170,8 @@ def test_confusion_counts_actual_by_predicted():
     table = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     label = np.array([0, 0, 1])
     assert metrics.confusion(label, scored(label, table).classes(), 2) == [[1, 1], [1, 0]]
+
+
+def test_a_tie_between_two_pieces_is_a_tie():
+    hit = np.arange(2 * PIECE_ROWS) >= PIECE_ROWS
+    assert Ranked.of(packed(np.full(len(hit), 0.5), hit)).auc() == 0.5
