@@ -22,7 +22,7 @@ sources/          the rows of CSV, Parquet and JSON files
 engines/          what computes its expressions: DuckDB here, BigQuery there
 tables/           from its source to shards
 identity.py       a number for each row, the same on every engine
-settings.py       what engines may use
+progress.py       stages of long work, told while it goes on
 scratch.py        folders for what is put aside
 finish.py         what all ways of preparing have in common at their end
 text.py           text files, cut into passages

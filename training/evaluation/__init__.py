@@ -8,8 +8,10 @@ baseline.py        logistic regression
 ngrams.py          the baseline of a language model
 names.py           values as names, for slices and groups
 predictions.py     what everything below reads
-probabilities.py   losses and bins, row by row
+probabilities.py   what figures are made of, row by row
+ranked.py          rows in the order of their scores
 metrics.py         figures of merit of one model
+one_vs_rest.py     AUCs of several classes, by slice
 measure.py         predictions -> metrics.json
 record.py          the content of metrics.json
 comparison.py      two models on the same rows: bootstrap, tests

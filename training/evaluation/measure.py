@@ -6,7 +6,6 @@ Memory holds one model at a time, or some of its classes. The rows of a slice ar
 each: no figure depends on how many.
 """
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from training.evaluation.predictions import Names, Predictions
 from training.evaluation.probabilities import LN_2, Scored
 from training.evaluation.ranked import Ranked, chosen, hits_of, packed
 from training.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
+from training.processes import cluster
 
 #: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
 MOST_SLICE_VALUES = 50
@@ -76,7 +76,7 @@ def measure(directory: str | Path) -> Evaluation:
     """
     data = predictions.read(directory)
     parts = [_everything(data), *(part for name, names in data.slices.items() for part in _parts(data, name, names))]
-    with ThreadPoolExecutor(min(MOST_THREADS, len(os.sched_getaffinity(0)))) as pool:
+    with ThreadPoolExecutor(min(MOST_THREADS, cluster.cores())) as pool:
         measured = {model: list(_measured(data, model, parts, pool.map)) for model in data.header.models}
     result = Evaluation(
         task=data.header.task,

@@ -11,5 +11,6 @@ control.py    how the launchers of several machines talk
 hang.py       where a rank is, without its help
 flight.py     what the ranks called last, in words
 kernels.py    whether PyTorch can compute on this machine's GPU
+memory.py     what this process may use, cgroups counted
 nvml.py       use, memory and temperature of a GPU
 """

@@ -60,20 +60,32 @@ def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: s
     """
     order = np.argsort(left.row_id, kind="stable")
     rising = left.row_id[order]
-    distinct, times = np.unique(rising, return_counts=True)
-    faults = [
-        _counted("missing", np.setdiff1d(row_id, distinct)),
-        _counted("not among them", np.setdiff1d(distinct, row_id)),
-        _counted("there more than once", distinct[times > 1]),
-    ]
-    if any(faults):
+    if not np.array_equal(rising, expected := np.sort(row_id)):
         raise UserError(
             f"{left.path} must predict exactly the {len(row_id):,} rows {of}, each once, and has {len(left):,}: "
-            f"{', '.join(filter(None, faults))}. row_id is the column of that name in test-*.parquet of the data."
+            f"{_faults(rising, expected)}. row_id is the column of that name in test-*.parquet of the data"
+            f"{_rounded(rising, expected)}."
         )
     if left.label is not None and label is not None:
         _check_labels(left, order, row_id, label)
     return Aligned(rising, left.values[order])
+
+
+def _faults(rising: Array, expected: Array) -> str:
+    distinct, times = np.unique(rising, return_counts=True)
+    faults = [
+        _counted("missing", np.setdiff1d(expected, distinct)),
+        _counted("not among them", np.setdiff1d(distinct, expected)),
+        _counted("there more than once", distinct[times > 1]),
+    ]
+    return ", ".join(filter(None, faults))
+
+
+def _rounded(rising: Array, expected: Array) -> str:
+    """A hint where the numbers differ as little as a float makes them."""
+    if not np.array_equal(rising.astype(np.float64), expected.astype(np.float64)):
+        return ""
+    return ", a whole number of up to 63 bits: a floating-point column on its way has rounded it"
 
 
 def _counted(what: str, ids: Array) -> str:

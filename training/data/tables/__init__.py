@@ -7,7 +7,6 @@ features.py      one expression from the source to finished rows
 rebased.py       what a task's methods say, over the columns they may see
 future.py        features that look into the future
 order.py         orders that nobody stated
-nulls.py         empty values where no reader of files has looked
 sorting.py       finished rows in the order of split and id
 shards.py        sorted rows into Parquet files, and their figures
 """
