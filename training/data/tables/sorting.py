@@ -60,8 +60,10 @@ class Sorting:
             name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
         }
         ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
-        for split, label in np.unique(np.stack([splits, labels]), axis=1).T.tolist():
-            self.labels[split][label] += int(np.count_nonzero((splits == split) & (labels == label)))
+        for split in np.unique(splits).tolist():
+            values, counts = np.unique(labels[splits == split], return_counts=True)
+            for label, count in zip(values.tolist(), counts.tolist(), strict=True):
+                self.labels[split][label] += count
         ranges = (splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))
         order = np.argsort(ranges, kind="stable")
         rows = pa.record_batch(list(columns.values()), schema=self._stored).take(pa.array(order))
