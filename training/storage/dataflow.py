@@ -73,7 +73,7 @@ class Jobs:
 
     def cancel(self, job: Job) -> None:
         """Also one that has ended meanwhile."""
-        from google.api_core.exceptions import FailedPrecondition
+        from google.api_core.exceptions import BadRequest
         from google.cloud import dataflow_v1beta3 as dataflow
 
         asked = dataflow.Job(requested_state=dataflow.JobState.JOB_STATE_CANCELLED)
@@ -81,7 +81,7 @@ class Jobs:
         with self._explained("dataflow.jobs.cancel"):
             try:
                 self._call(self._jobs.update_job, request)
-            except FailedPrecondition:
+            except BadRequest:  # a failed precondition, which REST does not tell from others
                 if self.get(job.id).active:
                     raise
 

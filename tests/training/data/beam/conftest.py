@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 from loopback.cloud import Cloud
+from loopback.fixture import cloud, without_lookups
 
 from training.data.beam import dataflow as runner
 from training.data.beam import following, work
 from training.storage import storage
+
+__all__ = ["cloud", "without_lookups"]
 
 HERE = str(Path(__file__).parent)
 SETTINGS = {
@@ -43,7 +46,7 @@ def allow(monkeypatch):
 
 
 @pytest.fixture
-def dataflow(cloud: Cloud, allow, monkeypatch) -> Iterator[Cloud]:
+def dataflow(cloud, allow, monkeypatch) -> Iterator[Cloud]:
     """A Google Cloud in which preparations go to Dataflow, and are looked at often."""
     from apache_beam.internal.gcp import auth
     from apache_beam.utils.retry import Clock
