@@ -18,7 +18,7 @@ PAGE = (REPOSITORY / "docs/your-own-task.md").read_text()
 
 def lines(program: str) -> list[list[str]]:
     """The arguments of that program, wherever the page starts it in a block of its own."""
-    blocks = "".join(re.findall(r"(?ms)^```\n(.*?)^```$", PAGE))
+    blocks = "".join(text for language, text in re.findall(r"(?ms)^```(\w*)\n(.*?)^```$", PAGE) if not language)
     return [shlex.split(line) for line in re.findall(rf"(?m)^{program} (.*)$", blocks)]
 
 

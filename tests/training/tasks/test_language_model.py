@@ -285,7 +285,7 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     result = steps.evaluate(folder, model, evaluation)
     scores = {name: each.scores.bits for name, each in result.models.items()}
     data = predictions.read(evaluation)
-    assert scores["challenger"] == pytest.approx(data.losses["challenger"].sum() / math.log(2) / _bytes(corpus))
+    assert scores["challenger"] == pytest.approx(data.losses("challenger").sum() / math.log(2) / _bytes(corpus))
     assert 0 < scores["baseline"] < 5 and result.groups == len(np.unique(open_rows(folder, "test").columns["file"]))
     decision = steps.decide(folder, model, evaluation, tmp_path / "report.html", tmp_path / "summary.md")
     assert decision.metric == "bits" and decision.calibration is None

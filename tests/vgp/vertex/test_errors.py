@@ -83,8 +83,8 @@ def test_a_run_that_may_not_act_as_itself_is_told_apart_from_its_caller(settings
 
 
 def test_a_permission_that_nobody_here_knows_is_named_all_the_same(cloud: Cloud, settings: Settings) -> None:
-    told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "bigquery.jobs.create"})
-    assert "bigquery.jobs.create is missing. The roles that hold it: https://" in answer(cloud, settings, told)
+    told = status(403, "no", reason="IAM_PERMISSION_DENIED", metadata={"permission": "spanner.databases.create"})
+    assert "spanner.databases.create is missing. The roles that hold it: https://" in answer(cloud, settings, told)
 
 
 def test_an_api_that_is_off_comes_with_the_command_that_enables_it(cloud: Cloud, settings: Settings) -> None:
