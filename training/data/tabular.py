@@ -14,7 +14,7 @@ class Churn(TabularTask):
     slices = ("plan",)
 
     def features(self, rows):
-        return {"plan": rows.plan, "spend": rows.spend.log1p()}
+        return {"plan": rows.plan, "spend": (rows.spend + 1).ln()}
 
 The methods are Ibis expressions (https://ibis-project.org): they describe columns and compute nothing, and an engine
 runs them where the data lies (`training.data.engines`).
