@@ -33,7 +33,8 @@ def main() -> None:
         furnish(cloud)
         cloud.clock.run(given.speed)
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        variables = {name: value for name, value in cloud.environment.items() if name.upper() not in SETTINGS + PROXY}
+        variables = cloud.environment | cloud.bigquery.environment
+        variables = {name: value for name, value in variables.items() if name.upper() not in SETTINGS + PROXY}
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
         given.out.write_text("".join(lines))
         print(f"Google Cloud is on loopback, {given.speed:g} times as fast as time. In another terminal:", flush=True)
