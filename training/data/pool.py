@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -32,6 +32,8 @@ Result = TypeVar("Result")
 SHARDS_PER_WORKER = 4
 #: Between two lines of progress where there is no terminal, as in a log.
 LINE_EVERY_S = 10.0
+#: How long the end of a pool's processes is waited for, once one was killed.
+ENDS_WITHIN_S = 5.0
 
 
 class ProcessDied(UserError):
@@ -67,8 +69,8 @@ class WorkerPool:
         workers = self.workers or min(_cores(), len(items) // SHARDS_PER_WORKER)
         alone = self._executor is None and (workers <= 1 or len(items) <= 1)
         call = partial(_called, title, function)
-        results = map(call, items) if alone else self._pool(workers).map(call, items)
         with self._deaths_named(title, workers):
+            results = map(call, items) if alone else self._pool(workers).map(call, items)
             yield from progress(title, results, len(items))
 
     def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
@@ -77,17 +79,17 @@ class WorkerPool:
         Raises:
             ProcessDied: it was killed; the next call has a new one.
         """
-        with _without_main():
-            future = self._pool(1).submit(_called, title, function, item)
         with self._deaths_named(title, 1):
+            with _without_main():
+                future = self._pool(1).submit(_called, title, function, item)
             return future.result()
 
     @contextmanager
     def _deaths_named(self, title: str, workers: int) -> Iterator[None]:
-        processes = dict(getattr(self._executor, "_processes", None) or {})  # forgotten once the pool is broken
         try:
             yield
         except BrokenProcessPool:
+            processes = dict(getattr(self._executor, "_processes", None) or {})
             self._executor = None
             fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
             raise ProcessDied(
@@ -95,10 +97,12 @@ class WorkerPool:
                 f"{fix}."
             ) from None
 
-    def _last_places(self, processes: Iterable[BaseProcess]) -> str:
+    def _last_places(self, processes: Collection[BaseProcess]) -> str:
         """What those that died by themselves were at; the others were ended when the first was missed."""
-        for process in processes:
-            process.join(1)
+        deadline = time.monotonic() + ENDS_WITHIN_S
+        # Not join: of two threads that wait for a process one learns how it ended, here or in the pool's own.
+        while any(process.exitcode is None for process in processes) and time.monotonic() < deadline:
+            time.sleep(0.01)
         died = [process for process in processes if process.exitcode not in (0, None, -signal.SIGTERM)]
         places = [place.last(self.scratch / f"place-{process.pid}") for process in died] if self.scratch else []
         return f" ({'; '.join(told)})" if (told := sorted({text for text in places if text})) else ""

@@ -19,6 +19,8 @@ Answer = TypeVar("Answer")
 ENDPOINT_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_DATAFLOW"
 #: Seconds that one attempt of a call may take, and that a call with its retries may take.
 ATTEMPT_S, CALL_S = 30.0, 300.0
+#: Before the second attempt; later ones wait longer.
+RETRY_AFTER_S = 1.0
 #: Of a state's name, JOB_STATE_....
 ENDED = {"DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED", "STOPPED"}
 
@@ -127,7 +129,7 @@ class Jobs:
         from requests import ConnectionError, Timeout
 
         again = if_exception_type(ServerError, TooManyRequests, ConnectionError, Timeout)
-        return method(request=request, retry=Retry(again, initial=1, timeout=CALL_S), timeout=ATTEMPT_S)
+        return method(request=request, retry=Retry(again, initial=RETRY_AFTER_S, timeout=CALL_S), timeout=ATTEMPT_S)
 
     @contextmanager
     def _explained(self, permission: str) -> Iterator[None]:

@@ -25,8 +25,8 @@ MISSING = (
 class Local:
     """The runner of `shards.py` on this machine; workers = 1 is this process itself, in one thread."""
 
-    def __init__(self, workers: int = 1, *, apart: bool = False):
-        self.workers, self.apart = workers, apart
+    def __init__(self, workers: int = 1):
+        self.workers = workers
 
     def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
         if not shards:
@@ -34,7 +34,7 @@ class Local:
         folder = task.scratch / "beam"
         output = folder / "dataset"
         output.mkdir(parents=True)
-        work = Work(name, task, len(shards), str(folder), str(output), self.apart)
+        work = Work(name, task, len(shards), str(folder), str(output))
         self._run(work, shards)
         made = manifest.load(folder)
         finish.say(json.loads((folder / NOTES_FILE).read_bytes()))

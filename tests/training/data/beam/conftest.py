@@ -9,6 +9,7 @@ from loopback.fixture import cloud, without_lookups
 
 from training.data.beam import dataflow as runner
 from training.data.beam import following, work
+from training.storage import dataflow as jobs
 from training.storage import storage
 
 __all__ = ["cloud", "without_lookups"]
@@ -52,7 +53,8 @@ def dataflow(cloud, allow, monkeypatch) -> Iterator[Cloud]:
     from apache_beam.utils.retry import Clock
 
     monkeypatch.setattr(auth._Credentials, "_credentials_init", False)
-    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(jobs, "RETRY_AFTER_S", 0.01)
+    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(following, "LINE_EVERY_S", 0.0)
     monkeypatch.setattr(following, "REASON_WITHIN_S", 0.2)
     monkeypatch.setattr(runner, "APART", False)  # a process for each test takes more than a second

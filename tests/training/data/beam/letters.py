@@ -19,12 +19,12 @@ class Letters(Task):
     """Is a word the same backwards? Options: how many `shards`, and which one does what is `wrong`."""
 
     classes = ("no", "yes")
-    settings = {"shards": 3, "wrong": "", "wait_s": 0.0}
+    settings = {"shards": 2, "wrong": "", "wait_s": 0.0}
 
     def shards(self, data):
         if data:
             return [(file.path, n) for n, file in enumerate(storage.find(data))]
-        return [("", n) for n in range(self.options.get("shards", 3))]
+        return [("", n) for n in range(self.options.get("shards", 2))]
 
     def words(self, shard):
         path, number = shard
