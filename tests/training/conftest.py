@@ -18,6 +18,13 @@ def importable(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def sql_once():
+    from .sql_once import install
+
+    install()
+
+
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """The prepared digits: 1200 rows to train, 300 to validate."""
