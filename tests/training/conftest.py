@@ -18,6 +18,13 @@ def importable(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def sql_once():
+    from .sql_once import install
+
+    install()
+
+
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """The prepared digits: 1200 rows to train, 300 to validate."""
@@ -47,7 +54,9 @@ def bucket():
         os.environ["STORAGE_EMULATOR_HOST"] = url
         forget_client()
         storage._client(os.getpid()).create_bucket("runs")
+        gc.freeze()  # what was there before is no client's, and looking through it takes longer than most tests
         yield "gs://runs"
+        gc.unfreeze()
         forget_client()
 
 

@@ -65,6 +65,7 @@ class FaultyProxy(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body is sent behind its header at once, and not when that has arrived
     server: FaultyProxy
 
     def handle_any(self) -> None:

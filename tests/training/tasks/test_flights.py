@@ -46,6 +46,12 @@ def features(tmp_path_factory):
     return computed
 
 
+@pytest.fixture(scope="session")
+def expected(three_days: pa.Table, features) -> dict[str, np.ndarray]:
+    """The features of the three days as they were."""
+    return features(three_days)
+
+
 def hours(table: pa.Table) -> np.ndarray:
     return table["time_hour"].cast(pa.int64()).to_numpy() // 3600
 
@@ -58,7 +64,7 @@ def left_at(table: pa.Table) -> np.ndarray:
 
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())
-def test_nothing_that_happens_in_the_scheduled_hour_or_later_changes_a_feature(three_days: pa.Table, features, data):
+def test_nothing_that_happens_in_the_scheduled_hour_or_later_changes_a_feature(three_days, features, expected, data):
     now = data.draw(st.integers(int(hours(three_days).min()) + 5, int(hours(three_days).max())), "hour")
     seed = data.draw(st.integers(0, 2**32 - 1), "seed")
     draw = np.random.default_rng(seed)
@@ -75,15 +81,14 @@ def test_nothing_that_happens_in_the_scheduled_hour_or_later_changes_a_feature(t
     rewritten = rewritten.set_column(three_days.column_names.index("arr_delay"), "arr_delay", arrivals)
     assert future.any() and not future.all()
     rows = hours(three_days) <= now
-    seen, expected = features(rewritten), features(three_days)
+    seen = features(rewritten)
     for name, values in expected.items():
         if name == "late":
             continue
         np.testing.assert_array_equal(seen[name][rows], values[rows], err_msg=name)
 
 
-def test_recent_delays_are_those_of_the_flights_that_had_left(three_days: pa.Table, features):
-    found = features(three_days)
+def test_recent_delays_are_those_of_the_flights_that_had_left(three_days: pa.Table, expected):
     hour, left = hours(three_days), left_at(three_days)
     delay = np.clip(three_days["dep_delay"].to_numpy().astype(float), 0, 180)
     columns = {name: three_days[name].to_numpy(zero_copy_only=False) for name in ("origin", "carrier", "dest")}
@@ -97,23 +102,22 @@ def test_recent_delays_are_those_of_the_flights_that_had_left(three_days: pa.Tab
         }
         for name, (place, first, last) in places.items():
             seen = delay[place & (left >= hour[row] - first) & (left < hour[row] - last + 1)]
-            assert found[name.replace("delay", "departures")][row] == len(seen)
-            np.testing.assert_allclose(found[name][row], seen.mean() if len(seen) else np.nan)
+            assert expected[name.replace("delay", "departures")][row] == len(seen)
+            np.testing.assert_allclose(expected[name][row], seen.mean() if len(seen) else np.nan)
         due = (hour >= hour[row] - 3) & (hour < hour[row])
-        assert found["origin_waiting"][row] == (at_origin & due & (left >= hour[row])).sum()
+        assert expected["origin_waiting"][row] == (at_origin & due & (left >= hour[row])).sum()
 
 
-def test_schedule_features_are_fractions_of_the_local_day(three_days: pa.Table, features):
-    found = features(three_days)
+def test_schedule_features_are_fractions_of_the_local_day(three_days: pa.Table, expected):
     row = pc.index(three_days["sched_dep_time"], 1345).as_py()
-    assert found["departure"][row] == pytest.approx((13 * 60 + 45) / 1440)
-    assert found["part_of_day"][row] == "afternoon"
-    assert set(found["weekday"][np.asarray(three_days["day"]) == 10]) == {"Thu"}
+    assert expected["departure"][row] == pytest.approx((13 * 60 + 45) / 1440)
+    assert expected["part_of_day"][row] == "afternoon"
+    assert set(expected["weekday"][np.asarray(three_days["day"]) == 10]) == {"Thu"}
 
 
-def test_late_is_more_than_fifteen_minutes_and_unknown_without_an_arrival(three_days: pa.Table, features):
+def test_late_is_more_than_fifteen_minutes_and_unknown_without_an_arrival(three_days: pa.Table, expected):
     delay = three_days["arr_delay"].to_numpy().astype(float)
-    np.testing.assert_array_equal(features(three_days)["late"], np.where(np.isnan(delay), np.nan, delay > 15))
+    np.testing.assert_array_equal(expected["late"], np.where(np.isnan(delay), np.nan, delay > 15))
     assert {15, 16} <= set(delay)
 
 
