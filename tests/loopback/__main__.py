@@ -15,7 +15,7 @@ import signal
 from pathlib import Path
 
 from .cloud import Cloud
-from .example import furnish
+from .example import add_flights, furnish
 
 #: What the settings file says instead, and the proxy that would cut a terminal off from every other host.
 SETTINGS = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELINES_TEMPLATE_REPOSITORY")
@@ -31,6 +31,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, one of which would get them
     with Cloud() as cloud:
         furnish(cloud)
+        add_flights(cloud)
         cloud.clock.run(given.speed)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         variables = cloud.environment | cloud.bigquery.environment

@@ -1,5 +1,6 @@
 """The loopback project as infra/ makes one: for `python -m tests.loopback`, and the pages that were written with it."""
 
+import zipfile
 from typing import TYPE_CHECKING
 
 from .acceptance import played
@@ -60,3 +61,21 @@ def _play(cloud: "Cloud") -> None:
     cloud.script("train", seconds=2700)
     cloud.script("evaluate", seconds=400, metrics={"auc": 0.778, "log_loss": 0.5051, "baseline_log_loss": 0.5125})
     cloud.script("decide", seconds=130, outputs={"Output": "promote"})
+
+
+def add_flights(cloud: "Cloud") -> None:
+    """Adds the data of the task `flights` as a table of BigQuery: bq://PROJECT.flights.rows."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    from training.tasks.flights import Flights
+
+    task = Flights()
+    kinds = csv.ConvertOptions(
+        column_types={field.name: field.type for field in task.schema},
+        include_columns=[field.name for field in task.schema],
+    )
+    with zipfile.ZipFile(task.default_data()) as archive:
+        rows = csv.read_csv(pa.BufferReader(archive.read("flights.csv")), convert_options=kinds)
+    cloud.bigquery.add_dataset("flights")
+    cloud.bigquery.write(f"{cloud.project}.flights.rows", rows)
