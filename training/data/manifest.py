@@ -111,7 +111,7 @@ def load(directory: str | Path) -> Manifest:
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished, prepared dataset.") from None
     except ValueError as error:
-        raise UserError(f"{path} cannot be read as a dataset manifest: {error}") from None
+        raise UserError(f"{path} cannot be read as a dataset manifest: {error}. Prepare the data again.") from None
 
 
 def path_in(directory: str | Path) -> Path:
