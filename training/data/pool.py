@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from training.data import place
 from training.errors import UserError
+from training.processes.cluster import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,7 +67,7 @@ class WorkerPool:
         Raises:
             UserError: raised by `function`, or a worker was killed.
         """
-        workers = self.workers or min(_cores(), len(items) // SHARDS_PER_WORKER)
+        workers = self.workers or min(cores(), len(items) // SHARDS_PER_WORKER)
         alone = self._executor is None and (workers <= 1 or len(items) <= 1)
         call = partial(_called, title, function)
         with self._deaths_named(title, workers):
@@ -146,11 +147,6 @@ class Received:
 @cache
 def _received(path: Path) -> Received:
     return Received(ForkingPickler.loads(path.read_bytes()))
-
-
-def _cores() -> int:
-    """Cores that this process may use; macOS does not tell, and there it is all."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _called(title: str, function: Callable[[Item], Result], item: Item) -> Result:
