@@ -39,9 +39,48 @@ class Point(Frozen):
     epoch: float
     #: Mean over the steps since the point before.
     loss: float
-    #: Mean over a fixed sample of the validation split, at the end of an epoch, if there is such a split.
+    #: Mean over a fixed sample of the validation split, where it was validated after this step.
     validation_loss: float | None = None
+    #: What the task measured there besides, by name (`Task.validation`).
+    metrics: dict[str, float] = {}
     learning_rate: float
+
+
+class Shipped(Frozen):
+    """Which weights a model has, of those that there were while it was trained."""
+
+    #: The steps that they had been trained for, and that training took.
+    step: int
+    steps: int
+    #: The steps that were planned; more than `steps` if training stopped early.
+    planned: int
+    #: The metric that chose the best validation; "" = there was none.
+    metric: str = ""
+    #: The best validation: its step, and the metric then and after the last step; None = it was no number.
+    best_step: int = 0
+    best: float | None = None
+    last: float | None = None
+    #: Decay of the moving average of the weights that was validated and shipped; 0 = the weights themselves.
+    ema_decay: float = 0.0
+
+    def __str__(self) -> str:
+        """How training ended, and which weights these are: nothing where all of it went as planned."""
+        shown = f"{self.metric} {_number(self.best)}"
+        words = []
+        if self.steps < self.planned:
+            words.append(
+                f"stopped at step {self.steps} of {self.planned}: no better since step {self.best_step} ({shown})"
+            )
+        if self.step < self.steps:
+            words.append(
+                f"the model is that of step {self.step} ({shown}), the best; after step {self.steps} it was "
+                f"{_number(self.last)}"
+            )
+        return "; ".join(words)
+
+
+def _number(value: float | None) -> str:
+    return "no number" if value is None else f"{value:.6g}"
 
 
 class ModelCard(Frozen):
@@ -62,6 +101,8 @@ class ModelCard(Frozen):
     samples: int = 0
     parameters: int
     history: tuple[Point, ...] = ()
+    #: None for a model of an older version: its last weights.
+    shipped: Shipped | None = None
     #: What `Task.sample` made with the finished model.
     sample: str = ""
 

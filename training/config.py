@@ -8,6 +8,7 @@ from training.errors import UserError
 
 #: Fields that change how a run goes but not what it computes: they may differ between a run and its resume.
 OPERATIONAL = (
+    "validate_every_s",
     "checkpoint_every_s",
     "checkpoint_every_steps",
     "checkpoint_patience_s",
@@ -52,6 +53,9 @@ class TrainConfig(BaseModel):
     """Share of the steps during which the learning rate rises linearly; a cosine to zero follows."""
     clip_norm: float = Field(1.0, ge=0)
     """Largest 2-norm of the whole gradient; 0 = no clipping."""
+    ema_decay: float = Field(0, ge=0, lt=1)
+    """Decay per step of an exponential moving average of the weights (EMA), such as 0.999, which is then what is
+    validated and shipped; lower in the first steps. 0 = no average."""
     loss_limit: float = Field(1e6, gt=0)
     """Training stops when a step's loss is above this, or not a number."""
     seed: int = Field(0, ge=0, lt=2**63)
@@ -77,6 +81,24 @@ class TrainConfig(BaseModel):
     activation_checkpointing: bool = False
     """Whether the repeated blocks of the model are computed again in the backward pass instead of kept in memory:
     same gradients, about a third more work (`Task.blocks` says which)."""
+    validate_every_steps: int = Field(0, ge=0)
+    """Steps between validations; 0 = at the end of every epoch, unless `validate_every_s` says otherwise. The last step
+    is always validated."""
+    validate_every_s: float = Field(0, ge=0)
+    """Seconds between validations, by the clock of rank 0, in place of the ends of epochs; 0 = not by the clock. What
+    was validated is kept over a resume, but two runs are not validated at the same steps: what follows from that, such
+    as `keep_best` and `patience`, is then not repeated."""
+    best_metric: str = "validation_loss"
+    """What says which validation is the best: `validation_loss`, `accuracy` for a task of classes, or a metric that
+    the task measures itself (`Task.metrics`)."""
+    keep_best: Literal["auto", True, False] = "auto"
+    """Whether the weights of the best validation are shipped instead of the last ones. `auto` = where the data has a
+    validation split."""
+    patience: int = Field(0, ge=0)
+    """Validations without a better one after which training stops early; 0 = it goes on to the end. The learning rate
+    stays that of all steps."""
+    min_delta: float = Field(0, ge=0)
+    """By how much `best_metric` must be better to count as better."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints, by the clock of rank 0."""
     checkpoint_every_steps: int = Field(0, ge=0)
@@ -103,7 +125,7 @@ class TrainConfig(BaseModel):
     """Seconds that processes wait for one that does not come to where they meet. All then end within 10 s, and it is
     named, with the step and its Python stack. More than the slowest process may be behind the fastest."""
 
-    @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit")
+    @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit", "min_delta")
     @classmethod
     def _finite(cls, value: float) -> float:
         if not -1e300 < value < 1e300:

@@ -17,6 +17,7 @@ from training.config import TrainConfig
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
+from training.loop import selection
 from training.loop.request import Start, TrainingRequest, planned, start_of
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
@@ -115,6 +116,7 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:
     task = tasks.load(prepared.task, prepared.options)
     if not prepared.rows("train"):
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
+    selection.require(config, task, {split: prepared.rows(split) for split in prepared.splits})
     if config.warm_start:
         _check_alike(task, prepared, bundle.load_card(config.warm_start), config.warm_start)
 

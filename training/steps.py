@@ -59,13 +59,16 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        _check_settings(task, task_options, margin, confidence, training_options, config)
+        settings = _check_settings(task, task_options, margin, confidence, training_options, config)
         if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
             raise UserError(tasks.NO_ROWS)
         if with_task:
+            from training.loop import selection
             from training.pins import request
 
             work = tasks.load(task, task_options)
+            if with_training:
+                selection.require_metric(settings, work)
             request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -78,10 +81,10 @@ def _check_settings(
     confidence: float,
     training_options: Mapping[str, Any] | None,
     config: Mapping[str, Any],
-) -> None:
+) -> TrainConfig:
     tasks.parts(task)
-    parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
     check(margin, confidence)
+    return parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
 
 
 def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -142,8 +145,11 @@ def resolve(
         training_options: As of `train`, and `config` too; checked only.
         dry_run: Whether nothing is written.
     """
-    _check_settings(task, task_options, margin, confidence, training_options, config)
+    settings = _check_settings(task, task_options, margin, confidence, training_options, config)
+    from training.loop import selection
     from training.pins import resolve
+
+    selection.require_metric(settings, tasks.load(task, task_options))
 
     request = _request(data, task, task_options, champion)
     output = run_folder.parse(record)

@@ -9,7 +9,7 @@ for tables, in files or in BigQuery.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from training.models.workload import Workload
 from training.options import check
@@ -56,6 +56,8 @@ class Task(ABC):
     as_they_are: ClassVar[bool] = False
     #: Options that name the folder of a model, of which the task reads the card; they are pinned too.
     model_options: ClassVar[tuple[str, ...]] = ()
+    #: What `validation` measures besides the loss: by the name of the metric, whether its "max" or its "min" is best.
+    metrics: "ClassVar[Mapping[str, Literal['max', 'min']]]" = {}
     #: Options and their defaults; any other is refused. None: the task takes what it is told.
     settings: ClassVar[Mapping[str, Any] | None] = None
     #: Rows that evaluation scores at once.
@@ -193,6 +195,14 @@ class Task(ABC):
         """What of the model for this data is not told by the sizes of its weights, such as its heads: a warm start
         from a model that differs is refused."""
         return {}
+
+    def validation(self, model: "nn.Module", batch: "Batch") -> "Mapping[str, tuple[Tensor | float, Tensor | float]]":
+        """Optional: what `metrics` names, of the model in evaluation mode on a batch of held-out rows.
+
+        Each is a sum over the rows and what it is divided by, such as their number; the metric is the one, summed over
+        all batches, divided by the other. A task of classes that does not measure itself has `accuracy`.
+        """
+        raise NotImplementedError
 
     # ---- what training shows; all optional
 

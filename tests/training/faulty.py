@@ -113,5 +113,6 @@ def poison(folder: str, steps: list[int]) -> None:
             store.delete(name)
             writer = Writer(store, dist.HashStore(), rank=0, world_size=1, run=0, launch_id=os.urandom(4).hex(),
                             settings=manifest.settings, keep=9, patience_s=9)  # fmt: skip
-            writer.save(manifest.step, tensors, state.stored(tensors, 1), manifest.scalars, manifest.history)
+            writer.save(manifest.step, tensors, state.stored(tensors, 1), manifest.scalars, manifest.history,
+                        trainer=manifest.trainer)  # fmt: skip
             writer.wait()

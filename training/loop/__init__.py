@@ -14,7 +14,10 @@ sums.py          sums over microbatches and ranks, in any order or along a tree
 buffers.py       buffers that a forward pass changes
 order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
-validation.py    the validation loss
+validation.py    the validation loss, and the task's own metrics
+selection.py     which metric says what the best validation is
+best.py          the best validation: its value, its weights, and the patience
+average.py       a moving average of the weights (EMA)
 deferred.py      a model that is built without the memory of its weights
 shards.py        weights of a sharded model come in and leave one at a time
 memory.py        how much is left

@@ -36,8 +36,9 @@ class Loss(nn.Module):
         super().__init__()
         self.module, self.of = module, loss
 
-    def forward(self, batch: Any) -> Tensor:
-        return self.of(self.module, batch)
+    def forward(self, batch: Any, figures: Callable[[nn.Module, Any], Any] | None = None) -> Any:
+        """The loss, or other figures of the model that need as much of it."""
+        return (figures or self.of)(self.module, batch)
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The parameters that want a gradient, in the order that DistributedDataParallel counts them in."""

@@ -51,14 +51,16 @@ class History:
         if (step + 1) % self.every == 0 or self.plan.ends_epoch(step):
             self._point(step)
 
-    def validated(self, loss: float) -> None:
-        """The validation loss after the step that was added last."""
-        self.points[-1]["validation_loss"] = loss
+    def validated(self, step: int, loss: float | None, metrics: dict[str, float]) -> None:
+        """What was measured after `step` steps, the last of which was added last; None = the loss was no number."""
+        if not self.points or self.points[-1]["step"] != step:
+            self._point(step - 1)
+        self.points[-1] |= {"validation_loss": loss, "metrics": metrics}
 
     def _point(self, step: int) -> None:
         factor = learning_rate_factor(step, self.plan.steps, self.warmup_fraction)
         self.points.append(
             {"step": step + 1, "epoch": round(self.plan.epoch(step + 1), 6), "loss": self.total / self.count,
-             "validation_loss": None, "learning_rate": self.learning_rate * factor}
+             "validation_loss": None, "metrics": {}, "learning_rate": self.learning_rate * factor}
         )  # fmt: skip
         self.total, self.count = 0.0, 0

@@ -6,7 +6,7 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from training.processes.rank import Rank
 from training.task import Task
 
 Batch = dict[str, Tensor]
+Figures = TypeVar("Figures")
 
 
 class Learner:
@@ -85,6 +86,8 @@ class Learner:
         self.state = TrainerState()
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
+        #: Called after each update with the number of its step; for who follows the weights.
+        self.after_update: Callable[[int], None] = lambda step: None
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
         self.restored_from = ""
         #: Whether there is something of a checkpoint in the state, of all of it or not.
@@ -187,6 +190,7 @@ class Learner:
                 "its state is not this optimizer's. Delete it to go on from the one before."
             ) from None
         self.restored_from = ""
+        self.after_update(step)
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
         self.rank.trace.mark(step, "the forward pass")
@@ -223,17 +227,30 @@ class Learner:
                 "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
             )
 
-    def losses(self, batches: list[Batch]) -> list[Tensor]:
-        """Mean losses in evaluation mode, without gradients."""
+    def measured(self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures]) -> list[Figures]:
+        """The figures of the model on each batch, in evaluation mode, without gradients.
+
+        What is random in them is the same at every validation, for any number of ranks that take turns.
+        """
         self.module.eval()
+        measured = []
         with torch.no_grad(), self.autocast:
-            losses = [self.gradients.loss(batch).detach() for batch in batches]
+            for number, batch in enumerate(batches):
+                number = number * self.rank.world_size + self.rank.rank
+                seed_step(self.config.seed, "validation", number, self.rank.device)
+                measured.append(self.gradients.loss(batch, figures))
+        if isinstance(self.gradients, gradients.Sharded):
+            self.gradients.free()  # else the next step would compute with what was gathered here
         self.module.train()
-        return losses
+        return measured
 
     def broken(self) -> set[str]:
-        """Names in the state of which this rank holds a nan or an infinity, though they were finite at first."""
-        return finite.broken(self.tensors()) - self.boundless
+        """Names in the state of which this rank holds a nan or an infinity, though they were finite at first.
+
+        Weights that are kept of an earlier step were looked at then.
+        """
+        live = {name: tensor for name, tensor in self.tensors().items() if not name.startswith("best/")}
+        return finite.broken(live) - self.boundless
 
     def parameter_names(self) -> list[str]:
         """Of those that the optimizer updates, in the order of `self.norm.culprits`."""
@@ -311,7 +328,7 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def seed_step(seed: int, step: int, microbatch: int, device: torch.device) -> None:
+def seed_step(seed: int, step: int | str, microbatch: int, device: torch.device) -> None:
     """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
     number = seed_of(seed, step, microbatch)
     random.seed(number)

@@ -5,6 +5,7 @@ They share the losses since the last time, whether any was asked to stop, and wh
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 
 import torch
@@ -20,6 +21,7 @@ from training.loop.outcome import device_name, gpu_uuid
 from training.loop.pace import Pace
 from training.loop.progress import Progress
 from training.loop.request import TrainingRequest
+from training.loop.selection import LOSS
 from training.models.workload import Workload
 from training.processes.nvml import Gpu, Reading, scalars
 from training.processes.rank import Rank
@@ -36,6 +38,8 @@ class Decision:
     stop: bool
     #: Whether rank 0's clock wants a checkpoint.
     save: bool
+    #: Whether rank 0's clock wants a validation.
+    validate: bool
 
 
 class Monitor:
@@ -44,7 +48,8 @@ class Monitor:
     def __init__(
         self, request: TrainingRequest, rank: Rank, health: Health, history: History, work: Workload, step: int
     ):
-        self.plan, self.every = request.plan, request.config.checkpoint_every_steps
+        self.plan = request.plan
+        self.intervals = [request.config.checkpoint_every_steps, request.config.validate_every_steps]
         self.rank, self.health, self.history = rank, health, history
         self.norm = health.learner.norm
         self.progress = Progress(
@@ -72,11 +77,12 @@ class Monitor:
         """Takes the losses of a step's microbatches."""
         self.losses += losses
 
-    def meet(self, step: int, *, save: bool) -> Decision:
+    def meet(self, step: int, *, save: bool, validate: bool = False) -> Decision:
         """Shares what happened with all ranks, after `step` steps.
 
         Args:
             save: Whether this rank's clock wants a checkpoint.
+            validate: Whether it wants a validation.
 
         Raises:
             UserError: a loss or a gradient was not finite.
@@ -84,7 +90,7 @@ class Monitor:
         self.rank.trace.mark(step, "the meeting of the ranks")
         count = len(self.losses) // len(self._assigned(self.rank.rank))
         elapsed = time.monotonic() - self.met_at
-        values = [float(self.rank.stopping), float(save), self._next_interval(elapsed / count)]
+        values = [float(self.rank.stopping), float(save + 2 * validate), self._next_interval(elapsed / count)]
         values += [float(self.norm.total), float(self.health.learner.gradients.calls)]
         losses_here = torch.stack(self.losses).tolist()  # waits for the device
         reading = self.gpu.read() if self.gpu else Reading()
@@ -104,21 +110,27 @@ class Monitor:
         self._compare(everyone[:, 5].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
         self.progress.gpus = [Reading(*values) for values in everyone[:, 7:head].tolist()]
         self._show(step, losses[-1], count * self.plan.global_batch_size / elapsed)
-        return Decision(stop=bool(everyone[:, 0].any()), save=bool(everyone[0, 1]))
+        wishes = int(everyone[0, 1])
+        return Decision(stop=bool(everyone[:, 0].any()), save=bool(wishes & 1), validate=bool(wishes & 2))
 
     def go_on(self, step: int) -> None:
         """Sets the next meeting, once all has been done that was decided."""
         self.next_step = self._stop_before(step, step + self.interval)
         self.met_at = time.monotonic()
 
-    def validated(self, step: int, loss: float) -> None:
-        if not math.isfinite(loss):  # the weights are finite, so it is a row of the split, or the loss itself
-            if self.rank.leads:
-                self.progress.say(f"warning: after step {step} the validation loss is {loss:g}; it is left out")
-            return
-        self.history.validated(loss)
+    def validated(self, step: int, measured: Mapping[str, float]) -> None:
+        """Shows and keeps what was measured after `step` steps, but for what is no number."""
+        finite = {}
+        for name, value in measured.items():
+            shown = name.replace("_", " ") if name == LOSS else name
+            if math.isfinite(value):
+                finite[name] = value
+            elif self.rank.leads:  # the weights are finite, so it is a row of the split, or the figure itself
+                self.progress.say(f"warning: after step {step} the {shown} is {value:g}; it is left out")
+        self.history.validated(step, finite.get(LOSS), {name: v for name, v in finite.items() if name != LOSS})
         if self.curves:
-            self.curves.add_scalar("loss/validation", loss, step)
+            for name, value in finite.items():
+                self.curves.add_scalar("loss/validation" if name == LOSS else f"validation/{name}", value, step)
 
     def _assigned(self, rank: int) -> range:
         return assignment(self.plan.microbatches, self.rank.world_size, rank)
@@ -139,8 +151,7 @@ class Monitor:
     def _stop_before(self, step: int, wanted: int) -> int:
         """`wanted`, or the step before it at which something must happen."""
         stops = [wanted, self.plan.steps, self.plan.epoch_end(step)]
-        if self.every:
-            stops.append((step // self.every + 1) * self.every)
+        stops += [(step // every + 1) * every for every in self.intervals if every]
         return min(stops)
 
     def _compare(self, own_s: list[float], whole_s: float, seconds: float) -> None:

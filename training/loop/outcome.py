@@ -11,16 +11,40 @@ from training import bundle, tasks
 from training.checkpoint.fence import Fence
 from training.data.manifest import Manifest
 from training.loop.accelerator import throughput
+from training.loop.average import Average
+from training.loop.best import Best
 from training.loop.history import History
 from training.loop.learner import Learner
+from training.loop.order import Plan
 from training.loop.request import TrainingRequest
+from training.loop.selection import LOSS
 from training.models.workload import Workload
 from training.processes.rank import Rank
 from training.storage import storage
 
 
+def ship(step: int, plan: Plan, history: History, best: Best | None, average: Average | None) -> bundle.Shipped:
+    """Gives the model the weights that are shipped: those of the best validation, else the average or the last ones.
+
+    Args:
+        step: The steps that were done.
+    """
+    if best and best.kept:
+        best.take()
+    elif average:
+        average.take()
+    shipped = bundle.Shipped(step=step, steps=step, planned=plan.steps, ema_decay=average.decay if average else 0.0)
+    if not best:
+        return shipped
+    point = history.points[-1]
+    return shipped.model_copy(update={
+        "step": best.step if best.kept else step, "metric": best.metric, "best_step": best.step, "best": best.value,
+        "last": point["validation_loss"] if best.metric == LOSS else point["metrics"].get(best.metric),
+    })  # fmt: skip
+
+
 def write_model(
-    request: TrainingRequest, data: Manifest, learner: Learner, history: History, rank: Rank,
+    request: TrainingRequest, data: Manifest, learner: Learner, history: History, shipped: bundle.Shipped, rank: Rank,
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Writes the model, then what it makes of itself: that may take long, or fail.
@@ -37,9 +61,9 @@ def write_model(
         bundle.save_weights(request.model, learner.module)
     card = bundle.ModelCard(
         task=tasks.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
-        data=data.fingerprint, config=request.settings["config"], steps=request.plan.steps,
+        data=data.fingerprint, config=request.settings["config"], steps=shipped.steps,
         samples=request.plan.samples, parameters=learner.parameter_count(),
-        history=tuple(bundle.Point(**point) for point in history.points),
+        history=tuple(bundle.Point(**point) for point in history.points), shipped=shipped,
     )  # fmt: skip
     bundle.save_card(request.model, card)
     if sample := learner.sample(request.model, say):
@@ -47,18 +71,21 @@ def write_model(
 
 
 def figures(
-    request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, *, resumed_from: int,
-    seconds: float, peak_bytes: int,
+    request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, shipped: bundle.Shipped,
+    *, resumed_from: int, seconds: float, peak_bytes: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The figures that the step returns; times and speeds are of this launch."""
     plan, last, device = request.plan, history.points[-1], device_name(rank)
-    rows_per_s = (plan.steps - resumed_from) * plan.global_batch_size / seconds
+    rows_per_s = (shipped.steps - resumed_from) * plan.global_batch_size / seconds
     return {
-        "steps": plan.steps, "resumed_from": resumed_from, "loss": last["loss"],
+        "steps": shipped.steps, "resumed_from": resumed_from, "loss": last["loss"],
         "validation_loss": last["validation_loss"], "seconds": round(seconds, 3),
         "samples_per_s": round(rows_per_s, 1), "world_size": rank.world_size, "microbatches": plan.microbatches,
         "parameters": learner.parameter_count(), "device": device, "cpu_threads": torch.get_num_threads(),
         "peak_memory_bytes": peak_bytes,
+        "planned_steps": shipped.planned, "stopped_early": shipped.steps < shipped.planned,
+        "shipped_step": shipped.step, "best_metric": shipped.metric, "best_step": shipped.best_step,
+        "best": shipped.best, "shipped": str(shipped),
         **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 

@@ -6,6 +6,7 @@ are made from what they share there, which every rank sees alike, so all ranks t
 
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from training import tasks
@@ -15,8 +16,10 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.data.rows import open_rows
 from training.errors import Preempted, UserError
-from training.loop import outcome, resume
+from training.loop import outcome, resume, selection
+from training.loop.average import Average
 from training.loop.batches import microbatches, tensors
+from training.loop.best import Best
 from training.loop.health import Health, listed
 from training.loop.history import History
 from training.loop.learner import Learner
@@ -52,12 +55,12 @@ class Trainer:
         self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
         self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
-        self.validation = Validation(request, self.data, rank)
+        self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
         _wait_for_rows(self.data, self.config, rank)
         self._make_ready()
         checkpoint = resume.newest(request, rank, self.learner)
         if self.learner.spoilt and not checkpoint:
-            del self.learner, self.saving, self.health
+            del self.learner, self.saving, self.health, self.average, self.best
             self._make_ready()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
@@ -90,6 +93,24 @@ class Trainer:
         if self.config.warm_start:
             self.learner.take_weights(self.config.warm_start)
             self.health.require_weights(self.config.warm_start)
+        self.validation.rehearse(self.learner)
+        self._add_state()
+
+    def _add_state(self) -> None:
+        """What no step number tells, and every checkpoint holds."""
+        learner, config = self.learner, self.config
+        #: The moving average of the weights, where there is one.
+        self.average: Average | None = None
+        if config.ema_decay:
+            self.average = Average(learner.module, learner.norm.parameters, config.ema_decay)
+            learner.after_update = self.average.update
+            learner.state.add("ema", self.average)
+        #: The best validation, where there are any.
+        self.best: Best | None = None
+        if self.validation.sizes:
+            direction = selection.metrics(learner.task)[config.best_metric]
+            self.best = Best(learner.module, config, direction, keeps=config.keep_best is not False)
+            learner.state.add("best", self.best)
 
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
@@ -112,40 +133,57 @@ class Trainer:
 
     def train(self) -> dict[str, Any]:
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
-        while self.step < self.plan.steps:
+        while not self.is_done:
             self.monitor.add(self.learner.step(self.step, batches))
             self.step += 1
             if self.step == self.monitor.next_step or self.learner.norm.faulty:
-                self._act(self.monitor.meet(self.step, save=self.saving.is_due))
+                self._act(self.monitor.meet(self.step, save=self.saving.is_due, validate=self.validation.is_due))
         return self._finish(time.monotonic() - self.began)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are done, or training has stopped getting better; on every rank the same."""
+        return self.step == self.plan.steps or (self.best is not None and self.best.stopped)
 
     def _act(self, decision: Decision) -> None:
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
-        if save or ends_epoch:
+        validate = self.validation.follows(self.step, wanted=decision.validate)
+        if save or ends_epoch or validate:
             self.health.require_state(self.step)
         elif self.step == self.resumed_from + 1:
             self.health.require_same_model(self.step)
-        if ends_epoch and self.validation.sizes:
-            self.rank.trace.mark(self.step, "validation")
-            self.monitor.validated(self.step, self.validation.loss(self.learner))
-        if save:
+        if validate:
+            self._validate()
+        if save or self.is_done:
             self.saving.save(self.step, self.history.state)
-        if decision.stop and self.step < self.plan.steps:
+        if decision.stop and not self.is_done:
             self.saving.wait(self.step)
             raise Preempted(
                 f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
             )
         self.monitor.go_on(self.step)
 
+    def _validate(self) -> None:
+        """Measures the model as it would be shipped: with the average of its weights, where there is one."""
+        assert self.best
+        self.rank.trace.mark(self.step, "validation")
+        with self.average.applied() if self.average else nullcontext():
+            measured = self.validation.measure(self.learner)
+            self.best.validated(self.step, measured[self.config.best_metric])
+        self.monitor.validated(self.step, measured)
+
     def _finish(self, seconds: float) -> dict[str, Any]:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.saving.wait(self.step)
         self.rank.trace.mark(self.step, "the end")
-        outcome.write_model(self.request, self.data, self.learner, self.history, self.rank, _say)
+        shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
+        if self.rank.leads and str(shipped):
+            _say(str(shipped))
+        outcome.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, _say)
         if not self.rank.leads:
             return {}
-        figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload,
+        figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload, shipped,
                                   resumed_from=self.resumed_from, seconds=seconds,
                                   peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)

@@ -1,15 +1,22 @@
-"""The validation loss: a fixed set of held-out batches, assigned to the ranks."""
+"""What is measured on a fixed set of held-out batches, assigned to the ranks: the loss, and the task's own metrics."""
 
 import math
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from training.data.manifest import Manifest
 from training.data.rows import open_rows
+from training.errors import UserError
+from training.loop import selection
 from training.loop.batches import held_out, tensors
 from training.loop.learner import Learner, gather
 from training.loop.request import TrainingRequest
 from training.processes.rank import Rank
+from training.task import Task
 
 _BATCHES = 64
 
@@ -17,10 +24,18 @@ _BATCHES = 64
 class Validation:
     """This rank's every n-th batch of the set; empty if the data has no validation split."""
 
-    def __init__(self, request: TrainingRequest, data: Manifest, rank: Rank):
+    def __init__(self, request: TrainingRequest, data: Manifest, rank: Rank, task: Task):
         """Ranks that share one model (FSDP2) can only compute together: one with fewer batches than rank 0 gets a
-        filler, whose loss does not count."""
-        plan, self.rank = request.plan, rank
+        filler, whose figures do not count."""
+        plan, self.rank, self.config = request.plan, rank, request.config
+        self.plan = plan
+        self.validated_at = time.monotonic()
+        #: What is measured besides the loss. The accuracy needs a forward pass of its own, so only where it decides.
+        self.metrics: tuple[str, ...] = ()
+        if selection.measures_itself(task):
+            self.metrics = tuple(task.metrics)
+        elif request.config.best_metric == selection.ACCURACY:
+            self.metrics = (selection.ACCURACY,)
         self.sizes: list[int] = []
         self.batches: list[dict[str, Tensor]] = []
         if not data.rows("validation"):
@@ -33,10 +48,81 @@ class Validation:
             own.append(chosen[0])
         self.batches = [tensors(rows.take(index), rank.device) for index in own]
 
-    def loss(self, learner: Learner) -> float:
-        """Mean over all rows of the set, the same on every rank, in the same order for every world size."""
-        own = [loss.item() for loss in learner.losses(self.batches)]
-        count, world_size = len(self.sizes), self.rank.world_size
-        everyone = gather(own, -(-count // world_size))
-        weighted = [float(everyone[i % world_size, i // world_size]) * n for i, n in enumerate(self.sizes)]
-        return math.fsum(weighted) / sum(self.sizes)
+    @property
+    def is_due(self) -> bool:
+        """By this rank's clock."""
+        every_s = self.config.validate_every_s
+        return bool(every_s and self.sizes) and time.monotonic() - self.validated_at >= every_s
+
+    def follows(self, step: int, *, wanted: bool) -> bool:
+        """Whether the model is validated after `step` steps; on every rank the same.
+
+        Args:
+            wanted: Whether rank 0's clock wants it.
+        """
+        every, by_clock = self.config.validate_every_steps, self.config.validate_every_s
+        regular = step % every == 0 if every else not by_clock and self.plan.ends_epoch(step - 1)
+        return bool(self.sizes) and (wanted or regular or step == self.plan.steps)
+
+    def measure(self, learner: Learner) -> dict[str, float]:
+        """Loss and metrics over all rows of the set, the same on every rank, in the same order for every world size.
+
+        Each is a sum over the batches, divided by the sum of what they weigh: of the loss their rows.
+        """
+        own = [self._flat(*figures) for figures in learner.measured(self.batches, partial(self.figures, learner.task))]
+        count, world_size, width = len(self.sizes), self.rank.world_size, 1 + 2 * len(self.metrics)
+        everyone = gather([value for figures in own for value in figures], -(-count // world_size) * width)
+        each = [everyone[n % world_size].view(-1, width)[n // world_size].tolist() for n in range(count)]
+        sums = {selection.LOSS: _ratio([loss * n for (loss, *_), n in zip(each, self.sizes, strict=True)], self.sizes)}
+        for place, name in enumerate(self.metrics):
+            sums[name] = _ratio([f[1 + 2 * place] for f in each], [f[2 + 2 * place] for f in each])
+        self.validated_at = time.monotonic()
+        return sums
+
+    def rehearse(self, learner: Learner) -> None:
+        """Measures one batch if the task does so itself: what is wrong with that shows before the first step."""
+        if selection.measures_itself(learner.task) and self.batches:
+            for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task)):
+                self._flat(*figures)
+
+    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, Mapping[str, Any]]:
+        """The loss of a batch, and the sum and the weight of each metric."""
+        loss = task.loss(model, batch)
+        if selection.measures_itself(task):
+            return loss, task.validation(model, batch)
+        if not self.metrics:
+            return loss, {}
+        right = task.predict(model, batch).argmax(dim=1) == batch[task.label]
+        return loss, {selection.ACCURACY: (right.sum(), len(right))}
+
+    def _flat(self, loss: Tensor, measured: Mapping[str, Any]) -> list[float]:
+        """Loss, then sum and weight of each metric. Raises UserError if the task gave something else."""
+        if not isinstance(measured, Mapping) or set(measured) != set(self.metrics):
+            raise UserError(
+                f"the task's validation gave {_short(measured)}; it must give what `metrics` "
+                f"names: {', '.join(self.metrics)}."
+            )
+        figures = [loss.item()]
+        for name in self.metrics:
+            try:
+                total, weight = measured[name]
+                figures += [float(total), float(weight)]
+            except (TypeError, ValueError, RuntimeError):
+                raise UserError(
+                    f"the task's validation gave {name} = {_short(measured[name])}; it must be two "
+                    "numbers: the sum over the rows of the batch, and what it is divided by, such as their number."
+                ) from None
+        return figures
+
+
+def _ratio(sums: list[float], weights: list[float] | list[int]) -> float:
+    """nan where there is nothing to divide by, or a sum is not finite."""
+    try:
+        return math.fsum(sums) / math.fsum(weights)
+    except (ZeroDivisionError, ValueError, OverflowError):  # fsum of infinities of both signs, or beyond a float
+        return math.nan
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, Mapping) else " ".join(str(value).split())
+    return text[:80] or "nothing"

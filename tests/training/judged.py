@@ -1,0 +1,98 @@
+"""A task with a metric of its own, and runs of it that are killed where a trainer's state changes."""
+
+import os
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch._dynamo  # before the fork, as `digits` wants it
+from digits import Digits
+
+from training import fit
+from training.config import parse
+from training.errors import UserError
+from training.loop import trainer
+from training.loop.request import TrainingRequest
+from training.loop.saving import Saving
+from training.loop.trainer import Trainer
+from training.processes.rank import Rank
+
+
+class Judged(Digits):
+    """`wave` goes up and down with the last bits of the weights, so that the best is anywhere; `right` is accuracy."""
+
+    metrics = {"wave": "min", "right": "max"}
+
+    def validation(self, model, batch):
+        fault = os.environ.get("FAULT", "")
+        right = model(batch["pixels"]).argmax(dim=1) == batch["label"]
+        if fault == "names":
+            return {"right": (right.sum(), 1)}
+        if fault == "values":
+            return {"wave": 3, "right": (right.sum(), len(right))}
+        wave = torch.sin(1e4 * model.layers[0].weight.double().sum()) if fault != "nan" else float("nan")
+        return {"wave": (wave * len(right), len(right)), "right": (right.sum(), len(right))}
+
+
+class Killed(Exception):
+    """What ends a life, on every rank at the same place."""
+
+
+def trials(argument: dict[str, Any], rank: Rank) -> list[str]:
+    """Runs each trial to its end, through its kills; how it ended on rank 0: "" or its error."""
+    return [rank.exchange(attempt(trial, rank), within_s=60)[0] for trial in argument["trials"]]
+
+
+def attempt(trial: dict[str, Any], rank: Rank) -> str:
+    os.environ["FAULT"] = trial.get("fault", "")
+    for kill in trial.get("kills", []):
+        with killing(*kill):
+            try:
+                trainer.run(request(trial), rank)
+            except Killed:
+                continue
+        return f"no kill at {kill}"
+    if trial.get("unfinished"):
+        return ""
+    try:
+        trainer.run(request(trial), rank)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def killing(where: str, at: int) -> Any:
+    """Has a run die "before" or "after" the validation of a step, or once the step is "saved"."""
+    validate, save = Trainer._validate, Saving.save
+
+    def validating(self: Trainer) -> None:
+        if (where, at) == ("before", self.step):
+            _die(self.saving)
+        validate(self)
+        if (where, at) == ("after", self.step):
+            _die(self.saving)
+
+    def saving(self: Saving, step: int, history: dict[str, Any]) -> None:
+        save(self, step, history)
+        if (where, at) == ("saved", step):
+            _die(self)
+
+    return patch.multiple(Trainer, _validate=validating) if where != "saved" else patch.object(Saving, "save", saving)
+
+
+def _die(saving: Saving) -> None:
+    """What is being written is written first; kills amid that have tests of their own."""
+    saving.wait(0)
+    raise Killed
+
+
+def request(trial: dict[str, Any]) -> TrainingRequest:
+    """What `fit.train` would launch."""
+    launched = []
+    fit.launch = lambda target, argument, **how: launched.append(argument)
+    config = parse({"task": "judged:Judged", "epochs": 1.6, "global_batch_size": 96, "microbatches": 2,
+                    "learning_rate": 0.01, **trial["config"]})  # fmt: skip
+    folder = Path(trial["folder"])
+    fit.train(config, data=trial["data"], model=folder / "model", checkpoints=folder / "checkpoints")
+    return launched[0]
