@@ -2,6 +2,7 @@
 
     python -m benchmarks.chaos --seed 1 --kills 20 --nproc 2
     python -m benchmarks.chaos --seed 1 --kills 6 --nproc 2,1,4     # another number of processes at every start
+    python -m benchmarks.chaos --seed 1 --kills 10 --judged         # with all that is state besides model and optimizer
 
 Trains once undisturbed, then again while SIGKILL hits a random process of the run (the caller, its launcher, or a
 rank) at random moments drawn from the seed, with a restart after each. Compares model, optimizer state and learning
@@ -25,6 +26,8 @@ import psutil
 from benchmarks import machine
 
 EXPECTED_STARTUP_S = 4.0
+#: What each validation and each update change: the average of the weights, the best ones, and the patience.
+JUDGED = ("validate_every_steps=7", "best_metric=accuracy", "patience=40", "ema_decay=0.98")
 
 
 def command(data: Path, folder: Path, nproc: int, settings: list[str]) -> list[str]:
@@ -75,7 +78,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
     store = DiskStore(folder / "checkpoints")
     manifest = recovery.read_manifest(store, recovery.committed(store, 0)[0])
     recovery.verify(store, manifest)
-    state = hashlib.sha256(json.dumps([manifest.scalars, manifest.history], sort_keys=True).encode())
+    state = hashlib.sha256(json.dumps([manifest.scalars, manifest.trainer, manifest.history], sort_keys=True).encode())
     for name, tensor in sorted(Saved(store, manifest).tensors().items()):  # however many parts they lie in
         state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         state.update(as_bytes(tensor).tobytes())
@@ -115,7 +118,9 @@ def main() -> None:
     parser.add_argument("--nproc", default="2", help="processes; several numbers, such as 2,1,4, are taken in turn")
     parser.add_argument("--data", type=Path, help="a prepared dataset; default: the flights")
     parser.add_argument("--set", action="append", default=[], help="a training setting; repeatable")
+    parser.add_argument("--judged", action="store_true", help="validate often, average, stop early, ship the best")
     given = parser.parse_args()
+    given.set = [*(JUDGED if given.judged else ()), *given.set]
     worlds = [int(word) for word in given.nproc.split(",")]
     with tempfile.TemporaryDirectory() as scratch:
         data = given.data or Path(scratch) / "data"

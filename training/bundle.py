@@ -68,9 +68,10 @@ class Shipped(Frozen):
         shown = f"{self.metric} {_number(self.best)}"
         words = []
         if self.steps < self.planned:
-            words.append(
-                f"stopped at step {self.steps} of {self.planned}: no better since step {self.best_step} ({shown})"
+            why = (
+                f"no better since step {self.best_step} ({shown})" if self.best_step else f"{self.metric} was no number"
             )
+            words.append(f"stopped at step {self.steps} of {self.planned}: {why}")
         if self.step < self.steps:
             words.append(
                 f"the model is that of step {self.step} ({shown}), the best; after step {self.steps} it was "

@@ -1,6 +1,7 @@
 """The best validation, patience and the average of the weights, to the bit, over kills at each of them."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -12,6 +13,8 @@ from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import position
 from training.checkpoint.saved import Saved
+from training.config import parse
+from training.loop.best import Best
 from training.processes.launch import launch
 
 #: 20 steps, validated at every second and saved at every third; `wave` is best at step 10 of them.
@@ -170,3 +173,23 @@ def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_it
     assert "validation gave right; it must give what `metrics` names: wave, right" in runs[1]["other names"]
     assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
+
+
+def test_a_best_that_nothing_has_written_is_refused():
+    best = Best(torch.nn.Linear(2, 1), parse({}), "min", keeps=True)
+    good = {"value": 0.5, "step": 3, "since": 0}
+    for change in ({"value": None}, {"step": -1}, {"step": 0}, {"value": math.nan}, {"since": 0.5}, {"more": 1}):
+        scalars = good | change
+        with pytest.raises(ValueError):
+            best.restore(scalars)
+    assert (best.value, best.step, best.since) == (None, 0, 0)
+
+
+def test_better_is_by_more_than_min_delta_in_the_direction_of_the_metric():
+    for direction, values in (("min", [1.0, 0.95, 0.5, 0.45]), ("max", [0.5, 0.55, 1.0, 1.05])):
+        best = Best(torch.nn.Linear(2, 1), parse({"min_delta": 0.1, "patience": 2}), direction, keeps=False)
+        states = []
+        for step, value in enumerate([*values, math.inf], 1):
+            best.validated(step, value)
+            states.append((best.step, best.since, best.stopped))
+        assert states == [(1, 0, False), (1, 1, False), (3, 0, False), (3, 1, False), (3, 2, True)], direction
