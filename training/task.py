@@ -175,6 +175,14 @@ class Task(ABC):
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fusable(model))
 
+    def learning_rate(self, step: int, steps: int) -> float:
+        """Optional: the learning rate of the step numbered `step`, from 0, of `steps`, as a share of its peak.
+
+        It depends on these two alone, so that a resumed run repeats it. The warm-up (`warmup_fraction`) is multiplied
+        onto it; the setting `schedule`, where it is given, takes its place.
+        """
+        raise NotImplementedError
+
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
         from training.models.blocks import repeated

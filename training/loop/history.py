@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from training.bundle import Point
-from training.loop.order import Plan, learning_rate_factor
+from training.loop.order import Plan
+from training.loop.schedule import Schedule
 from training.storage import strict
 
 #: Points of the curve besides the ends of epochs.
@@ -25,8 +26,8 @@ class _State(BaseModel):
 class History:
     """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint."""
 
-    def __init__(self, plan: Plan, learning_rate: float, warmup_fraction: float):
-        self.plan, self.learning_rate, self.warmup_fraction = plan, learning_rate, warmup_fraction
+    def __init__(self, plan: Plan, learning_rate: float, schedule: Schedule):
+        self.plan, self.peak, self.schedule = plan, learning_rate, schedule
         self.every = math.ceil(plan.steps / _POINTS)
         self.points: list[dict[str, Any]] = []
         self.total, self.count = 0.0, 0
@@ -55,10 +56,12 @@ class History:
         """The validation loss after the step that was added last."""
         self.points[-1]["validation_loss"] = loss
 
+    def learning_rate(self, step: int) -> float:
+        return self.peak * self.schedule.factor(step)
+
     def _point(self, step: int) -> None:
-        factor = learning_rate_factor(step, self.plan.steps, self.warmup_fraction)
         self.points.append(
             {"step": step + 1, "epoch": round(self.plan.epoch(step + 1), 6), "loss": self.total / self.count,
-             "validation_loss": None, "learning_rate": self.learning_rate * factor}
+             "validation_loss": None, "learning_rate": self.learning_rate(step)}
         )  # fmt: skip
         self.total, self.count = 0.0, 0

@@ -153,7 +153,7 @@ class Monitor:
             return
         self.progress.show(step, loss, epoch=self.plan.epoch(step), done=step == self.plan.steps)
         self.curves.add_scalar("loss/train", loss, step)
-        self.curves.add_scalar("learning_rate", self.health.learner.optimizer.param_groups[0]["lr"], step)
+        self.curves.add_scalar("learning_rate", self.history.learning_rate(step - 1), step)
         self.curves.add_scalar("samples_per_s", samples_per_s, step)
         for name, value in scalars(self.progress.gpus).items():
             self.curves.add_scalar(name, value, step)

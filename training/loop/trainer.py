@@ -61,7 +61,7 @@ class Trainer:
             self._make_ready()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
-        self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
+        self.history = History(self.plan, self.config.learning_rate, self.learner.schedule)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
         self.workload = self.learner.task.workload(self.data)
