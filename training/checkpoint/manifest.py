@@ -99,6 +99,8 @@ class Manifest(Frozen):
     tensors: dict[str, Stored]
     #: Optimizer values that are no tensors, by parameter; and its groups' hyperparameters.
     scalars: dict[str, Any] = {}
+    #: Values of the trainer that are no tensors, by part (`training.loop.trainer_state`).
+    trainer: dict[str, Any] = {}
     #: History so far: part of the model that comes out.
     history: dict[str, Any] = {}
 

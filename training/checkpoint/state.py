@@ -42,14 +42,19 @@ def stable(model: nn.Module, optimizer: Optimizer) -> set[str]:
     return {f"model/{name}" for name in updated} | {n for n in tensors_of(model, optimizer) if n[:10] == "optimizer/"}
 
 
-def restore(model: nn.Module, optimizer: Optimizer, saved: Saved) -> None:
+def restore(model: nn.Module, optimizer: Optimizer, saved: Saved, others: Mapping[str, Tensor] | None = None) -> None:
     """Reads what this rank needs of a checkpoint into a model and optimizer of the same structure.
+
+    Args:
+        others: Tensors that are neither the model's nor the optimizer's, by their names in the checkpoint.
 
     Raises:
         Damaged: what is stored is not what was written. The model holds some of it then.
         UserError: the checkpoint does not fit, or makes no sense.
     """
+    others = others or {}
     _require_fitting(model, saved)
+    _require_others(others, saved)
     current = model.state_dict()
     names = _names(model)
     numbered = optimizer.state_dict()
@@ -60,7 +65,8 @@ def restore(model: nn.Module, optimizer: Optimizer, saved: Saved) -> None:
     except ValueError as error:
         raise saved.refusal(str(error)) from None
     kept = {f"optimizer/{name}/{key}": tensor for name, state in states.items() for key, tensor in state.items()}
-    saved.fill(_target(n, t) for n, t in ({f"model/{name}": t for name, t in current.items()} | kept).items())
+    ours = {f"model/{name}": tensor for name, tensor in current.items()}
+    saved.fill(_target(name, tensor) for name, tensor in (ours | kept | dict(others)).items())
     model.load_state_dict(current)  # for a module whose state is not its own tensors; else a copy onto itself
     for name, values in saved.manifest.scalars["states"].items():
         states[name] |= values
@@ -82,6 +88,15 @@ def _require_fitting(model: nn.Module, saved: Saved) -> None:
             + (f" and {len(other) - 5} more" if len(other) > 5 else "")
             + ". Take the task as it was, give another checkpoint folder, or start anew with resume=never."
         )
+
+
+def _require_others(others: Mapping[str, Tensor], saved: Saved) -> None:
+    """Raises UserError unless the checkpoint has these tensors besides those of model and optimizer."""
+    there = {name: t.shape for name, t in saved.manifest.tensors.items()
+             if name.partition("/")[0] not in ("model", "optimizer")}  # fmt: skip
+    here = {name: tuple(tensor.shape) for name, tensor in others.items()}
+    if other := sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name)):
+        raise saved.refusal(f"{other[0]}: {there.get(other[0])} -> {here.get(other[0])}")
 
 
 def _states_like(saved: Saved, parameters: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:

@@ -51,16 +51,19 @@ class Writer:
     def busy(self) -> bool:
         return self.thread is not None and self.thread.is_alive()
 
-    def save(self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
-             history: dict[str, Any], stable: Set[str] = frozenset()) -> None:  # fmt: skip
+    def save(
+        self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
+        history: dict[str, Any], stable: Set[str] = frozenset(), trainer: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         """Begins to save this rank's share; waits first if the checkpoint before is still being written.
 
         Args:
             stable: Names of the share that nothing changes until `wait_copied` returns; the others are copied here.
+            trainer: As `Manifest.trainer`.
         """
         self.wait()
         self.snapshot.begin(share, frozenset() if self.at_once else stable)
-        work = (step, dict(layout), scalars, history)
+        work = (step, dict(layout), scalars, history, trainer or {})
         self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
         self.thread.start()
 
@@ -131,9 +134,12 @@ class Writer:
     def _key(self, step: int, rank: int) -> str:
         return f"checkpoint/{self.launch_id}/{step}/{rank}"
 
-    def _commit(self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any]) -> None:
+    def _commit(
+        self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
+        trainer: dict[str, Any],
+    ) -> None:  # fmt: skip
         manifest = Manifest(run=self.run, step=step, job=self.job, settings=self.settings, parts=self._collect(step),
-                            tensors=layout, scalars=scalars, history=history)  # fmt: skip
+                            tensors=layout, scalars=scalars, history=history, trainer=trainer)  # fmt: skip
         self.fence.require_open()
         if not self.store.commit(manifest.name, manifest.encode()):
             for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand

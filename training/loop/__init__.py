@@ -9,6 +9,7 @@ outcome.py       the model and the figures that it leaves
 learner.py       model, optimizer, one step
 gradients.py     how gradients cross processes
 use.py           which blocks and parameters of a sharded model a rank uses
+trainer_state.py what no step number tells: named parts of every checkpoint
 sums.py          sums over microbatches and ranks, in any order or along a tree
 buffers.py       buffers that a forward pass changes
 order.py         which sample when, under which seed

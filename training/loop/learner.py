@@ -28,6 +28,7 @@ from training.loop.memory import free_bytes, return_what_is_freed
 from training.loop.order import Plan, learning_rate_factor, seed_of
 from training.loop.pace import Stopwatch
 from training.loop.sums import RingSum, TreeSum
+from training.loop.trainer_state import TrainerState
 from training.processes.rank import Rank
 from training.task import Task
 
@@ -80,6 +81,8 @@ class Learner:
         self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
+        #: What no step number tells, such as an average of the weights: every checkpoint holds it.
+        self.state = TrainerState()
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
@@ -241,17 +244,21 @@ class Learner:
         return sum(parameter.numel() for parameter in self.module.parameters())
 
     def tensors(self) -> dict[str, Tensor]:
-        return state.tensors_of(self.module, self.optimizer)
+        return state.tensors_of(self.module, self.optimizer) | self.state.tensors()
 
     def scalars(self) -> dict[str, Any]:
         return state.scalars_of(self.module, self.optimizer)
 
     def stable(self) -> set[str]:
-        return state.stable(self.module, self.optimizer)
+        return state.stable(self.module, self.optimizer) | self.state.tensors().keys()
 
     def restore(self, saved: Saved) -> None:
         self.spoilt = True
-        state.restore(self.module, self.optimizer, saved)
+        state.restore(self.module, self.optimizer, saved, self.state.tensors())
+        try:
+            self.state.restore(saved.manifest.trainer)
+        except ValueError as error:
+            raise saved.refusal(str(error)) from None
         self.restored_from = saved.manifest.name
 
     def pieces(self, tensor: Tensor) -> Iterator[Tensor]:

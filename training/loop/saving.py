@@ -42,7 +42,9 @@ class Saving:
         tensors = self.learner.tensors()
         layout = state.stored(tensors, self.rank.world_size)
         share = state.share(tensors, layout, self.rank.rank)
-        self.writer.save(step, share, layout, self.learner.scalars(), history, self.learner.stable())
+        self.writer.save(
+            step, share, layout, self.learner.scalars(), history, self.learner.stable(), self.learner.state.scalars()
+        )
         self.saved_at = time.monotonic()
 
     def wait(self, step: int) -> None:

@@ -13,6 +13,7 @@ from training.checkpoint import recovery, state
 from training.checkpoint.disk import DiskStore
 from training.errors import ProcessFailed
 from training.loop.saving import Saving
+from training.loop.trainer_state import TrainerState
 from training.processes.rank import Late, Rank
 
 
@@ -30,6 +31,7 @@ class Learner:
     def __init__(self):
         self.module = nn.Linear(3, 4)
         self.optimizer = torch.optim.SGD(self.module.parameters())
+        self.state = TrainerState()
 
     def tensors(self):
         return state.tensors_of(self.module, self.optimizer)
