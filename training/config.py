@@ -51,9 +51,9 @@ class TrainConfig(BaseModel):
     warmup_fraction: float = Field(0.05, ge=0, lt=1)
     """Share of the steps during which the learning rate rises linearly, whatever the `schedule`."""
     schedule: Literal["auto", "cosine", "linear", "constant", "warmup_stable_decay", "inverse_sqrt"] = "auto"
-    """The learning rate after the warm-up: down a half `cosine` or a line to `final_lr_fraction` at the end, `constant`,
-    constant until it falls in a line over the last `decay_fraction` of all steps, or 1/sqrt(step). `auto` = the task's
-    own, if it has one (`Task.learning_rate`), else `cosine`."""
+    """The learning rate after the warm-up: down a `cosine` or a line (`linear`) to `final_lr_fraction` of its peak at the
+    end; `constant`; constant until it falls in a line over the last `decay_fraction` of all steps; or by 1/sqrt(step).
+    `auto` = the task's own, if it has one (`Task.learning_rate`), else `cosine`."""
     final_lr_fraction: float = Field(0.0, ge=0, le=1)
     """What of the peak learning rate `cosine`, `linear` and `warmup_stable_decay` end at."""
     decay_fraction: float = Field(0.2, gt=0, le=1)
@@ -108,11 +108,11 @@ class TrainConfig(BaseModel):
     """How names begin here, and there: `{"backbone.": "bert."}`; the longest that fits counts. `Task.warm_name` can say
     more."""
     warm_start_new: list[str] = []
-    """Patterns of weights that stay as they were made, such as a new `head.*`; every other one must be in `warm_start`."""
+    """Patterns of weights that stay as they were made, such as a new `head.*`; every other must be in `warm_start`."""
     warm_start_ignore: list[str] = []
     """Patterns of weights in `warm_start` that are left there, such as its `classifier.*`."""
     freeze: list[str] = []
-    """Patterns of parameters that are not trained, such as `backbone.*`: they get no gradient, no state of the optimizer
+    """Patterns of parameters that are not trained, such as `backbone.*`: they get no gradient, no state of an optimizer
     and no decay."""
     rendezvous_timeout_s: float = Field(900, gt=0)
     """Seconds that nodes wait for each other at the start: machines come up minutes apart."""
@@ -162,7 +162,8 @@ class TrainConfig(BaseModel):
             raise ValueError(f"decay_fraction={self.decay_fraction} works with schedule=warmup_stable_decay only")
         if decays and self.warmup_fraction + self.decay_fraction > 1:
             raise ValueError(
-                f"warmup_fraction={self.warmup_fraction} and decay_fraction={self.decay_fraction} are more than all steps"
+                f"warmup_fraction={self.warmup_fraction} and decay_fraction={self.decay_fraction} are more than all "
+                "steps"
             )
 
     def mathematical(self) -> dict[str, Any]:

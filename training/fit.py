@@ -18,6 +18,7 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
 from training.loop.request import Start, TrainingRequest, planned, start_of
+from training.loop.schedule import Schedule
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
 from training.storage import storage
@@ -56,7 +57,7 @@ def train(
     """
     local = process_count(nproc, os.environ)
     prepared = manifest.load(data)
-    _check(config, prepared, data)
+    task = _check(config, prepared, data)
     folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
     _require_writable(model)
     owner = owner or Owner(task=job)
@@ -64,7 +65,7 @@ def train(
         try:
             _require_writable_store(folder, config.checkpoint_patience_s)
             lease = stack.enter_context(_held(folder, owner, config))
-            request = _request(config, prepared, _world_size(local), job, data=data, model=model, folder=folder,
+            request = _request(config, prepared, task, _world_size(local), job, data=data, model=model, folder=folder,
                                fence=lease.fence if lease else "")  # fmt: skip
         except ConnectionError as error:
             raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
@@ -93,14 +94,15 @@ def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextMana
 
 
 def _request(
-    config: TrainConfig, prepared: Manifest, world_size: int, job: str, *, data: str | Path, model: str | Path,
-    folder: str, fence: str,
+    config: TrainConfig, prepared: Manifest, task: Task, world_size: int, job: str, *, data: str | Path,
+    model: str | Path, folder: str, fence: str,
 ) -> TrainingRequest:  # fmt: skip
     """What every rank is asked for, with the checkpoint that it goes on from."""
     patience_s = config.checkpoint_patience_s
     own = store_at(folder, deadline_s=patience_s)
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
     plan, settings, begun = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
+    Schedule(config, plan.steps, task).check()
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
@@ -108,8 +110,8 @@ def _request(
     )  # fmt: skip
 
 
-def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:
-    """Raises UserError unless the data suits the configuration."""
+def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> Task:
+    """The task. Raises UserError unless the data suits the configuration."""
     if tasks.spec(config.task) != tasks.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
     task = tasks.load(prepared.task, prepared.options)
@@ -117,6 +119,7 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
     if config.warm_start:
         _check_alike(task, prepared, bundle.load_card(config.warm_start), config.warm_start)
+    return task
 
 
 def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:

@@ -166,12 +166,18 @@ class Task(ABC):
         """With `score`: a simple rival fitted on the train rows, columns of B rows -> nats (B,), and what it is."""
         return None
 
-    def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
-        """AdamW over all parameters, no decay on vectors (biases, norms); fused where the device can."""
+    def optimizer(
+        self, model: "nn.Module", learning_rate: float, weight_decay: float
+    ) -> "Optimizer | Sequence[Optimizer]":
+        """AdamW over all parameters that are trained, no decay on vectors (biases, norms); fused where the device can.
+
+        A task may give several optimizers, each trained parameter in exactly one group of one of them. The `lr` of a
+        group is its peak: the schedule multiplies it.
+        """
         from torch.optim import AdamW
 
-        matrices = [p for p in model.parameters() if p.ndim >= 2]
-        vectors = [p for p in model.parameters() if p.ndim < 2]
+        trained = [p for p in model.parameters() if p.requires_grad]
+        matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fusable(model))
 

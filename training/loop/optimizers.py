@@ -72,8 +72,8 @@ def of_task(task: Task, module: nn.Module, learning_rate: float, weight_decay: f
     parts = [given] if isinstance(given, Optimizer) else list(given) if isinstance(given, list | tuple) else []
     if not parts or not all(isinstance(part, Optimizer) for part in parts):
         raise UserError(
-            f"the task's optimizer gives {type(given).__name__} {given!r:.80}: it must give a torch.optim.Optimizer, or "
-            "a list of them."
+            f"the task's optimizer gives {type(given).__name__} {given!r:.80}: it must give a torch.optim.Optimizer, "
+            "or a list of them."
         )
     _require_each_once(parts, module)
     _require_rates(parts)
@@ -81,7 +81,7 @@ def of_task(task: Task, module: nn.Module, learning_rate: float, weight_decay: f
 
 
 def _require_each_once(parts: Sequence[Optimizer], module: nn.Module) -> None:
-    names = {parameter: name for name, parameter in module.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
     held = [parameter for part in parts for group in part.param_groups for parameter in group["params"]]
     counts: dict[Tensor, int] = {}
     for parameter in held:

@@ -59,6 +59,7 @@ def figures(
         "samples_per_s": round(rows_per_s, 1), "world_size": rank.world_size, "microbatches": plan.microbatches,
         "parameters": learner.parameter_count(), "device": device, "cpu_threads": torch.get_num_threads(),
         "peak_memory_bytes": peak_bytes,
+        **({"skipped_steps": learner.scaler.skipped} if learner.scaler else {}),
         **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 

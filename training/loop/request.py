@@ -147,7 +147,7 @@ def _chosen_then(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any
 
 
 def _is_value(name: str, value: Any) -> bool:
-    return value in ("fp32", "bf16") if name == "precision" else value is True or value is False
+    return value in ("fp32", "bf16", "fp16") if name == "precision" else value is True or value is False
 
 
 def _newest_manifest(store: Store, run: int) -> Checkpoint | None:

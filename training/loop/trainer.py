@@ -96,7 +96,10 @@ class Trainer:
             _say(about)
         _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
-            _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+            half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
+            _say(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
+        if frozen := self.learner.frozen:
+            _say(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
         if why := self.learner.made_whole:
             _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
         if unused := self.learner.unused:
