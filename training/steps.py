@@ -22,7 +22,8 @@ from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import Decision, check
 from training.pins import champion as champions
-from training.pins.documents import Request
+from training.pins import weights
+from training.pins.documents import DataPins, Request
 from training.processes.launch import THREADS
 from training.storage import files, pinned
 
@@ -66,7 +67,8 @@ def check_request(
             from training.pins import request
 
             work = tasks.load(task, task_options)
-            request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
+            asked = _request(data, task, task_options, champion, training_options)
+            request.check(work, asked, as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
 
@@ -139,13 +141,13 @@ def resolve(
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
         margin: As of `decide`, and `confidence` too; checked only.
-        training_options: As of `train`, and `config` too; checked only.
+        training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
         dry_run: Whether nothing is written.
     """
     _check_settings(task, task_options, margin, confidence, training_options, config)
     from training.pins import resolve
 
-    request = _request(data, task, task_options, champion)
+    request = _request(data, task, task_options, champion, training_options)
     output = run_folder.parse(record)
     resolved = resolve.resolve(
         request, run_folder.pins_at(to) if to else run_folder.pins(record),
@@ -213,13 +215,14 @@ def train(
     name = _trusted_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
-    pinned_as = _computed_from(pins, prepared, data) if pins else ""
+    known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
     settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
-                                 job=kept.job, owner=kept.owner)  # fmt: skip
+                                 job=kept.job, owner=kept.owner,
+                                 warm_start_pins=weights.of_run(known, settings.warm_start, pins))  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
 
@@ -352,11 +355,12 @@ def place(
     return CheckpointPlace(folder, folder, Owner(Path(shared).parent.name, output))
 
 
-def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> str:
-    """A checksum of the data's pins, the same in every cache epoch: training that was begun in one goes on."""
+def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
+    """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
     from training.pins import reading, store
 
-    return store.digest(reading.of_prepared(pins, prepared, data).model_copy(update={"epoch": 0}))
+    document = reading.of_prepared(pins, prepared, data)
+    return document, store.digest(document.model_copy(update={"epoch": 0}))
 
 
 def stable(path: str) -> str:
@@ -376,5 +380,11 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _request(data: str, task: str, task_options: Mapping[str, Any] | None, champion: str) -> Request:
-    return Request(data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion)
+def _request(
+    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str,
+    training_options: Mapping[str, Any] | None,
+) -> Request:  # fmt: skip
+    return Request(
+        data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion,
+        warm_start=weights.asked(training_options),
+    )  # fmt: skip

@@ -208,6 +208,10 @@ class Task(ABC):
         from a model that differs is refused."""
         return {}
 
+    def warm_name(self, name: str) -> str | None:
+        """Optional: what a tensor of the model is called in the weights that `warm_start` names; None = it is new."""
+        return name
+
     # ---- what training shows; all optional
 
     def describe(self, data: "Manifest") -> str:

@@ -19,6 +19,7 @@ order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
 validation.py    the validation loss
 deferred.py      a model that is built without the memory of its weights
+warm_start.py    trained weights to begin with
 shards.py        weights of a sharded model come in and leave one at a time
 memory.py        how much is left
 arithmetic.py    what is chosen where the configuration leaves it open

@@ -30,6 +30,7 @@ from training.loop import (
     optimizers,
     precision,
     shards,
+    warm_start,
 )
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
@@ -43,6 +44,7 @@ from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
 from training.processes.rank import Rank
 from training.task import Task
+from training.weights import Weights
 
 Batch = dict[str, Tensor]
 
@@ -323,9 +325,9 @@ class Learner:
             say(f"\nThe model's own work:\n{text}\n")
         return text
 
-    def take_weights(self, directory: str) -> None:
-        """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
-        bundle.load_weights(directory, self.module)
+    def take_weights(self, weights: Weights) -> warm_start.Match:
+        """Replaces the weights by trained ones; which are which. Raises UserError if they do not fit."""
+        return warm_start.take(self.module, weights, self.task, self.config, self.rank, self._patience_s)
 
 
 def seed_everything(seed: int) -> None:
