@@ -52,8 +52,8 @@ class TrainConfig(BaseModel):
     """Share of the steps during which the learning rate rises linearly, whatever the `schedule`."""
     schedule: Literal["auto", "cosine", "linear", "constant", "warmup_stable_decay", "inverse_sqrt"] = "auto"
     """The learning rate after the warm-up: down a `cosine` or a line (`linear`) to `final_lr_fraction` of its peak;
-    `constant`; constant until it falls in a line over the last `decay_fraction` of all steps; or by 1/sqrt(step). `auto`
-    = the task's own, if it has one (`Task.learning_rate`), else `cosine`."""
+    `constant`; constant until it falls in a line over the last `decay_fraction` of all steps; or by 1/sqrt(step).
+    `auto` = the task's own, if it has one (`Task.learning_rate`), else `cosine`."""
     final_lr_fraction: float = Field(0.0, ge=0, le=1)
     """What of the peak learning rate `cosine`, `linear` and `warmup_stable_decay` end at."""
     decay_fraction: float = Field(0.2, gt=0, le=1)

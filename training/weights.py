@@ -1,7 +1,7 @@
-"""Trained weights to begin with (`warm_start`): the .safetensors files that they lie in, and what these hold. No torch.
+"""Trained weights to begin with (`warm_start`): the .safetensors files that they lie in, and what these hold.
 
-A folder holds them as we write them (model.safetensors beside model.json) or as Hugging Face does: model.safetensors, or
-shards that model.safetensors.index.json names. Format: https://huggingface.co/docs/safetensors/index#format
+A folder holds them as we write them (model.safetensors beside model.json) or as Hugging Face does: model.safetensors,
+or shards that model.safetensors.index.json names. No torch here. Format: https://huggingface.co/docs/safetensors/index#format
 """
 
 import base64
@@ -9,7 +9,7 @@ import math
 import os
 import shlex
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -121,7 +121,8 @@ def find(source: str) -> list[File]:
         raise _pickled(f"{source}/{other[0]}")
     if not weights:
         raise UserError(
-            f"warm_start={source} holds no weights: neither {WHOLE}, nor {INDEX} with its shards, nor any other {SUFFIX}."
+            f"warm_start={source} holds no weights: neither {WHOLE}, nor {INDEX} with its shards, nor any other "
+            f"{SUFFIX}."
         )
     return [there[weights[0]], *card]
 
@@ -159,14 +160,15 @@ def _pickled(path: str) -> UserError:
         "s.save_file({k: v.clone() for k, v in torch.load(sys.argv[1], weights_only=True).items()}, sys.argv[2])"
     )
     return UserError(
-        f"{path} is a pickle, which can run code of whoever made it while it is read: it is not opened. Convert it once:\n"
+        f"{path} is a pickle, which can run code of whoever made it while it is read: it is not opened. Convert it "
+        "once:\n"
         f"  python -c {shlex.quote(code)} {shlex.quote(path)} {shlex.quote(target)}"
     )
 
 
 def _described(file: File) -> WeightsFile:
     if not storage.is_remote(file.path):
-        crc32c = f"{download.checksum(file.path):08x}"
+        crc32c = f"{download.checksum(Path(file.path)):08x}"
         return WeightsFile(path=file.path, name=_name(file), bytes=file.bytes, crc32c=crc32c)
     blob = storage.described(file.path)
     if blob is None or not blob.crc32c:

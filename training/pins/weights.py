@@ -44,8 +44,8 @@ def of_run(document: DataPins | None, source: str, uri: str) -> str:
     pinned = store.load(document.weights, ChampionPins).folder if document.weights else ""
     if pinned != storage.uri(source):
         raise UserError(
-            f"warm_start={source}, and {uri} holds the pins of a run with {pinned or 'none'}: start a run that resolves "
-            "them anew."
+            f"warm_start={source}, and {uri} holds the pins of a run with {pinned or 'none'}: start a run that "
+            "resolves them anew."
         )
     return document.weights
 

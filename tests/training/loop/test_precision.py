@@ -56,9 +56,9 @@ def test_only_layers_on_raw_values_far_from_zero_compute_in_float32():
     column = 101_325 + 100 * torch.randn(64, 2, generator=random)
     column[3, 0] = torch.nan  # missing
     image = torch.rand(8, 3, 9, 9, generator=random) * 0.01 + BRIGHTNESS
-    names = precision.keep_float32(module, lambda: module(column, image))
+    names = precision.keep_float32(module, lambda: module(column, image), torch.bfloat16)
     assert names == ["column", "image"]
     assert module.training
     with torch.autocast("cpu", torch.bfloat16):
         assert module.column(column).dtype == module.image(image).dtype == torch.float32
-    assert precision.keep_float32(nn.Sequential(nn.Linear(2, 1)), lambda: None) == []
+    assert precision.keep_float32(nn.Sequential(nn.Linear(2, 1)), lambda: None, torch.bfloat16) == []
