@@ -37,15 +37,16 @@ class GradientNorm:
         #: Whether a fault is known without waiting.
         self.faulty = False
 
-    def clip(self, step: int, scaler: Scaler | None = None) -> bool:
+    def clip(self, step: int, scaler: Scaler | None = None, factor: float = 1.0) -> bool:
         """Clips the gradient of a step; whether it is to be applied, which is no where a scaled one has overflowed.
 
         Args:
             scaler: By whose scale the loss was multiplied: it is taken off the gradient first. Waits for the device.
+            factor: By which a scaled gradient is multiplied then, such as the number of ranks over which it is a mean.
         """
         grads = {n: _values(p) for n, p in enumerate(self.parameters) if p.grad is not None}
         if scaler and grads:
-            torch._foreach_mul_(list(grads.values()), 1 / scaler.scale)
+            torch._foreach_mul_(list(grads.values()), factor / scaler.scale)
         norms = self._norms(grads)
         self.total = total = self._total(norms)
         if scaler and not scaler.accepts(float(total)):

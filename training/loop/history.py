@@ -2,13 +2,13 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from training.bundle import Point
 from training.loop.order import Plan
-from training.loop.schedule import Schedule
 from training.storage import strict
 
 #: Points of the curve besides the ends of epochs.
@@ -24,10 +24,13 @@ class _State(BaseModel):
 
 
 class History:
-    """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint."""
+    """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint.
 
-    def __init__(self, plan: Plan, learning_rate: float, schedule: Schedule):
-        self.plan, self.peak, self.schedule = plan, learning_rate, schedule
+    `factor` gives each step's share of the peak learning rate.
+    """
+
+    def __init__(self, plan: Plan, learning_rate: float, factor: Callable[[int], float]):
+        self.plan, self.peak, self.factor = plan, learning_rate, factor
         self.every = math.ceil(plan.steps / _POINTS)
         self.points: list[dict[str, Any]] = []
         self.total, self.count = 0.0, 0
@@ -57,7 +60,7 @@ class History:
         self.points[-1]["validation_loss"] = loss
 
     def learning_rate(self, step: int) -> float:
-        return self.peak * self.schedule.factor(step)
+        return self.peak * self.factor(step)
 
     def _point(self, step: int) -> None:
         self.points.append(

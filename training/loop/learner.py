@@ -91,8 +91,6 @@ class Learner:
         self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
-        self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
@@ -102,6 +100,12 @@ class Learner:
         self.scaler = Scaler() if config.precision == "fp16" else None
         if self.scaler:
             self.state.add("scaler", self.scaler)
+        #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
+        #: which steps are skipped, does not depend on the number of ranks.
+        self.factor = self.gradients.weight(1.0)
+        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
+        self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
+                        for n in assigned]  # fmt: skip
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
@@ -190,7 +194,7 @@ class Learner:
         self.buffers.end_step()
         self.gradients.end_step()
         self.rank.trace.mark(step, "the update")
-        if self.norm.clip(step, self.scaler):
+        if self.norm.clip(step, self.scaler, self.factor):
             self._apply(step)
         self.optimizer.zero_grad()
         return losses

@@ -63,7 +63,7 @@ class Trainer:
         self.warm = None if checkpoint else self._warm_start()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
-        self.history = History(self.plan, self.config.learning_rate, self.learner.schedule)
+        self.history = History(self.plan, self.config.learning_rate, self.learner.schedule.factor)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
         self.workload = self.learner.task.workload(self.data)
