@@ -9,6 +9,7 @@ config.py      everything that a training run can be told
 reference.py   the same as a table
 options.py     the options of a task: what it knows, and what is near
 bundle.py      a trained model as a folder: weights and card
+weights.py     trained weights to begin with, ours or Hugging Face's: files and tensors
 errors.py      how work ends: exit codes, and the error that is the user's to fix
 printable.py   somebody else's text in a message
 tasks/         the tasks that ship, and how any is found

@@ -30,6 +30,8 @@ def parser() -> argparse.ArgumentParser:
     resolve.add_argument("--task", default="flights", help="a shipped task, or module:Class")
     resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     resolve.add_argument("--champion", default="", help="folder of the model to beat")
+    resolve.add_argument("--training-options", type=json.loads, default={}, metavar="JSON",
+                         help="settings of train; its warm_start is pinned")  # fmt: skip
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
     resolve.add_argument("--scheduled", default="", help="the time of a schedule's tick; counts without --as-of")
     resolve.add_argument("--pins", default="", help="URI of the pins of an earlier run, which are taken")

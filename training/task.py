@@ -168,14 +168,28 @@ class Task(ABC):
         """With `score`: a simple rival fitted on the train rows, columns of B rows -> nats (B,), and what it is."""
         return None
 
-    def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
-        """AdamW over all parameters, no decay on vectors (biases, norms); fused where the device can."""
+    def optimizer(
+        self, model: "nn.Module", learning_rate: float, weight_decay: float
+    ) -> "Optimizer | Sequence[Optimizer]":
+        """AdamW over all parameters that are trained, no decay on vectors (biases, norms); fused where the device can.
+
+        A task may give several optimizers, each trained parameter in exactly one group of one of them. The `lr` of a
+        group is its peak: the schedule multiplies it.
+        """
         from torch.optim import AdamW
 
-        matrices = [p for p in model.parameters() if p.ndim >= 2]
-        vectors = [p for p in model.parameters() if p.ndim < 2]
+        trained = [p for p in model.parameters() if p.requires_grad]
+        matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fusable(model))
+
+    def learning_rate(self, step: int, steps: int) -> float:
+        """Optional: the learning rate of the step numbered `step`, from 0, of `steps`, as a share of its peak.
+
+        It depends on these two alone, so that a resumed run repeats it. The warm-up (`warmup_fraction`) is multiplied
+        onto it; the setting `schedule`, where it is given, takes its place.
+        """
+        raise NotImplementedError
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
@@ -195,6 +209,10 @@ class Task(ABC):
         """What of the model for this data is not told by the sizes of its weights, such as its heads: a warm start
         from a model that differs is refused."""
         return {}
+
+    def warm_name(self, name: str) -> str | None:
+        """Optional: what a tensor of the model is called in the weights that `warm_start` names; None = it is new."""
+        return name
 
     def validation(self, model: "nn.Module", batch: "Batch") -> "Mapping[str, tuple[Tensor | float, Tensor | float]]":
         """Optional: what `metrics` names, of the model in evaluation mode on a batch of held-out rows.

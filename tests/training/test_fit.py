@@ -212,7 +212,9 @@ def test_resuming_from_a_folder_without_checkpoints_is_refused(digits, tmp_path)
 
 
 def test_a_warm_start_from_no_model_is_refused(digits, tmp_path):
-    with pytest.raises(UserError, match="holds no model.json"):
+    with pytest.raises(
+        UserError, match="holds no weights: neither model.safetensors, nor model.safetensors.index.json"
+    ):
         run(tmp_path, digits, 1, warm_start=str(tmp_path))
 
 

@@ -62,6 +62,8 @@ class Monitor:
         self.pace = Pace(rank.local_world_size)
         #: The most memory that any rank's device has held so far.
         self.peak_bytes = 0
+        #: Steps that were skipped until the last meeting (`Scaler`).
+        self.skipped = health.learner.scaler.skipped if health.learner.scaler else 0
         #: Of each of this rank's microbatches since the last meeting.
         self.losses: list[Tensor] = []
         #: Steps from one meeting to the next, and the number of steps that will be done then.
@@ -100,6 +102,7 @@ class Monitor:
         everyone = gather(values, head + count * len(self._assigned(0)))
         self.losses.clear()
         losses = self._global_losses(everyone[:, head:], count)
+        self._tell_skipped()
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
@@ -131,6 +134,16 @@ class Monitor:
         if self.curves:
             for name, value in finite.items():
                 self.curves.add_scalar("loss/validation" if name == LOSS else f"validation/{name}", value, step)
+
+    def _tell_skipped(self) -> None:
+        """Which steps had no update, since their gradients overflowed in float16."""
+        scaler = self.health.learner.scaler
+        if scaler and scaler.skipped > self.skipped and self.rank.leads:
+            self.progress.say(
+                f"steps skipped since their gradients overflowed in float16: {scaler.skipped - self.skipped}; the loss "
+                f"is now scaled by {scaler.scale:,.0f}"
+            )
+        self.skipped = scaler.skipped if scaler else 0
 
     def _assigned(self, rank: int) -> range:
         return assignment(self.plan.microbatches, self.rank.world_size, rank)
@@ -164,7 +177,7 @@ class Monitor:
             return
         self.progress.show(step, loss, epoch=self.plan.epoch(step), done=step == self.plan.steps)
         self.curves.add_scalar("loss/train", loss, step)
-        self.curves.add_scalar("learning_rate", self.health.learner.optimizer.param_groups[0]["lr"], step)
+        self.curves.add_scalar("learning_rate", self.history.learning_rate(step - 1), step)
         self.curves.add_scalar("samples_per_s", samples_per_s, step)
         for name, value in scalars(self.progress.gpus).items():
             self.curves.add_scalar(name, value, step)

@@ -86,6 +86,7 @@ def figures(
         "planned_steps": shipped.planned, "stopped_early": shipped.steps < shipped.planned,
         "shipped_step": shipped.step, "best_metric": shipped.metric, "best_step": shipped.best_step,
         "best": shipped.best, "shipped": str(shipped),
+        **({"skipped_steps": learner.scaler.skipped} if learner.scaler else {}),
         **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 

@@ -29,6 +29,7 @@ from training.loop.order import assignment
 from training.loop.request import TrainingRequest
 from training.loop.saving import Saving
 from training.loop.validation import Validation
+from training.loop.warm_start import Match
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 #: Rows that are looked at before training.
@@ -62,9 +63,10 @@ class Trainer:
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
             self._make_ready()
+        self.warm = None if checkpoint else self._warm_start()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
-        self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
+        self.history = History(self.plan, self.config.learning_rate, self.learner.schedule.factor)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
         self.workload = self.learner.task.workload(self.data)
@@ -83,16 +85,13 @@ class Trainer:
         )  # fmt: skip
 
     def _make_ready(self) -> None:
-        """Makes what learns, warms it up, and gives it the weights that it is to start from."""
+        """Makes what learns, and warms it up."""
         self.learner = self._learner()
         self.request = self.request.settled(self.learner.config)
         self.saving = Saving(self.request, self.rank, self.learner)
         self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
-        if self.config.warm_start:
-            self.learner.take_weights(self.config.warm_start)
-            self.health.require_weights(self.config.warm_start)
         self.validation.rehearse(self.learner)
         self._add_state()
 
@@ -112,12 +111,28 @@ class Trainer:
             self.best = Best(learner.module, config, direction, keeps=config.keep_best is not False)
             learner.state.add("best", self.best)
 
+    def _warm_start(self) -> Match | None:
+        """The weights that a run begins with; one that goes on has them in its checkpoint."""
+        if not self.request.warm_start:
+            return None
+        match = self.learner.take_weights(self.request.warm_start)
+        self.health.require_weights(self.config.warm_start)
+        if self.average:
+            self.average.begin()
+        return match
+
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
             _say(about)
         _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
-            _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+            half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
+            _say(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
+        if frozen := self.learner.frozen:
+            _say(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
+        if match := self.warm:
+            new = f"; new: {listed(match.new, 5)}" if match.new else ""
+            _say(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
         if why := self.learner.made_whole:
             _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
         if unused := self.learner.unused:

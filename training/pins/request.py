@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from training.errors import UserError
-from training.pins import champion, data, earlier, moment, store
+from training.pins import champion, data, earlier, moment, store, weights
 from training.pins.documents import Request, RunPins
 from training.storage import foreign, pinned, storage
 from training.storage.bigquery import names
@@ -16,6 +16,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
     for part in storage.parts(request.data):
         foreign.refuse(part)
     champion.check(request.champion)
+    weights.check(request.warm_start)
     for part in names.parted(request.data)[0]:
         if names.is_table(part):
             names.parse(part)

@@ -172,10 +172,13 @@ class LanguageModel(Task):
         from torch.optim import AdamW
 
         tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-        decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in tables]
-        kept = [p for p in model.parameters() if p.ndim < 2 or id(p) in tables]
+        trained = [p for p in model.parameters() if p.requires_grad]
+        decayed = [p for p in trained if p.ndim >= 2 and id(p) not in tables]
+        kept = [p for p in trained if p.ndim < 2 or id(p) in tables]
         groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
-        return AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), fused=fusable(model))
+        return AdamW(
+            [group for group in groups if group["params"]], lr=learning_rate, betas=(0.9, 0.95), fused=fusable(model)
+        )
 
     def compiled(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The blocks, and what is computed of the logits."""
