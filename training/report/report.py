@@ -199,6 +199,7 @@ def _trained(card: ModelCard) -> dict[str, str]:
         **{f"option {name}": str(value) for name, value in sorted(card.options.items())},
         "parameters": f"{card.parameters:,}",
         "steps": f"{card.steps:,}",
+        **({"weights": str(card.shipped)} if card.shipped and str(card.shipped) else {}),
         "trained on data": _short(card.data),
     }
 
