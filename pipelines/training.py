@@ -72,7 +72,7 @@ def build(target: Target) -> Any:
             weight_decay: AdamW's decay of the weight matrices.
             warmup_fraction: Part of the steps in which the learning rate rises to its peak.
             clip_norm: Largest norm of the gradient; 0 does not clip.
-            precision: auto (bf16 where the GPU has it), fp32 or bf16.
+            precision: auto (bf16 where the GPU has it, fp16 on V100 and T4), fp32, bf16 or fp16.
             seed: Same seed and same data: same model, bit for bit.
             training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
                 "compile": true}: docs/training-settings.md lists them.

@@ -19,6 +19,7 @@ from training.pins import store
 from training.pins.documents import ChampionPins
 from training.printable import listed, quoted
 from training.storage import download, files, foreign, pinned, storage, strict
+from training.storage.finding import find_local
 from training.storage.storage import File
 
 WHOLE, INDEX, SUFFIX = "model.safetensors", "model.safetensors.index.json", ".safetensors"
@@ -83,8 +84,10 @@ def open_weights(source: str, uri: str = "") -> Weights:
     """
     places = of_pins(uri) if uri else [storage.versioned(file) for file in find(source)]
     own = [file for file in places if _name(file).endswith(SUFFIX)]
-    described = tuple(map(_described, own))
-    return Weights(source=source, has_card=len(own) < len(places), files=described, tensors=_tensors(source, own))
+    tensors = _tensors(source, own)
+    return Weights(
+        source=source, has_card=len(own) < len(places), files=tuple(map(_described, own)), tensors=tensors
+    )  # fmt: skip
 
 
 def _tensors(source: str, places: Sequence[File]) -> dict[str, Entry]:
@@ -138,7 +141,7 @@ def _inside(folder: str) -> list[File]:
     if not storage.is_remote(folder) and not os.path.isdir(folder):
         kind = "is no folder, and no .safetensors file" if os.path.exists(folder) else "does not exist"
         raise UserError(f"warm_start={folder} {kind}.")
-    return storage.find(folder)
+    return storage.find(folder) if storage.is_remote(folder) else find_local(folder, ("",))
 
 
 def _sharded(source: str, there: dict[str, File]) -> list[File]:
@@ -148,6 +151,8 @@ def _sharded(source: str, there: dict[str, File]) -> list[File]:
         names = sorted(set(index["weight_map"].values()))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UserError(f"{source}/{INDEX} is no index of shards: {type(error).__name__}: {error}.") from None
+    if not names:
+        raise UserError(f"{source}/{INDEX} names no shards.")
     if missing := [name for name in names if name not in there]:
         raise UserError(f"{source}/{INDEX} names shards that are not beside it: {listed(list(map(str, missing)))}.")
     return [there[name] for name in names]

@@ -10,20 +10,23 @@ from typing import Any
 import torch
 import torch._dynamo  # before the ranks are forked: digits looks for it
 from digits import Digits
-from torch import nn
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
-from training import fit
+from training import fit, tasks
 from training.checkpoint import recovery
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.saved import Saved
 from training.config import parse
+from training.data import manifest as manifests
 from training.loop import scaler, trainer
 from training.loop.request import TrainingRequest
 from training.processes.rank import Rank
 
 RECIPE = {
     "task": "recipes:Recipes", "epochs": 1, "global_batch_size": 120, "microbatches": 4, "precision": "fp16",
-    "freeze": ["blocks.0.*"], "learning_rate": 0.01, "checkpoint_every_steps": 2, "keep": 9,
+    "freeze": ["blocks.0.*"], "warm_start_names": {"": "net."}, "learning_rate": 0.01, "checkpoint_every_steps": 2,
+    "keep": 9,
 }  # fmt: skip
 STEPS = 10
 
@@ -86,7 +89,8 @@ def request(argument: dict[str, Any], folder: str, changes: dict[str, Any]) -> T
     launched: list[Any] = []
     fit.launch = lambda target, argument, **how: launched.append(argument)
     place = f"{argument['folder']}/{folder}"
-    fit.train(parse({**RECIPE, **changes}), data=argument["data"], model=f"{place}/model", checkpoints=place)
+    config = parse({**RECIPE, "warm_start": argument["weights"], **changes})
+    fit.train(config, data=argument["data"], model=f"{place}/model", checkpoints=place)
     return launched[0]
 
 
@@ -97,6 +101,19 @@ def state(folder: Path, step: int = STEPS) -> tuple[Any, ...]:
     manifest = recovery.read_manifest(store, name)
     tensors = {name: t.numpy().tobytes() for name, t in Saved(store, manifest).tensors().items()}
     return tensors, manifest.scalars, manifest.trainer, manifest.history
+
+
+def pretrained(data: Path, folder: Path) -> dict[str, Tensor]:
+    """Writes weights as Hugging Face does, in two files; the tensors by the model's names."""
+    torch.manual_seed(7)
+    tensors = tasks.load("recipes:Recipes", manifests.load(data).options).model(None).state_dict()
+    files = {name: f"model-0000{1 + name.startswith('blocks')}-of-00002.safetensors" for name in tensors}
+    folder.mkdir()
+    for file in set(files.values()):
+        save_file({f"net.{name}": t for name, t in tensors.items() if files[name] == file}, folder / file)
+    index = {"weight_map": {f"net.{name}": file for name, file in files.items()}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return tensors
 
 
 def prepared(digits: Path, folder: Path) -> Path:
