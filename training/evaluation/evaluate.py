@@ -5,11 +5,11 @@ python -m training evaluate DATA --model MODEL DESTINATION [--champion MODEL]
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from training import tasks
+from training import outcome, tasks
 from training.data import manifest
 from training.data.manifest import Column, Manifest
 from training.data.rows import Shards, open_rows
@@ -19,6 +19,7 @@ from training.evaluation.baseline import fit
 from training.evaluation.names import Namer, group_namer, namer
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
+from training.evaluation.regression import Loss
 from training.evaluation.score import TrainedModel
 from training.evaluation.script_model import ScriptModel
 from training.script import collected
@@ -26,7 +27,7 @@ from training.task import Task
 
 __all__ = ["Evaluation", "evaluate"]
 
-#: Columns of B rows -> class probabilities (B, C), or losses (B,).
+#: Columns of B rows -> class probabilities (B, C), mean and quantiles (B, 1 + Q), or losses (B,).
 Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
@@ -87,6 +88,10 @@ def evaluate(
         task=dataset.task,
         split=split,
         classes=_classes(task),
+        quantiles=tuple(task.quantiles),
+        target=outcome.target(task) if task.regression else "",
+        unit=task.unit,
+        decided_by=cast(Loss, task.decided_by),
         weight=task.weight,
         models=tuple(scorers),
         same=_same(models),
@@ -115,7 +120,7 @@ def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str
 
 
 def _classes(task: Task) -> tuple[str, ...]:
-    return () if task.likelihood else tuple(task.classes)
+    return () if task.likelihood or task.regression else tuple(task.classes)
 
 
 def _champion(
@@ -194,6 +199,8 @@ def _outcome(batch: dict[str, np.ndarray], task: Task, header: Header, start: in
     if task.likelihood:
         rows = len(batch["row_id"])
         return {"weight": batch[task.weight].astype(np.int64) if task.weight else np.ones(rows, np.int64)}
+    if task.regression:
+        return {"label": batch[task.label]}
     label = batch[task.label].astype(np.int64)
     _check_labels(label, header, start)
     return {"label": label}
