@@ -1,10 +1,12 @@
 """Scores, predictions, figures of merit, and the decision to promote.
 
-evaluate.py        scores model, champion and baseline on the same rows
+evaluate.py        scores model, champion and rivals on the same rows
 score.py           a trained model as a function of rows
 script_model.py    what a script left as a model to be scored
 own_rows.py        predictions of rows that the script labelled itself
 baseline.py        logistic regression
+baseline_linear.py linear regression, with quantiles
+boosting.py        gradient boosting
 ngrams.py          the baseline of a language model
 names.py           values as names, for slices and groups
 predictions.py     what everything below reads
