@@ -32,16 +32,21 @@ Batch: TypeAlias = "dict[str, Tensor]"
 class Task(ABC):
     """What a user writes to train their own model.
 
-    Shapes: B rows in a batch, C classes. A batch maps each column's name to a tensor of shape (B,) or (B, width).
+    Shapes: B rows in a batch, C classes, Q quantiles. A batch maps the name of each column to a tensor of shape (B,) or
+    (B, width).
     """
 
-    #: Names of the classes, in the order of the label's codes; two for a binary task.
+    #: Names of the classes, in the order of the label's codes; two for a binary task. () for a regression.
     classes: ClassVar[tuple[str, ...]] = ("no", "yes")
+    #: Of a regression: the quantiles of the label that `predict` gives, rising, in (0, 1). () = the label is a class.
+    quantiles: ClassVar[tuple[float, ...]] = ()
+    #: The loss of a regression that the decision tests: `pinball` (mean over the quantiles), `squared` or `absolute`.
+    decided_by: ClassVar[str] = "pinball"
     #: Columns for which the metrics are also computed value by value.
     slices: ClassVar[tuple[str, ...]] = ()
     #: Column whose equal values mark rows that are not independent (a day, a user); "" if all are.
     group: ClassVar[str] = ""
-    #: Column that holds the class code of each row, int64 in [0, C).
+    #: Column that holds the class code of each row, int64 in [0, C); of a regression the number itself, float64.
     label: ClassVar[str] = "label"
     #: Columns that may tell the label by themselves; any other that does is refused as a leak.
     trusted: ClassVar[tuple[str, ...]] = ()
@@ -148,7 +153,8 @@ class Task(ABC):
         """Mean loss over the batch; float32 scalar."""
 
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
-        """Class probabilities, float32 (B, C); each row sums to 1."""
+        """Class probabilities, float32 (B, C), each row sums to 1; of a regression float32 (B, 1 + Q) in the label's
+        units: the mean, then the quantiles, rising."""
         raise NotImplementedError
 
     def score(self, model: "nn.Module", batch: "Batch") -> "Tensor":
@@ -159,6 +165,11 @@ class Task(ABC):
     def likelihood(self) -> bool:
         """Whether the task is judged by `score` instead of `predict`."""
         return type(self).score is not Task.score
+
+    @property
+    def regression(self) -> bool:
+        """Whether the label is a number, and `predict` gives its mean and `quantiles`."""
+        return bool(self.quantiles)
 
     def baseline(
         self, train: "Rows", data: "Manifest"

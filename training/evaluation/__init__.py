@@ -12,6 +12,7 @@ probabilities.py   what figures are made of, row by row
 ranked.py          rows in the order of their scores
 metrics.py         figures of merit of one model
 one_vs_rest.py     AUCs of several classes, by slice
+regression.py      figures of a regression, as metrics.json has them
 measure.py         predictions -> metrics.json
 record.py          the content of metrics.json
 comparison.py      two models on the same rows: bootstrap, tests

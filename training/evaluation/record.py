@@ -5,6 +5,7 @@ from pathlib import Path
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation.regression import RegressionFigures
 from training.script.collected import Collected
 from training.storage import files
 
@@ -104,6 +105,8 @@ class Evaluation(Frozen):
     baseline: str = ""
     #: Where the model is what a script left.
     script: Collected | None = None
+    #: Where the label is a number. The loss in `models` and `slices` is then the one that the decision tests.
+    regression: RegressionFigures | None = None
 
     @property
     def scored(self) -> bool:
