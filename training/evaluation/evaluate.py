@@ -14,7 +14,7 @@ from training.data import manifest
 from training.data.manifest import Column, Manifest
 from training.data.rows import Shards, open_rows
 from training.errors import UserError
-from training.evaluation import decision, measure, own_rows, predictions, reason, record, score, script_model
+from training.evaluation import decision, findings, measure, own_rows, predictions, reason, record, score, script_model
 from training.evaluation.baseline import fit
 from training.evaluation.names import Namer, group_namer, namer
 from training.evaluation.predictions import Header
@@ -94,10 +94,13 @@ def evaluate(
         slices=tuple(task.slices),
         notes=(*(note for _, told in entries.values() for note in told), *notes),
         script=script.told(dataset) if script else None,
+        operating=findings.operating_point(challenger, data, dataset, task),
     )
     batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
+    record.discard(destination)
     predictions.write(destination, header, batches)
-    return measure.measure(destination)
+    measured = measure.measure(destination)
+    return findings.add(measured, destination, challenger, data, dataset, task)
 
 
 def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:

@@ -29,6 +29,7 @@ from training.data.manifest import Frozen
 from training.errors import UserError
 from training.evaluation.probabilities import Scored, normalised, scored
 from training.evaluation.ranked import chosen, packed
+from training.evaluation.thresholds import OperatingPoint
 from training.script.collected import Collected
 from training.storage import files
 
@@ -65,6 +66,8 @@ class Header(Frozen):
     baseline: str = ""
     #: Where the challenger is what a script left.
     script: Collected | None = None
+    #: Of two classes: the challenger's threshold by the task's rule.
+    operating: OperatingPoint | None = None
 
 
 @dataclass(frozen=True)
