@@ -1,6 +1,6 @@
 """What the prepared data holds, for the report: exact figures from the manifest, shapes from a bounded sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,10 @@ class ColumnSummary:
     train_bars: tuple[float, ...]
     test_bars: tuple[float, ...]
 
+    def withheld(self) -> "ColumnSummary":
+        """Without its values, which the task keeps out of reports."""
+        return replace(self, text="values withheld")
+
 
 def splits(directory: str | Path, manifest: Manifest) -> list[SplitSummary]:
     label = next((column for column in manifest.columns if column.kind == "label"), None)
@@ -56,7 +60,7 @@ def columns(directory: str | Path, manifest: Manifest, split: str) -> list[Colum
 
 
 def _class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | None) -> tuple[float, ...]:
-    if label is None or not files:
+    if label is None or not label.values or not files:
         return ()
     counts = np.zeros(len(label.values), np.int64)
     for file in files:

@@ -40,7 +40,7 @@ def test_the_loss_grows_by_what_scikit_learn_finds(coin):
     theirs = permutation_importance(Estimator(), inputs, batch["label"], n_repeats=20, random_state=0)
     for i, name in enumerate(names):
         assert ours[name].increase == pytest.approx(
-            theirs.importances_mean[i], abs=5 * theirs.importances_std[i] + 1e-9
+            theirs.importances_mean[i], abs=float(5 * theirs.importances_std[i] + 1e-9)
         )
     assert found.loss == pytest.approx(-Estimator().score(inputs, batch["label"]), rel=1e-6)
 
