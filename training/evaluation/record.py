@@ -20,7 +20,8 @@ FILE_NAME = "metrics.json"
 class Scores(Frozen):
     """One model in a few numbers; without classes in the first and the last."""
 
-    #: Log loss in nats, per row or per unit of weight; lower is better.
+    #: Log loss in nats, per row or per unit of weight; of a regression the loss that the decision tests. Lower is
+    #: better.
     loss: float
     #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
     auc: float | None = None
@@ -81,8 +82,8 @@ class SliceMetrics(Frozen):
     column: str
     value: str
     rows: int
-    #: Rate of the second of two classes; above two, of the slice's most frequent class. Without classes the
-    #: slice's part of the whole weight.
+    #: Rate of the second of two classes; above two, of the slice's most frequent class. Of a regression the mean
+    #: label; else without classes the slice's part of the whole weight.
     base_rate: float
     models: dict[str, Scores]
     #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
@@ -104,7 +105,7 @@ class Evaluation(Frozen):
     #: Column whose equal values mark rows that are not independent, and how many values; "" and 0 if none.
     group: str
     groups: int
-    #: By `challenger`, `champion`, `baseline`, as far as scored.
+    #: By `challenger`, `champion`, `baseline`, `boosting`, as far as scored.
     models: dict[str, ModelMetrics]
     #: The challenger's counts, actual class by predicted class.
     confusion_matrix: list[list[int]]
@@ -138,6 +139,8 @@ class Evaluation(Frozen):
     @property
     def slice_metric(self) -> str:
         """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
+        if self.regression:
+            return "loss"
         if not self.classes:
             return "bits"
         return "auc" if len(self.classes) == 2 else "accuracy"
@@ -155,6 +158,8 @@ class Evaluation(Frozen):
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()
             result.update({prefix + self._spoken(name): value for name, value in values if value is not None})
+            if self.regression:
+                result.update({prefix + name: value for name, value in self.regression.scalars(model).items()})
         return result
 
     def _spoken(self, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from training.data.manifest import Frozen
 
-#: What the decision may test, and its name for people.
+#: What the decision may test, in words.
 LOSSES = {"pinball": "mean pinball loss", "squared": "mean squared error", "absolute": "mean absolute error"}
 Loss = Literal["pinball", "squared", "absolute"]
 Bounds = tuple[float, float] | None
@@ -122,3 +122,11 @@ class RegressionFigures(Frozen):
     #: By `challenger`, `champion`, `baseline`, `boosting`, as far as scored.
     models: dict[str, RegressionModel]
     slices: tuple[RegressionSlice, ...]
+
+    def scalars(self, model: str) -> dict[str, float]:
+        """A model's figures by name, flat: `coverage_80` is the share of labels in the interval of 80%."""
+        scores = self.models[model].scores
+        named = {name: getattr(scores, name) for name in ("rmse", "mae", "median_absolute_error", "r2", "bias", "d2")}
+        covered = {f"coverage_{100 * c.expected:.4g}": s for c, s in zip(self.intervals, scores.coverage, strict=True)}
+        values = {**named, "pinball": scores.mean_pinball, **covered}
+        return {name: value for name, value in values.items() if value is not None}
