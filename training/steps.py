@@ -71,6 +71,7 @@ def check_request(
             asked = _request(data, task, task_options, champion, training_options)
             if with_training:
                 selection.require_metric(settings, work)
+            check(margin, confidence, bounded=not work.regression)
             request.check(work, asked, as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -151,9 +152,10 @@ def resolve(
     from training.loop import selection
     from training.pins import resolve
 
-    selection.require_metric(settings, tasks.load(task, task_options))
-
     request = _request(data, task, task_options, champion, training_options)
+    work = tasks.load(request.task, request.task_options)
+    selection.require_metric(settings, work)
+    check(margin, confidence, bounded=not work.regression)
     output = run_folder.parse(record)
     resolved = resolve.resolve(
         request, run_folder.pins_at(to) if to else run_folder.pins(record),
