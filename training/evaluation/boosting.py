@@ -20,7 +20,7 @@ from training.data.manifest import Column
 from training.processes import cluster
 from training.task import Task
 
-#: Bounds on the work, so that it never takes longer than seconds: numbers that are looked at (rows x inputs x models, of
+#: Bounds on the work, so that it never takes longer than seconds: numbers looked at (rows x inputs x models, of
 #: which several classes are one each), inputs, and classes. 3,000,000 took 2.5 CPU-seconds. A regression has several
 #: models for one decision, which are fitted at once, and a sample too small would be no rival: it has twice of it.
 MOST_CELLS, MOST_INPUTS, MOST_CLASSES = 3_000_000, 1_000, 20

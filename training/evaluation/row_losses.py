@@ -5,6 +5,7 @@ from typing import cast
 
 import numpy as np
 
+from training import outcome
 from training.evaluation import residuals
 from training.evaluation.probabilities import scored
 from training.evaluation.regression import LOSSES, Loss
@@ -19,13 +20,11 @@ def of_batch(task: Task, predicted: np.ndarray, batch: Mapping[str, np.ndarray])
         batch: Columns of the rows, with the label.
     """
     if task.regression:
-        label, rows = batch[task.label].astype(np.float64), predicted.T.astype(np.float64)
-        return residuals.losses(cast(Loss, task.decided_by), label, rows, task.quantiles)
+        kind = cast(Loss, task.decided_by)
+        return residuals.losses(kind, batch[task.label].astype(np.float64), predicted.T, task.quantiles)
     return scored(batch[task.label].astype(np.int64), predicted.astype(np.float32)).losses()
 
 
 def unit(task: Task) -> str:
     """What the mean of the losses is, in words."""
-    if task.regression:
-        return LOSSES[task.decided_by]
-    return "log loss in nats"
+    return f"{LOSSES[task.decided_by]} in {outcome.unit(task)}" if task.regression else "log loss in nats"
