@@ -154,6 +154,8 @@ class Evaluation(Frozen):
     def scalars(self) -> dict[str, float]:
         """Flat figures for a metrics table: the challenger's by name, the others' as `champion_auc`..."""
         result = {"rows": float(self.rows)} if self.scored else {}
+        if self.thresholds and self.thresholds.operating:
+            result["threshold"] = self.thresholds.operating.threshold
         for model, measured in self.models.items():
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()

@@ -39,7 +39,7 @@ def bars(evaluation: Evaluation) -> list[Bar]:
     columns = evaluation.importance.columns[:MOST_IMPORTANT]
     most = max(columns[0].increase, 1e-12)
     return [
-        Bar(c.column, f"{c.increase:+.4f}", f"{c.deviation:.4f}", max(0.0, 100 * c.increase / most)) for c in columns
+        Bar(c.column, f"{c.increase:+.3g}", f"{c.deviation:.2g}", max(0.0, 100 * c.increase / most)) for c in columns
     ]
 
 
@@ -98,17 +98,3 @@ def rates(row: AtThreshold) -> Mapping[str, str]:
 
 def share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
-
-
-def not_worth_it(evaluation: Evaluation) -> str:
-    """The sentence for a network that gradient boosting does as well as, without a GPU; "" if it does not."""
-    boosting = evaluation.models.get("boosting")
-    if boosting is None:
-        return ""
-    ours, theirs = evaluation.models["challenger"].scores.loss, boosting.scores.loss
-    if theirs > ours:
-        return ""
-    return (
-        f"Gradient boosting, fitted in seconds on a CPU, does as well on these rows: its loss is {theirs:.4f}, the new "
-        f"model's {ours:.4f}. For this data the network is not worth what it costs."
-    )

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from training.bundle import Point
 from training.evaluation.record import Evaluation, SliceMetrics
+from training.evaluation.regression import LOSSES
 from training.report.svg import BAD, BASELINE, BOOSTING, CHALLENGER, CHAMPION, INK, LINE, MUTED, render
 
 #: Narrow, so that the text is not small where the page is a phone's.
@@ -157,6 +158,8 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
 
 def slice_metric_name(evaluation: Evaluation) -> str:
     names = {"auc": "AUC", "bits": f"bits per {evaluation.unit}"}
+    if evaluation.regression:
+        return LOSSES[evaluation.regression.decided_by]
     return names.get(evaluation.slice_metric, evaluation.slice_metric)
 
 
@@ -190,4 +193,4 @@ def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
     points += [end for row in rows if row.interval and row.rows > most / 50 for end in row.interval]
     low, high = min(points, default=0.0), max(points, default=1.0)
     pad = 0.04 * (high - low) or 0.05
-    return max(0.0, low - pad), high + pad if metric == "bits" else min(1.0, high + pad)
+    return max(0.0, low - pad), high + pad if metric in ("bits", "loss") else min(1.0, high + pad)

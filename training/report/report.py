@@ -21,7 +21,7 @@ from training.evaluation import record
 from training.evaluation.decision import Decision
 from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
-from training.report import cards, findings, plots, svg
+from training.report import cards, findings, plots, residuals, svg
 from training.report import data as summaries
 from training.script import collected
 from training.storage import files, storage
@@ -83,7 +83,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]
     for figure in cards.figures(measured):
-        values = [cards.written(figure, getattr(measured.models[m].scores, figure.field)) for m in models]
+        values = [cards.written(figure, cards.value(measured, m, figure)) for m in models]
         lines.append(f"| {figure.name} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
     lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
@@ -145,6 +145,7 @@ def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | No
         return {
             "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
+            **(residuals.plots(measured.regression) if measured.regression else {}),
             "precision_recall": _precision_recall(measured),
             "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
@@ -185,7 +186,6 @@ def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict
         "shifts": findings.shifts(measured, columns),
         "steady": findings.steady(measured) if measured.drift else "",
         "rates": findings.rates,
-        "not_worth_it": findings.not_worth_it(measured),
     }
 
 
