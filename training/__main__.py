@@ -6,6 +6,7 @@ python -m training train runs/data --model runs/model --checkpoints runs/checkpo
 python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
+python -m training table titanic.csv --target survived --out titanic.toml
 python -m training settings
 """
 
@@ -83,8 +84,25 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
     decide.add_argument("--confidence", type=float, default=0.95)
+    _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
+
+
+def _table(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("data", help=DATA)
+    verb.add_argument("--target", required=True, help="the column to predict")
+    verb.add_argument("--kind", default="", choices=("classes", "regression"), help="default: by its values")
+    verb.add_argument("--positive", default="", help="the class that is looked for, of two")
+    verb.add_argument(
+        "--leave-out", dest="left_out", action="append", default=[], help="a class to leave out; repeatable"
+    )
+    verb.add_argument("--key", action="append", default=[], help="a column of what names a row; repeatable")
+    verb.add_argument("--time", default="", help="when a row is predicted: later rows test")
+    verb.add_argument("--group", default="", help="what rows belong to: it stays in one split")
+    verb.add_argument("--out", default="task.toml", help="the file to write")
+    verb.add_argument("--force", action="store_true", help="replace the file if it is there")
+    verb.add_argument("--json", action="store_true", help="print what was decided")
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -103,6 +121,12 @@ def main(arguments: list[str] | None = None) -> None:
     verb = values.pop("verb")
     if verb == "resolve":
         return _resolve(values)
+    if verb == "table":
+        from training.tasks.table import new
+
+        as_json = values.pop("json")
+        result = new.new(**values)
+        return print(json.dumps(result)) if as_json else new.show(result)
     if verb == "settings":
         return print(reference.table(), end="")
     settings = dict(values.pop("settings", []))

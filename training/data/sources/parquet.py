@@ -55,7 +55,7 @@ class Types:
         also = f"; in {other[1]} it is {other[0]}" if other else ""
         raise UserError(
             f"{name}: column {listed([field.name])} is {stored}, and the schema says {field.type}{also}."
-            + _fix(stored, field)
+            + (f" Change {field.declared}." if field.declared else _fix(stored, field))
         )
 
 
