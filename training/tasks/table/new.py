@@ -11,7 +11,6 @@ from typing import Any
 
 from training.errors import UserError, exits
 from training.tasks.table import proposal, sample, written
-from training.tasks.table.parsing import MOST_BYTES
 from training.tasks.table.proposal import Asked
 from training.tasks.table.task import Table
 
@@ -30,11 +29,6 @@ def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any)
     _refuse_occupied(path, force)
     made = proposal.propose(sample.read(data), Asked(**asked))
     text = written.text(made)
-    if len(text.encode()) > MOST_BYTES:
-        raise UserError(
-            f"the task.toml of {len(made.columns):,} columns would have {len(text.encode()):,} bytes, and may have "
-            f"{MOST_BYTES:,}: it travels as a parameter. Give a table with fewer columns, or shorter names."
-        )
     Table({"declaration": text})  # what is wrong with it is said before it is written
     _write(path, text)
     return told(made, data, out)

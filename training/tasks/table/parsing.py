@@ -1,5 +1,6 @@
 """The text of a task.toml -> what it declares."""
 
+import json
 import tomllib
 from typing import Any
 
@@ -11,8 +12,9 @@ from training.printable import quoted
 from training.tasks.table import declaration, lines, rules
 from training.tasks.table.declaration import Declared
 
-#: The text travels within one argument of a process, which Linux bounds at 128 KiB (MAX_ARG_STRLEN), as JSON in JSON.
-MOST_BYTES = 64 << 10
+#: Of the text as JSON, in which it travels: within one argument of a process, which Linux bounds at 128 KiB
+#: (MAX_ARG_STRLEN).
+MOST_BYTES = 96 << 10
 _TABLES: dict[str, type[BaseModel]] = {
     "split": declaration.Split,
     "reading": declaration.Reading,
@@ -30,10 +32,10 @@ def parse(text: str, file: str = "the task's TOML") -> Declared:
     Raises:
         UserError: it is no TOML, or says what cannot be: the line, what was given, and the choices.
     """
-    if len(text.encode()) > MOST_BYTES:
+    if (size := len(json.dumps(text))) > MOST_BYTES:
         raise UserError(
-            f"{file} has {len(text.encode()):,} bytes, and may have {MOST_BYTES:,}: it travels as a parameter. Take "
-            "columns out: those that it does not name are not read."
+            f"{file} has {size:,} bytes as JSON, and may have {MOST_BYTES:,}: it travels as a parameter. Take columns "
+            "and comments out: columns that it does not name are not read."
         )
     try:
         values = tomllib.loads(text.replace("\r\n", "\n"))

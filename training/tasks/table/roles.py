@@ -14,7 +14,7 @@ from training.tasks.table.target import Target
 
 #: What people call the column that names a row, the time at which it is predicted, and what rows belong to.
 KEY = re.compile(
-    r"(^|[_\s-])(id|key|uuid|guid|no|nr|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
+    r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
 )
 TIME = re.compile(r"time|date|day|when|created|_at$|^at$|timestamp|week|month", re.I)
 BIRTH = re.compile(r"birth|dob|geburt", re.I)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -102,6 +103,7 @@ def _request(
     spec, uri, steps = _specification(name, settings, options)
     members = partial(workflows.members, name, settings.repository)
     values = arguments.parsed(spec.parameters, parameters, members)
+    values = workflows.expanded(name, values, settings.repository, Path.cwd())
     workflows.check(name, spec, values, settings.repository, remote=True)
     held.refuse_missing(settings, spec, values)
     caching = settings.caching if options.caching is None else options.caching
