@@ -63,8 +63,8 @@ def build(target: Target) -> Any:
             data: Raw input, several parts separated by commas: file, folder or glob, here or gs:// (CSV, Parquet, JSON
                 lines; also text, images), a table bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery.
                 Empty: the task's own data (336,776 flights of 2013 for the task flights).
-            task: A shipped task (flights, language_model) or your own as module:Class. Commands also take FILE.toml, which
-                declares a table: its text goes on, as task = table and the option declaration.
+            task: A shipped task (flights, language_model) or your own as module:Class. Commands also take FILE.toml,
+                which declares a table: its text goes on, as task = table and the option declaration.
             task_options: Options of the task, as a JSON object: how its rows are split, such as {"train": "1-6",
                 "test": "2 weeks"}, layer sizes and so on. Empty: the task's own (flights: train 1-6, test 7).
             champion: Model directory of the champion, local or gs://. Empty: a logistic regression stands in.

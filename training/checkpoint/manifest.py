@@ -6,8 +6,7 @@ run000-step000000120-1f0c3a77-0.safetensors      one part per rank; the launch_i
 
 import json
 import re
-from itertools import pairwise
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, Literal
 
 import google_crc32c
