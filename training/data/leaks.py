@@ -86,10 +86,10 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
 
 
-def codes(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Codes from 0: one for each category, or for each of BINS quantiles of a number and one for missing."""
+def codes(values: NDArray[np.generic], bins: int = BINS) -> NDArray[np.int64]:
+    """Codes from 0: one for each category, or for each of so many quantiles of a number and one for missing."""
     if values.dtype.kind == "u":
         return np.asarray(np.unique(values, return_inverse=True)[1])
     known = values[~np.isnan(values)]
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1])) if len(known) else np.zeros(1)
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1)[1:-1])) if len(known) else np.zeros(1)
     return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))

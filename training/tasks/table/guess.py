@@ -30,6 +30,7 @@ INT = r"^[+-]?\d{1,18}$"
 FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 COMMA = r"^[+-]?\d+(,\d+)?$"
 SIGNED = r"^[+-]?[$€£¥]?\s?[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥]?$"
+SIGNED_COMMA = r"^[+-]?[$€£¥]?\s?[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?\s?[%$€£¥]?$"
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}$"
 ISO_TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 ISO_ZONE = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})$"
@@ -107,8 +108,8 @@ def guess(name: str, column: pa.ChunkedArray) -> Guess:
     if kinds.is_timestamp(values.type):
         return Guess(name, values, "timestamp UTC" if values.type.tz else "timestamp")
     if kinds.is_null(values.type):
-        return Guess(name, values, "")
-    return Guess(name, pa.nulls(len(values)), "", f"of the type {values.type}, which is no single value")
+        return Guess(name, values.cast(pa.string()), "")
+    return Guess(name, pa.nulls(len(values), pa.string()), "", f"of the type {values.type}, which is no single value")
 
 
 def _is_code(found: Guess) -> bool:
@@ -158,6 +159,8 @@ def _spelled(every: pa.Array, markers: Sequence[str]) -> tuple[str, str, bool] |
         return ("bool", "", False) if len(every) <= 2 else None
     if _all(every, SIGNED):
         return "number", f"written with signs, such as {quoted(every[0].as_py())}", False
+    if _all(every, SIGNED_COMMA):
+        return "number", f"written with signs, such as {quoted(every[0].as_py())}", True
     for form, type_ in ((ISO_DATE, "date"), (ISO_TIME, "timestamp"), (ISO_ZONE, "timestamp UTC")):
         if _all(every, form):
             return type_, "", False

@@ -14,6 +14,9 @@ from training.tasks.table import proposal, sample, written
 from training.tasks.table.proposal import Asked
 from training.tasks.table.task import Table
 
+#: From so many rows on the default batch and epochs take enough steps; of fewer so many in all, and an epoch, about.
+ENOUGH_ROWS, STEPS, STEPS_PER_EPOCH = 100_000, 1_000, 50
+
 
 @exits
 def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any) -> dict[str, Any]:
@@ -48,8 +51,18 @@ def told(made: proposal.Proposal, data: str, out: str) -> dict[str, Any]:
         "why": goal.why,
         "columns": [asdict(column) for column in made.columns],
         "missing": list(made.missing),
-        "next": f"pipelines run training --set task={shlex.quote(out)} --set data={shlex.quote(data)}",
+        "next": f"pipelines run training --set task={shlex.quote(out)} --set data={shlex.quote(data)}{_pace(made)}",
     }
+
+
+def _pace(made: proposal.Proposal) -> str:
+    """What a small table needs beside the defaults, which are those of a large one: more and smaller steps."""
+    rows = made.sample.rows.num_rows
+    if not made.sample.whole or rows >= ENOUGH_ROWS:
+        return ""
+    batch = max(16, 1 << (rows // STEPS_PER_EPOCH).bit_length())
+    epochs = max(3, min(100, STEPS * batch // rows))
+    return f" --set global_batch_size={batch} --set epochs={epochs}"
 
 
 def show(result: dict[str, Any]) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from training.data.declaration import RESERVED
 from training.errors import UserError
@@ -15,6 +17,9 @@ from training.tasks.table.guess import Guess, guess
 from training.tasks.table.kinds import DATES
 from training.tasks.table.sample import Sample
 from training.tasks.table.target import Target, target
+
+#: Of a table with a time, which the end of it tests.
+TEST_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,12 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     _check(found, asked)
     wrong = roles.names([name for name in names if name != asked.target])
     wrong |= {name: "a name that preparing needs itself" for name in names if RESERVED.fullmatch(name.lower())}
+    comma = any(column.comma for column in found.values())
+    if comma and any(
+        column.word in ("float", "number") and not column.comma and _has_point(column) for column in found.values()
+    ):
+        wrong |= {name: "its decimals follow a comma, those of others a point" for name in names if found[name].comma}
+        comma = False
     usable = {name: column for name, column in found.items() if name not in wrong}
     time = asked.time or roles.time({name: c for name, c in usable.items() if name != asked.target})
     key = list(asked.key) or [name for name in [roles.key(usable, asked.target)] if name]
@@ -87,8 +98,8 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     return Proposal(
         goal, columns, key, time, group,
         roles.slices({column.name: found[column.name] for column in columns if column.role == "learned"}),
-        _markers(found, columns), _split(found[time] if time else None),
-        "," if any(column.comma for column in found.values()) else "",
+        _markers(found, columns), _split(found[time] if time else None, sample.whole),
+        "," if comma else "",
         asked.left_out, sample=sample,
     )  # fmt: skip
 
@@ -123,9 +134,9 @@ def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: st
         return Column(name, goal.type, "target", goal.why)
     if name in key:
         return Column(name, found.type, "key", "names the rows: their splits go by it")
-    if name == time:
+    if time and name == time:
         return Column(name, found.type, "time", "later rows test; its weekday is learned from")
-    if name == group:
+    if group and name == group:
         return Column(name, found.type, "group", "rows that belong together stay in one split")
     if wrong := wrong or roles.spare(found):
         return Column(name, found.type, "ignored", wrong)
@@ -147,17 +158,25 @@ def described(found: Guess) -> str:
     return ", ".join(words)
 
 
+def _has_point(found: Guess) -> bool:
+    text = found.known if pa.types.is_string(found.known.type) else pa.array([""])
+    return bool(pc.any(pc.match_substring(text, ".")).as_py())
+
+
 def _markers(found: Mapping[str, Guess], columns: Sequence[Column]) -> list[str]:
     read = [found[column.name] for column in columns if column.role not in ("ignored", "leak")]
     return sorted({marker for column in read for marker in column.markers})
 
 
-def _split(time: Guess | None) -> Split:
-    """Of a table with a time the last month tests; of one of less than two months its last fifth."""
-    if not time or roles.months(time) > 1:
+def _split(time: Guess | None, whole: bool) -> Split:
+    """Of a table with a time the last fifth of its rows tests, in round lengths; of one that goes on the last month."""
+    if not time:
         return Split()
-    days = max(1, round(roles.span_days(time) / 5))
-    return Split(test=f"{days} day{'s' * (days != 1)}")
+    days, months = roles.days_of_last(time, TEST_SHARE), roles.months(time)
+    if not whole and months > 1:
+        return Split(test="1 month")
+    units = (("month", round(days / 30.4)), ("week", round(days / 7)), ("day", days))
+    return next(Split(test=f"{n} {unit}{'s' * (n != 1)}") for unit, n in units if n > 1 or unit == "day")
 
 
 def _nothing(name: str, columns: Sequence[Column]) -> str:

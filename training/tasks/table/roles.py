@@ -24,7 +24,7 @@ MOST_SLICED, MOST_SLICES = 12, 3
 MAX_EXPLAINED = 0.995
 #: Rows for a verdict on a leak, and for one on a column that is as good as the target.
 MIN_ROWS = 40
-BINS = 256
+ROWS_PER_BIN = 20
 
 
 def key(columns: Mapping[str, Guess], target: str) -> str:
@@ -54,10 +54,10 @@ def months(found: Guess) -> int:
     return int(pc.count_distinct(pc.add(pc.multiply(pc.year(days), 12), pc.month(days))).as_py())
 
 
-def span_days(found: Guess) -> int:
-    """The days from the first date to the last, both counted."""
-    ends = pc.min_max(_days(found).cast(pa.int32()))
-    return int(ends["max"].as_py() - ends["min"].as_py() + 1)
+def days_of_last(found: Guess, share: float) -> int:
+    """The days that this share of the rows takes, the latest of them."""
+    days = np.sort(_days(found).cast(pa.int32()).to_numpy(zero_copy_only=False))
+    return int(days[-1] - days[int((1 - share) * (len(days) - 1))] + 1)
 
 
 def _days(found: Guess) -> pa.Array:
@@ -127,9 +127,9 @@ def _same(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def _codes(found: Guess) -> np.ndarray:
-    """Codes from 0: of a number by quantiles, as the leak check of prepared rows has it."""
+    """Codes from 0: of a number by quantiles, each with enough rows to learn from."""
     if found.word in NUMBERS:
-        return leaks.codes(found.numbers)
+        return leaks.codes(found.numbers, min(leaks.BINS, max(4, len(found.known) // ROWS_PER_BIN)))
     encoded = pc.fill_null(found.values.cast(pa.string()), "").dictionary_encode()
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
 

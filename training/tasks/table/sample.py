@@ -14,7 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from training.data.schema import Field
-from training.data.sources import encoding, header, records, resolve, staging
+from training.data.sources import encoding, header, parquet, records, resolve, staging
 from training.data.sources.files import Files
 from training.data.sources.json_lines import require_lines
 from training.data.sources.layouts import SAID
@@ -94,7 +94,7 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
         if kind == "parquet":
             names = pyarrow.parquet.read_schema(stream.path)
             header.check(stream.name, names.names)
-            return [Field(field.name, field.type, nullable=True) for field in names], Reading()
+            return [Field(field.name, parquet.plain(field.type), nullable=True) for field in names], Reading()
         if kind == "json":
             return None, Reading()
         names, reading = _header(stream)

@@ -61,9 +61,8 @@ def _ignored(proposal: Proposal) -> Iterator[str]:
 def _tables(proposal: Proposal) -> Iterator[str]:
     yield ""
     if proposal.time:
-        test = f'test = "{proposal.split.test}"' if proposal.split.test else 'test = "1 month"'
         yield "[split]  # windows of time: as lengths, 2013-01:2013-06, 2013-W27, ..."
-        yield f"{test}  # the end of the data tests, what is before it trains"
+        yield f'test = "{proposal.split.test}"  # the end of the data tests, what is before it trains'
         yield "validation_share = 0.05  # of the days that train"
     else:
         yield "[split]  # by a hash: the same rows every time"
