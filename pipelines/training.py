@@ -154,6 +154,19 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
         raise ValueError(str(error)) from None
 
 
+def look(parameters: dict[str, Any]) -> None:
+    """What only a look at the bucket can tell, once before a run is sent; raises ValueError for data that is not there."""
+    from training.errors import UserError
+    from training.storage import storage
+
+    for part in storage.parts(parameters["data"]):
+        if storage.is_remote(part):
+            try:
+                storage.find(part)
+            except UserError as error:
+                raise ValueError(f"data = {part}: {error} (--no-preflight does not look.)") from None
+
+
 def members() -> dict[str, Collection[str]]:
     """The names that JSON parameters take, for who gives one of them as a parameter."""
     from training.config import TrainConfig

@@ -66,6 +66,7 @@ def check_request(
             from training.pins import request
 
             work = tasks.load(task, task_options)
+            check(margin, confidence, bounded=not work.regression)
             request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -146,6 +147,7 @@ def resolve(
     from training.pins import resolve
 
     request = _request(data, task, task_options, champion)
+    check(margin, confidence, bounded=not tasks.load(request.task, request.task_options).regression)
     output = run_folder.parse(record)
     resolved = resolve.resolve(
         request, run_folder.pins_at(to) if to else run_folder.pins(record),

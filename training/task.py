@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from training import outcome
 from training.models.workload import Workload
 from training.options import check
 from training.storage import storage
@@ -42,6 +43,8 @@ class Task(ABC):
     quantiles: ClassVar[tuple[float, ...]] = ()
     #: The loss of a regression that the decision tests: `pinball` (mean over the quantiles), `squared` or `absolute`.
     decided_by: ClassVar[str] = "pinball"
+    #: What the label of a regression is counted in, for people, such as `minutes`.
+    unit: ClassVar[str] = ""
     #: Columns for which the metrics are also computed value by value.
     slices: ClassVar[tuple[str, ...]] = ()
     #: Column whose equal values mark rows that are not independent (a day, a user); "" if all are.
@@ -73,12 +76,19 @@ class Task(ABC):
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """A class that says which quantiles it predicts has no classes."""
+        super().__init_subclass__(**given)
+        if cls.quantiles and "classes" not in vars(cls) and cls.classes == Task.classes:
+            cls.classes = ()
+
     def __init__(self, options: Mapping[str, Any] | None = None):
         """`options` are the task's own, such as layer sizes or how its rows are split.
 
         Raises:
-            UserError: the task does not have one of them.
+            UserError: the task does not have one of them, or what it says that it predicts cannot be.
         """
+        outcome.check(self)
         self.options = dict(options or {})
         defaults = self.defaults()
         if defaults is not None:
@@ -135,7 +145,7 @@ class Task(ABC):
 
     @abstractmethod
     def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
-        """The finished rows of one shard by split (`train`, `test`...), with the label, int64 class codes.
+        """The finished rows of one shard by split (`train`, `test`...), with the label: class codes, or numbers.
 
         Float columns are numbers (null = missing), strings are categories, fixed-size lists and binaries are
         vectors, and integers are ids: carried along, never learned from. `row_id` (int64, unique over the
@@ -153,7 +163,7 @@ class Task(ABC):
         """Mean loss over the batch; float32 scalar."""
 
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
-        """Class probabilities, float32 (B, C), each row sums to 1; of a regression float32 (B, 1 + Q) in the label's
+        """Class probabilities, float32 (B, C), each row sums to 1; of a regression floats (B, 1 + Q) in the label's
         units: the mean, then the quantiles, rising."""
         raise NotImplementedError
 

@@ -1,4 +1,8 @@
-"""A column that tells the label by itself is most often made from it: measured on a sample before training."""
+"""A column that tells the label by itself is most often made from it: measured on a sample before training.
+
+A class is told by the area under the ROC curve of one column alone; a number by the share of the variance of its rank
+that the column explains, so that neither a few huge values nor the shape of what ties the two matters.
+"""
 
 from collections.abc import Container
 from hashlib import blake2b
@@ -12,10 +16,14 @@ from training.errors import UserError
 
 #: Area under the ROC curve of one column alone above which it is refused.
 MAX_AUC = 0.995
+#: Share of the variance of a number's rank that one column alone explains, above which it is refused.
+MAX_EXPLAINED = 0.99
 #: Rows over all shards that are looked at, and of each class the fewest that allow a verdict.
 SAMPLE_ROWS = 200_000
 MIN_OF_EACH_CLASS = 20
 BINS = 256
+#: Of a regression: the fewest rows for a verdict, and for each bin of a column.
+MIN_ROWS, MIN_ROWS_OF_BIN = 100, 5
 
 Sample = dict[str, NDArray[np.generic]]
 
@@ -44,17 +52,25 @@ def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
 
 
 def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str]) -> None:
-    """Raises UserError for the first column of the sample that separates a class from all others by itself.
+    """Raises UserError for the first column of the sample that tells the label by itself.
 
     Args:
-        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label's codes.
+        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label: codes, or floats.
         trusted: names that are not looked at.
     """
     labels = columns[label]
+    number = labels.dtype.kind == "f"
+    bins = min(BINS, max(2, len(labels) // 2 // MIN_ROWS_OF_BIN)) if number else BINS
     for name, values in columns.items():
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
-        coded = codes(values)
+        coded = codes(values, bins)
+        if number and (share := explained(coded, labels)) > MAX_EXPLAINED:
+            raise UserError(
+                f"the column {name} alone tells the label ({share:.2%} of the variance of its rank on held-out rows "
+                "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
+                "beforehand, name it in the task's `trusted`."
+            )
         for code, title in enumerate(classes):
             auc = separation(coded, labels == code)
             if auc > MAX_AUC:
@@ -63,6 +79,22 @@ def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Contai
                     "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
                     f"beforehand, name it in the task's `trusted`."
                 )
+
+
+def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
+    """Share of the variance of the label's rank that its mean among equal codes explains, on the second half of the
+    rows by means of the first; 0 where rows are few."""
+    half = len(codes) // 2
+    if half < MIN_ROWS:
+        return 0.0
+    _, place, counts = np.unique(label, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(counts) - counts / 2)[place] / len(label)
+    size = int(codes.max()) + 1
+    seen = np.bincount(codes[:half], minlength=size)
+    mean = np.bincount(codes[:half], weights=rank[:half], minlength=size) / np.maximum(seen, 1)
+    mean[seen == 0] = rank[:half].mean()
+    variance = rank[half:].var()
+    return float(1 - np.square(rank[half:] - mean[codes[half:]]).mean() / variance) if variance > 0 else 0.0
 
 
 def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation.regression import RegressionFigures
 from training.script.collected import Collected
 from training.storage import files
 
@@ -14,7 +15,8 @@ FILE_NAME = "metrics.json"
 class Scores(Frozen):
     """One model in six numbers; in the first and the last without classes."""
 
-    #: Log loss in nats, per row or per unit of weight; lower is better.
+    #: Log loss in nats, per row or per unit of weight; of a regression the loss that the decision tests. Lower is
+    #: better.
     loss: float
     #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
     auc: float | None = None
@@ -71,8 +73,8 @@ class SliceMetrics(Frozen):
     column: str
     value: str
     rows: int
-    #: Rate of the second of two classes; above two, of the slice's most frequent class. Without classes the
-    #: slice's part of the whole weight.
+    #: Rate of the second of two classes; above two, of the slice's most frequent class. Of a regression the mean
+    #: label; else without classes the slice's part of the whole weight.
     base_rate: float
     models: dict[str, Scores]
     #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
@@ -94,7 +96,7 @@ class Evaluation(Frozen):
     #: Column whose equal values mark rows that are not independent, and how many values; "" and 0 if none.
     group: str
     groups: int
-    #: By `challenger`, `champion`, `baseline`, as far as scored.
+    #: By `challenger`, `champion`, `baseline`, `boosting`, as far as scored.
     models: dict[str, ModelMetrics]
     #: The challenger's counts, actual class by predicted class.
     confusion_matrix: list[list[int]]
@@ -104,6 +106,8 @@ class Evaluation(Frozen):
     baseline: str = ""
     #: Where the model is what a script left.
     script: Collected | None = None
+    #: Where the label is a number. The loss in `models` and `slices` is then the one that the decision tests.
+    regression: RegressionFigures | None = None
 
     @property
     def scored(self) -> bool:
@@ -118,6 +122,8 @@ class Evaluation(Frozen):
     @property
     def slice_metric(self) -> str:
         """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
+        if self.regression:
+            return "loss"
         if not self.classes:
             return "bits"
         return "auc" if len(self.classes) == 2 else "accuracy"
@@ -135,6 +141,8 @@ class Evaluation(Frozen):
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()
             result.update({prefix + self._spoken(name): value for name, value in values if value is not None})
+            if self.regression:
+                result.update({prefix + name: value for name, value in self.regression.scalars(model).items()})
         return result
 
     def _spoken(self, name: str) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from training.data.manifest import Column
+from training.models.quantiles import QuantileHead
 
 
 class TabularNetwork(nn.Module):
@@ -53,14 +54,45 @@ class TabularNetwork(nn.Module):
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         """Logits (B, C) of a batch: float (B,) per number, integer codes (B,) per category."""
+        logits: Tensor = self.layers(self.inputs(batch))
+        return logits
+
+    def inputs(self, batch: dict[str, Tensor]) -> Tensor:
+        """What the first layer is given, float (B, E + 2F)."""
         inputs = [layer(batch[name].long()) for name, layer in zip(self.categories, self.embeddings, strict=True)]
         if self.numbers:
             numbers_BF = torch.stack([batch[name].float() for name in self.numbers], dim=1)
             missing_BF = numbers_BF.isnan()
             standard_BF = ((numbers_BF - self.mean_F) * self.scale_F).masked_fill(missing_BF, 0).clamp(-8, 8)
             inputs += [standard_BF, missing_BF.float()]
-        logits: Tensor = self.layers(torch.cat(inputs, dim=1))
-        return logits
+        return torch.cat(inputs, dim=1)
+
+
+class QuantileNetwork(TabularNetwork):
+    """The same network for a number: its mean and quantiles. Its last layer computes in float32 under autocast too:
+    with bfloat16's 8 bits a price of 1,234 would be 1,232."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        label: Column,
+        quantiles: int,
+        *,
+        hidden: Sequence[int],
+        dropout: float,
+        rare: int = 0,
+        most_values: int = 0,
+    ):
+        super().__init__(columns, 1 + quantiles, hidden=hidden, dropout=dropout, rare=rare, most_values=most_values)
+        self.head = QuantileHead(label, quantiles)
+
+    def forward(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Mean and quantiles in the label's units, float64 (B, 1 + Q), and what each is counted in, (1 + Q,)."""
+        hidden = self.inputs(batch)
+        for layer in list(self.layers)[:-1]:
+            hidden = layer(hidden)
+        with torch.autocast(hidden.device.type, enabled=False):
+            return self.head(self.layers[-1](hidden.float())), self.head.scale
 
 
 class Grouped(nn.Module):

@@ -26,7 +26,7 @@ from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
 
-__all__ = ["check", "compiled", "expanded", "find", "known", "load", "members"]
+__all__ = ["check", "compiled", "expanded", "find", "known", "load", "look", "members"]
 
 _OURS = Path(vgp.__file__).parent
 
@@ -106,6 +106,22 @@ def check(
             judge({**spec.defaults, **arguments}, **_told(judge, **_known(spec, remote)))
         except ValueError as error:
             raise RequestError(str(error)) from None
+
+
+def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository) -> None:
+    """What the workflow can tell by looking at what its arguments name, if it has a function `look(arguments)`.
+
+    Raises:
+        RequestError: something is not there.
+    """
+    path = known(name, repository)
+    judge = getattr(load(path, repository), "look", None)
+    if judge is not None:
+        with explained(path, repository):
+            try:
+                judge({**spec.defaults, **arguments})
+            except ValueError as error:
+                raise RequestError(str(error)) from None
 
 
 def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:

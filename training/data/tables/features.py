@@ -31,13 +31,21 @@ def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
     day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {
         MARK: task.split.mark(rows, day),
-        LABEL: rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64"),
+        LABEL: _label(task, rows),
     }
     if task.time:
         values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
     if task.group == "day" and day is not None:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+
+
+def _label(task: TabularTask, rows: ir.Table) -> ir.Value:
+    """Codes of classes, or numbers; null where the outcome is unknown."""
+    if not task.regression:
+        return rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64")
+    number = rebased.value(task, "labels", rows, ir.NumericValue).cast("float64")
+    return ibis.cases((number.isnan(), None), else_=number)
 
 
 def days(task: TabularTask, source: ir.Table) -> ir.Table:

@@ -75,7 +75,7 @@ def _bound(answer: Any, rows: ir.Table) -> Any:
 
 
 #: What a method must give, in words.
-KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number"}
+KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number", ir.NumericValue: "a number"}
 
 
 def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> Value:

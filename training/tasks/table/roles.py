@@ -20,8 +20,6 @@ TIME = re.compile(r"time|date|day|when|created|_at$|^at$|timestamp|week|month", 
 BIRTH = re.compile(r"birth|dob|geburt", re.I)
 #: The most values of a column by which figures are split, and how many such columns.
 MOST_SLICED, MOST_SLICES = 12, 3
-#: A number that explains so much of another's variance on held-out rows, alone, is made from it.
-MAX_EXPLAINED = 0.995
 #: Rows for a verdict on a leak, and for one on a column that is as good as the target.
 MIN_ROWS = 40
 ROWS_PER_BIN = 20
@@ -135,33 +133,12 @@ def _codes(found: Guess) -> np.ndarray:
 
 
 def _leak_of_number(found: Guess, values: np.ndarray) -> str:
-    """The share of the target's variance that the mean of like rows explains, of one half in the other."""
     known = ~np.isnan(values)
-    codes, values = _codes(found)[known], values[known]
-    order = leaks.order(len(codes))
-    codes, values = codes[order], values[order]
-    half = len(codes) // 2
-    if half < MIN_ROWS or np.ptp(values[half:]) == 0:
-        return ""
-    if found.word in NUMBERS:
-        numbers = found.numbers[known][order]
-        both = ~np.isnan(numbers)
-        if both.sum() >= MIN_ROWS and both.mean() > 0.9 and np.ptp(numbers[both]) and np.ptp(values[both]):
-            correlation = abs(np.corrcoef(_ranks(numbers[both]), _ranks(values[both]))[0, 1])
-            if correlation > MAX_EXPLAINED:
-                return f"a function of the target (rank correlation {correlation:.4f})"
-    size = int(codes.max()) + 1
-    seen = np.bincount(codes[:half], minlength=size)
-    mean = np.bincount(codes[:half], weights=values[:half], minlength=size) / np.maximum(seen, 1)
-    mean[seen == 0] = values[:half].mean()
-    explained = (
-        1 - ((values[half:] - mean[codes[half:]]) ** 2).sum() / ((values[half:] - values[half:].mean()) ** 2).sum()
+    order = leaks.order(int(known.sum()))
+    share = leaks.explained(_codes(found)[known][order], values[known][order])
+    return (
+        f"alone it tells {share:.1%} of how the target varies, on held-out rows" if share > leaks.MAX_EXPLAINED else ""
     )
-    return f"alone it explains {explained:.1%} of the target's variance" if explained > MAX_EXPLAINED else ""
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.unique(values, return_inverse=True)[1])
 
 
 def names(columns: Sequence[str]) -> dict[str, str]:

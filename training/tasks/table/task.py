@@ -50,6 +50,11 @@ class Table(TabularTask):
         except UserError as error:
             raise UserError(f"the task's TOML, line {lines.line(text, ['split'])}: [split]: {error}") from None
 
+    def default_data(self) -> str:
+        raise UserError(
+            "the task table has no data of its own: give files, folders or globs, --set data=FILES, or bq://..."
+        )
+
     @property
     def reading(self) -> Reading:
         return replace(super().reading, missing=tuple(self.declared.missing))

@@ -79,6 +79,8 @@ def submit(
         return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
         refuse_cheaply(settings)
+        spec = PipelineSpec(body["pipelineSpec"])
+        workflows.look(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
     if options.id is not None:
         job, fresh = pipeline_job.create(settings, body, job_id)
     else:
