@@ -155,7 +155,7 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def look(parameters: dict[str, Any]) -> None:
-    """What only a look at the bucket can tell, once before a run is sent; raises ValueError for data that is not there."""
+    """What only a look at the bucket can tell, before a run is sent. Raises ValueError for data that is not there."""
     from training.errors import UserError
     from training.storage import storage
 
