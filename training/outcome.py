@@ -48,5 +48,15 @@ def target(task: "Task") -> str:
     return str(getattr(task, "target", "") or task.label)
 
 
+def unit(task: "Task") -> str:
+    """What the loss that the decision of a regression tests is counted in, in words."""
+    return loss_unit(task.unit, target(task), task.decided_by)
+
+
+def loss_unit(label_unit: str, label: str, decided_by: str) -> str:
+    """The unit of a loss, in words: the label's, or `units of LABEL` where none is said; squared for squared errors."""
+    return "squared " * (decided_by == "squared") + (label_unit or f"units of {label}")
+
+
 def _is_share(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value < 1

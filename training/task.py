@@ -53,6 +53,11 @@ class Task(ABC):
     label: ClassVar[str] = "label"
     #: Columns that may tell the label by themselves; any other that does is refused as a leak.
     trusted: ClassVar[tuple[str, ...]] = ()
+    #: How the threshold of two classes is chosen, on validation rows: `f1`, `cost 5`, `precision 0.8`, `recall 0.9`,
+    #: `flagged 0.05`, or a threshold such as `0.5` (training/evaluation/operating.py).
+    operating_point: ClassVar[str] = "f1"
+    #: Columns whose values no report shows; ("*",): no report shows single rows at all.
+    private: ClassVar[tuple[str, ...]] = ()
     #: With `score`: integer column that says how much each row counts, such as its `bytes`; "" = all alike.
     weight: ClassVar[str] = ""
     #: Statistics that give the columns their meaning, such as a vocabulary; models are compared only if they agree.
@@ -224,6 +229,10 @@ class Task(ABC):
     def workload(self, data: "Manifest") -> Workload:
         """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
         return Workload()
+
+    def text(self, row: "Mapping[str, Any]", data: "Manifest") -> str:
+        """A row as text, for the report's examples: where its columns say little to people, as tokens do."""
+        return ""
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Something that the trained model makes, for people to look at; it goes into the report.

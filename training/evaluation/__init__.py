@@ -17,6 +17,15 @@ metrics.py         figures of merit of one model
 one_vs_rest.py     AUCs of several classes, by slice
 regression.py      figures of a regression, as metrics.json has them
 parts.py           rows that are measured together; intervals
+precision_recall.py  precision against recall, and its mean
+operating.py       the rule by which a threshold is chosen
+thresholds.py      what each threshold flags, and the one to work at
+findings.py        what evaluation finds beyond figures of merit
+importance.py      what each column is worth to the model
+row_losses.py      losses of single rows
+examples.py        rows that a reader can learn from
+described.py       rows as people read them
+drift.py           train rows beside the scored ones
 measure.py         predictions -> metrics.json
 measure_regression.py  the same of a regression
 record.py          the content of metrics.json

@@ -20,8 +20,9 @@ from training.data.manifest import Column
 from training.processes import cluster
 from training.task import Task
 
-#: Bounds on the work, so that it never takes longer than seconds: numbers that are looked at (rows x inputs x models,
-#: of which several classes are one each), inputs, and classes. 3,000,000 took 2.5 CPU-seconds.
+#: Bounds on the work, so that it never takes longer than seconds: numbers looked at (rows x inputs x models, of
+#: which several classes are one each), inputs, and classes. 3,000,000 took 2.5 CPU-seconds. A regression has several
+#: models for one decision, which are fitted at once, and a sample too small would be no rival: it has twice of it.
 MOST_CELLS, MOST_INPUTS, MOST_CLASSES = 3_000_000, 1_000, 20
 #: Values of a category, the most frequent first; the rest are one value. scikit-learn takes 255.
 MOST_VALUES = 254
@@ -78,8 +79,8 @@ def fit(columns: tuple[Column, ...], sample: Columns, task: Task) -> Boosting:
         raise ValueError(f"{what} are more than the {most:,} that it can take in seconds")
     makers = _makers(task, [i for i, column in enumerate(_spread(columns)) if column.kind == "category"])
     models = len(makers) if task.regression else classes if classes > 2 else 1
-    rows = len(sample[task.label])
-    used = np.linspace(0, rows - 1, min(rows, max(1, MOST_CELLS // (width * models)))).astype(np.int64)
+    rows, cells = len(sample[task.label]), MOST_CELLS * (2 if task.regression else 1)
+    used = np.linspace(0, rows - 1, min(rows, max(1, cells // (width * models)))).astype(np.int64)
     inputs, label = _inputs({c.name: sample[c.name][used] for c in columns}, columns), sample[task.label][used]
     pool = ThreadPoolExecutor(cluster.cores(), initializer=threadpool_limits, initargs=(1, "openmp"))
     fitted = tuple(pool.map(lambda make: make().fit(inputs, label), makers))

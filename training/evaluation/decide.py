@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from training import outcome
 from training.errors import exits
 from training.evaluation import comparison, decision, predictions, quantile_calibration, reason, record
 from training.evaluation.comparison import Blocks, Interval
@@ -149,8 +150,7 @@ def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[
 def _unit(header: Header) -> str:
     """What the loss is counted in or per, in words; "" of nats."""
     if header.quantiles:
-        unit = header.unit or f"units of {header.target}"
-        return f"squared {unit}" if header.decided_by == "squared" else unit
+        return outcome.loss_unit(header.unit, header.target, header.decided_by)
     return "" if header.classes else header.weight.removesuffix("s") or "row"
 
 

@@ -19,6 +19,7 @@ from training.evaluation import (
     baseline_linear,
     boosting,
     decision,
+    findings,
     measure,
     own_rows,
     predictions,
@@ -110,10 +111,13 @@ def evaluate(
         slices=tuple(task.slices),
         notes=(*(note for _, told in entries.values() for note in told), *notes),
         script=script.told(dataset) if script else None,
+        operating=findings.operating_point(challenger, data, dataset, task),
     )
     batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
+    record.discard(destination)
     predictions.write(destination, header, batches)
-    return measure.measure(destination)
+    measured = measure.measure(destination)
+    return findings.add(measured, destination, challenger, data, dataset, task)
 
 
 def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:

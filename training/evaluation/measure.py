@@ -9,14 +9,23 @@ each: no figure depends on how many.
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from training.errors import exits
-from training.evaluation import comparison, measure_regression, metrics, one_vs_rest, predictions, record
+from training.evaluation import (
+    comparison,
+    measure_regression,
+    metrics,
+    one_vs_rest,
+    precision_recall,
+    predictions,
+    record,
+    thresholds,
+)
 from training.evaluation.comparison import numbered
 from training.evaluation.parts import (
     MOST_SLICE_VALUES,
@@ -29,10 +38,12 @@ from training.evaluation.parts import (
     mean_interval,
     parts,
 )
+from training.evaluation.precision_recall import PrecisionRecall
 from training.evaluation.predictions import Predictions
 from training.evaluation.probabilities import LN_2, Scored
 from training.evaluation.ranked import Ranked, hits_of, packed
 from training.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
+from training.evaluation.thresholds import Thresholds
 from training.processes import cluster
 
 #: Classes up to which their confusions are counted: the square of it goes into the artifact and the page.
@@ -52,10 +63,14 @@ class Measured:
     calibration: tuple[CalibrationBin, ...] = ()
     confidence_counts: tuple[int, ...] = ()
     confusion: list[list[int]] = field(default_factory=list)
+    precision_recall: PrecisionRecall | None = None
+    thresholds: Thresholds | None = None
 
 
 def measure(directory: str | Path) -> Evaluation:
     """Computes every figure from the directory's predictions, writes `metrics.json` beside them, and returns it.
+
+    What was found with the model and the data (`findings`) stays as it is in the record that is there.
 
     Raises:
         UserError: the directory holds no readable predictions.
@@ -78,6 +93,7 @@ def measure(directory: str | Path) -> Evaluation:
         baseline=data.header.baseline,
         script=data.header.script,
         **measured,
+        **_found(directory),
     )
     record.save(result, directory)
     return result
@@ -89,11 +105,19 @@ def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> 
     return {
         "models": {model: _metrics(data, of_all) for model, (of_all, *_) in measured.items()},
         "confusion_matrix": measured["challenger"][0].confusion,
+        "thresholds": measured["challenger"][0].thresholds,
         "slices": tuple(
             _slice(data, part, {model: values[1 + i] for model, values in measured.items()})
             for i, part in enumerate(slices)
         ),
     }
+
+
+def _found(directory: str | Path) -> dict[str, Any]:
+    if not (Path(directory) / record.FILE_NAME).exists():
+        return {}
+    before = record.load(directory)
+    return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
 
 
 def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
@@ -119,6 +143,7 @@ def _metrics(data: Predictions, whole: Measured) -> ModelMetrics:
         scores=whole.scores,
         auc_interval=whole.interval,
         roc=whole.roc,
+        precision_recall=whole.precision_recall,
         calibration=whole.calibration,
         confidence_counts=whole.confidence_counts,
     )
@@ -147,9 +172,11 @@ def _measured(data: Predictions, model: str, parts: list[Part], each: Each) -> I
         return each(lambda part, interval: _likelihood(data, losses, part, interval), parts, wanted)
     rows = data.scored(model)
     if data.binary:
-        return each(lambda part, interval: _binary(data, rows, part, interval), parts, wanted)
-    aucs, roc = _one_vs_rest(data, model, parts, each)
-    return each(lambda part, auc, interval: _several(data, rows, part, auc, roc, interval), parts, aucs, wanted)
+        return each(lambda part, interval: _binary(data, model, rows, part, interval), parts, wanted)
+    aucs, precision, roc = _one_vs_rest(data, model, parts, each)
+    whole, *slices = each(lambda part, auc, bounds: _several(data, rows, part, auc, roc, bounds), parts, aucs, wanted)
+    scores = whole.scores.model_copy(update={"average_precision": precision})
+    return [replace(whole, scores=scores), *slices]
 
 
 def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: bool) -> Measured:
@@ -161,14 +188,26 @@ def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: boo
     return Measured(scores, within)
 
 
-def _binary(data: Predictions, rows: Scored, part: Part, interval: bool) -> Measured:
+def _binary(data: Predictions, model: str, rows: Scored, part: Part, interval: bool) -> Measured:
     rows = rows[part.rows]
     among = blocks(data, part, len(rows)) if interval else None
     ranked = Ranked.of(rows.confident, among.codes if among else None)
     auc = ranked.auc()
     within = _auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
-    return _classified(data, rows, ranked, part, auc, roc, within)
+    measured = _classified(data, rows, ranked, part, auc, roc, within)
+    return measured if part.column else _flagging(data, model, ranked, measured)
+
+
+def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
+    """With what flagging rows from a threshold on does; the table of thresholds is the new model's only."""
+    precision = precision_recall.average_precision(ranked)
+    return replace(
+        measured,
+        scores=measured.scores.model_copy(update={"average_precision": precision}),
+        precision_recall=precision_recall.curve(ranked),
+        thresholds=thresholds.measure(ranked, data.header.operating) if model == "challenger" else None,
+    )
 
 
 def _several(
@@ -196,25 +235,29 @@ def _classified(
     return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _confusion(data, rows))
 
 
-def _one_vs_rest(data: Predictions, model: str, parts: list[Part], each: Each) -> tuple[list[float | None], Roc | None]:
-    """Each part's AUC, the classes' mean, None where a class does not occur; and the ROC curve of all rows."""
+def _one_vs_rest(
+    data: Predictions, model: str, parts: list[Part], each: Each
+) -> tuple[list[float | None], float | None, Roc | None]:
+    """Each part's AUC, the classes' mean, None where a class does not occur; average precision and ROC of all rows."""
     whole, *slices = parts
     complete = [np.asarray(part.rows) for part in slices if part.counts.all()]
     if not whole.counts.all():
-        return [None] * len(parts), None
-    of_classes: list[tuple[list[float | None], np.ndarray]] = []
+        return [None] * len(parts), None, None
+    of_classes: list[tuple[list[float | None], float | None, np.ndarray]] = []
     for codes, table in data.by_class(model):
         of_classes += each(lambda code, score: _class(packed(score, data.label == code), complete), codes, table)
-    aucs, curves = zip(*of_classes, strict=True)
+    aucs, precisions, curves = zip(*of_classes, strict=True)
     mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
     of_slices = iter(means)
-    return [mean, *(next(of_slices) if part.counts.all() else None for part in slices)], metrics.averaged_roc(curves)
+    aucs = [mean, *(next(of_slices) if part.counts.all() else None for part in slices)]
+    return aucs, float(np.mean(precisions)), metrics.averaged_roc(curves)
 
 
-def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], np.ndarray]:
-    """AUCs of one class, of all rows and then of each part, and its curve."""
+def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], float | None, np.ndarray]:
+    """AUCs of one class, of all rows and then of each part; its average precision and its ROC curve."""
     ranked = Ranked.of(rows)
-    return [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)], metrics.curve_on_grid(ranked)
+    aucs = [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)]
+    return aucs, precision_recall.average_precision(ranked), metrics.curve_on_grid(ranked)
 
 
 def _auc_interval(part: Part, ranked: Ranked, count: int, auc: float) -> Bounds:

@@ -33,6 +33,7 @@ from training.evaluation import residuals
 from training.evaluation.probabilities import Scored, normalised, scored
 from training.evaluation.ranked import chosen, packed
 from training.evaluation.regression import Loss
+from training.evaluation.thresholds import OperatingPoint
 from training.script.collected import Collected
 from training.storage import files
 
@@ -75,6 +76,8 @@ class Header(Frozen):
     baseline: str = ""
     #: Where the challenger is what a script left.
     script: Collected | None = None
+    #: Of two classes: the challenger's threshold by the task's rule.
+    operating: OperatingPoint | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,12 @@ from pathlib import Path
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation.drift import Drift
+from training.evaluation.examples import Examples
+from training.evaluation.importance import Importance
+from training.evaluation.precision_recall import PrecisionRecall
 from training.evaluation.regression import RegressionFigures
+from training.evaluation.thresholds import Thresholds
 from training.script.collected import Collected
 from training.storage import files
 
@@ -13,13 +18,15 @@ FILE_NAME = "metrics.json"
 
 
 class Scores(Frozen):
-    """One model in six numbers; in the first and the last without classes."""
+    """One model in a few numbers; without classes in the first and the last."""
 
     #: Log loss in nats, per row or per unit of weight; of a regression the loss that the decision tests. Lower is
     #: better.
     loss: float
     #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
     auc: float | None = None
+    #: Mean precision over recall; likewise averaged over more than two classes. Of all rows only, not of slices.
+    average_precision: float | None = None
     accuracy: float | None = None
     #: Expected calibration error over bins of equal mass; 0 is best.
     calibration_error: float | None = None
@@ -62,6 +69,8 @@ class ModelMetrics(Frozen):
     #: Likewise of `Scores.bits`.
     bits_interval: tuple[float, float] | None = None
     roc: Roc | None = None
+    #: Of two classes, if a row is of the second.
+    precision_recall: PrecisionRecall | None = None
     calibration: tuple[CalibrationBin, ...] = ()
     #: Rows by confidence, in 20 bins of equal width over [0, 1].
     confidence_counts: tuple[int, ...] = ()
@@ -108,6 +117,14 @@ class Evaluation(Frozen):
     script: Collected | None = None
     #: Where the label is a number. The loss in `models` and `slices` is then the one that the decision tests.
     regression: RegressionFigures | None = None
+    #: Of two classes: the new model's thresholds, and the one to work at.
+    thresholds: Thresholds | None = None
+    #: Where the new model is ours: what each column is worth to it.
+    importance: Importance | None = None
+    #: Single rows of prepared data.
+    examples: Examples | None = None
+    #: Of prepared data: train rows beside the scored ones.
+    drift: Drift | None = None
 
     @property
     def scored(self) -> bool:
@@ -170,6 +187,11 @@ def load(directory: str | Path) -> Evaluation:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as an evaluation: {error}") from None
+
+
+def discard(directory: str | Path) -> None:
+    """Removes the record of an earlier evaluation, of which nothing is to be kept."""
+    (Path(directory) / FILE_NAME).unlink(missing_ok=True)
 
 
 def save(result: Evaluation, directory: str | Path) -> None:

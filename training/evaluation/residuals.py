@@ -32,7 +32,7 @@ def central(quantiles: Sequence[float]) -> tuple[CentralInterval, ...]:
     pairs = zip(quantiles, reversed(quantiles), strict=True)
     some = ((low, high) for low, high in pairs if low < 0.5)
     by_value = [(low, next((h for h in quantiles if abs(1 - low - h) < 1e-9), None)) for low, _ in some]
-    return tuple(CentralInterval(low=a, high=b, expected=b - a) for a, b in by_value if b is not None)
+    return tuple(CentralInterval(low=a, high=b, expected=round(b - a, 9)) for a, b in by_value if b is not None)
 
 
 def pinball(label: np.ndarray, predicted: np.ndarray, quantile: float) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Dataset, model, evaluation and decision as one page.
 
 report.py       the page and the summary
+findings.py     thresholds, columns, single rows and drift
 cards.py        key figures and checks, in words
 plots.py        the plots
 svg.py          matplotlib figures as inline SVG

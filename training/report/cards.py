@@ -6,7 +6,7 @@ from training.evaluation.decision import Decision
 from training.evaluation.reason import metric, rival
 from training.evaluation.record import Evaluation, ModelMetrics
 
-MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline"}
+MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline", "boosting": "boosting"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Figure:
 
 FIGURES = (
     Figure("auc", "AUC", ".4f", True, "chance of ranking a random positive above a random negative"),
+    Figure("average_precision", "Average precision", ".4f", True, "mean share of right ones among those flagged"),
     Figure("accuracy", "Accuracy", ".2%", True, "share of rows whose likeliest class is right"),
     Figure("loss", "Log loss", ".4f", False, "mean surprise in nats"),
     Figure("calibration_error", "Calibration error", ".2%", False, "how far predicted rates are from what happens"),

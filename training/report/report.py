@@ -21,7 +21,7 @@ from training.evaluation import record
 from training.evaluation.decision import Decision
 from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
-from training.report import cards, plots, svg
+from training.report import cards, findings, plots, svg
 from training.report import data as summaries
 from training.script import collected
 from training.storage import files, storage
@@ -63,6 +63,7 @@ def write(
         "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
         **_data(data, dataset, measured),
+        **_findings(data, dataset, measured),
         "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset, card)},
     }
     html = _environment().get_template("template.html").render(context)
@@ -144,10 +145,16 @@ def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | No
         return {
             "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
+            "precision_recall": _precision_recall(measured),
             "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
             "unplotted": len(measured.slices) - len(plotted),
         }
+
+
+def _precision_recall(measured: Evaluation) -> Markup | None:
+    known = any(model.precision_recall for model in measured.models.values())
+    return plots.precision_recall(measured) if known else None
 
 
 def _most_frequent(rows: tuple[SliceMetrics, ...]) -> list[SliceMetrics]:
@@ -166,9 +173,19 @@ def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
 
 
 def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+    return {"splits": summaries.splits(data, dataset)}
+
+
+def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+    columns = summaries.columns(data, dataset, measured.split)
+    withheld = measured.examples.withheld if measured.examples else ()
     return {
-        "splits": summaries.splits(data, dataset),
-        "columns": summaries.columns(data, dataset, measured.split),
+        "columns": [c.withheld() if findings.hidden(c.name, withheld) else c for c in columns],
+        "bars": findings.bars(measured),
+        "shifts": findings.shifts(measured, columns),
+        "steady": findings.steady(measured) if measured.drift else "",
+        "rates": findings.rates,
+        "not_worth_it": findings.not_worth_it(measured),
     }
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.errors import UserError
+from training.evaluation import operating
 from training.printable import quoted
 from training.task import Task
 
@@ -39,7 +40,9 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     Raises:
         UserError: no such module or class, or the class does not fill the contract of `training.task.Task`.
     """
-    return find(name)(options)
+    task = find(name)(options)
+    operating.parse(task.operating_point)
+    return task
 
 
 def spec(name: str) -> str:

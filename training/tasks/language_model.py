@@ -195,6 +195,10 @@ class LanguageModel(Task):
         shape = self.shape(data)
         return Workload("tokens", shape.sequence_length, shape.flops_per_row)
 
+    def text(self, row: Mapping[str, Any], data: "Manifest") -> str:
+        coder = tokens(data.statistics["vocabulary"])
+        return coder.decode(row["tokens"][1 : int(row["count"]) + 1].tolist())
+
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
         from training.models.sampling import continued

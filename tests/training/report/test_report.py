@@ -182,14 +182,6 @@ def test_the_data_summary_counts_what_is_there(made):
     assert tilt.train_bars.index(max(tilt.train_bars)) in range(6, 18)  # a bell
 
 
-def test_a_sample_of_large_shards_spans_all_of_them(made, monkeypatch):
-    monkeypatch.setattr(summaries, "SAMPLE_ROWS", 40)
-    arguments = made()
-    manifest = manifests.load(arguments["data"])
-    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], [manifest.column("row_id")])["row_id"]
-    assert len(found) <= 40 and found.min() < 1_000 and found.max() >= 19_000
-
-
 def test_what_a_reader_must_know_of_the_data_is_in_the_report(made, tmp_path):
     arguments = made()
     manifest = manifests.load(arguments["data"])
