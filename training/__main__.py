@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from training import reference, steps
+from training.errors import exits
 
+TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
 
 
@@ -28,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
     resolve = verbs.add_parser("resolve", help="data, windows and champion -> pins, and what they are")
     resolve.add_argument("--data", default="", help=DATA)
-    resolve.add_argument("--task", default="flights", help="a shipped task, or module:Class")
+    resolve.add_argument("--task", default="flights", help=TASK)
     resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     resolve.add_argument("--champion", default="", help="folder of the model to beat")
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
@@ -47,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("destination", help="folder of the prepared dataset")
     prepare.add_argument("--data", default="", help=DATA)
     prepare.add_argument("--pins", default="", help="URI of the data's pins, in place of --data and --options")
-    prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
+    prepare.add_argument("--task", default="flights", help=TASK)
     prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     prepare.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
                          help="one option of the task, such as train=1-6; repeatable")  # fmt: skip
@@ -119,6 +121,7 @@ def setting(text: str) -> tuple[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     values = vars(parser().parse_args(arguments))
     verb = values.pop("verb")
+    _take_declaration(values)
     if verb == "resolve":
         return _resolve(values)
     if verb == "table":
@@ -143,6 +146,18 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{result.reason}\nreport: {values['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
+
+
+@exits
+def _take_declaration(values: dict[str, Any]) -> None:
+    """Puts the task `table` in place of the file that declares it, and its text into the options, if the verb has some."""
+    from training.tasks import task_file
+
+    if task_file.is_file(values.get("task", "")):
+        told = task_file.options(values["task"], values.get("options", {}))
+        values["task"] = "table"
+        if "options" in values:
+            values["options"] = told
 
 
 def _resolve(values: dict[str, Any]) -> None:
