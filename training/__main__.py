@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 @exits
 def _take_declaration(values: dict[str, Any]) -> None:
-    """Puts the task `table` in place of the file that declares it, and its text into the options, if the verb has some."""
+    """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
     from training.tasks import task_file
 
     if task_file.is_file(values.get("task", "")):

@@ -46,8 +46,8 @@ def require_several(task: Task, counts: Iterable[Mapping[int, int]]) -> None:
         rows.update(split)
     if single := [title for code, title in enumerate(task.classes) if rows[code] == 1]:
         raise UserError(
-            f"the class {listed(single[:1])} has one row in all: it can be learned or tested, not both. Give more of its "
-            "rows, or leave it out of the classes and the data."
+            f"the class {listed(single[:1])} has one row in all: it can be learned or tested, not both. Give more of "
+            "its rows, or leave it out of the classes and the data."
         )
 
 

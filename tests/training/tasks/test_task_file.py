@@ -4,11 +4,10 @@ import json
 
 import pytest
 
+from tests.training.declared import TOML, passengers
 from training.__main__ import main
 from training.errors import UserError
 from training.tasks import task_file
-
-from ..declared import TOML, passengers
 
 
 def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):

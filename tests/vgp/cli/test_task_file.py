@@ -87,7 +87,7 @@ def test_data_that_is_not_in_the_bucket_is_refused_when_it_is_submitted(
 
 
 def test_a_schedule_reads_the_file_beside_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIPELINES_BUCKET", "gs://b")
+    monkeypatch.setenv("PIPELINES_BUCKET", "gs://test-bucket")
     monkeypatch.setenv("PIPELINES_PROJECT", "test-project")
     settings = (ROOT / "pipelines.toml").read_text() + (
         '\n[schedules.tables]\npipeline = "training"\ncron = "0 3 * * *"\n'

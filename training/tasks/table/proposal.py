@@ -132,10 +132,10 @@ def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: st
     name = found.name
     if name == goal.name:
         return Column(name, goal.type, "target", goal.why)
-    if name in key:
-        return Column(name, found.type, "key", "names the rows: their splits go by it")
     if time and name == time:
         return Column(name, found.type, "time", "later rows test; its weekday is learned from")
+    if name in key:
+        return Column(name, found.type, "key", "names the rows, and is not learned from")
     if group and name == group:
         return Column(name, found.type, "group", "rows that belong together stay in one split")
     if wrong := wrong or roles.spare(found):

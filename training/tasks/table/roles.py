@@ -23,6 +23,8 @@ MOST_SLICED, MOST_SLICES = 12, 3
 #: Rows for a verdict on a leak, and for one on a column that is as good as the target.
 MIN_ROWS = 40
 ROWS_PER_BIN = 20
+#: Rows without an outcome that tell which columns come with it.
+MIN_OPEN = 20
 
 
 def key(columns: Mapping[str, Guess], target: str) -> str:
@@ -104,6 +106,8 @@ def spare(found: Guess) -> str:
 
 def leak(found: Guess, target: Target) -> str:
     """Why a column would tell the target by itself; "" if it does not, or too few rows say so."""
+    if _comes_with(found, target):
+        return "known only afterwards, it seems: it is missing where the target is"
     if target.regression:
         return _leak_of_number(found, target.values)
     rows = target.values >= 0
@@ -117,6 +121,15 @@ def leak(found: Guess, target: Target) -> str:
         if auc > leaks.MAX_AUC:
             return f"alone it tells {title!r} from the rest (AUC {auc:.3f} on held-out rows)"
     return ""
+
+
+def _comes_with(found: Guess, target: Target) -> bool:
+    """Whether a value is missing in most rows without an outcome, and in few others: both come to be together."""
+    open_ = np.isnan(target.values) if target.regression else target.values < 0
+    missing = np.asarray(found.values.is_null().to_numpy(zero_copy_only=False))
+    if open_.sum() < MIN_OPEN or open_.all():
+        return False
+    return bool(missing[open_].mean() > 0.5 and missing[open_].mean() > 10 * missing[~open_].mean())
 
 
 def _same(first: np.ndarray, second: np.ndarray) -> bool:

@@ -1,8 +1,8 @@
 """A task.toml that is wrong is told by line, with what was given and the choices; nothing is read before."""
 
 import pytest
-from ...declared import TOML
 
+from tests.training.declared import TOML
 from training.errors import UserError
 from training.tasks.table.parsing import MOST_BYTES, parse
 

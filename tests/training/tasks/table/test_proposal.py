@@ -6,12 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.training.declared import passengers, proposed, write
 from training.errors import UserError
 from training.tasks.table import new, proposal, sample, written
 from training.tasks.table.parsing import parse
 from training.tasks.table.proposal import Asked
-
-from ...declared import passengers, proposed, write
 
 DRAW = random.Random(5)
 NOISE = [DRAW.gauss(0, 1) for _ in range(400)]
@@ -117,6 +116,22 @@ def test_a_number_that_is_a_function_of_a_numeric_target_would_leak(tmp_path):
         tmp_path, {"y": lambda i: f"{NOISE[i]:.4f}", "twice": lambda i: f"{2 * NOISE[i]:.4f}", "x": lambda i: NOISE[-i]}
     )
     assert roles(made) == {"y": "target", "twice": "leak", "x": "learned"}
+
+
+def test_a_column_that_is_missing_where_the_target_is_comes_with_it(tmp_path):
+    """Such as the delay of a departure, of a flight that never arrived."""
+    made = proposed(
+        tmp_path,
+        {
+            "y": lambda i: "" if i % 8 == 0 else y(i),
+            "departure": lambda i: "" if i % 8 == 0 and i % 16 else f"{NOISE[i]:.2f}",
+            "left": lambda i: "" if i % 8 == 0 else f"{NOISE[i]:.2f}",
+            "other": lambda i: "" if i % 5 == 0 else f"{NOISE[-i]:.2f}",
+        },
+        rows=400,
+    )
+    why = {column.name: column.why for column in made.columns if column.role == "leak"}
+    assert why == {"left": "would leak: known only afterwards, it seems: it is missing where the target is"}
 
 
 def test_time_and_group_are_found_and_the_last_fifth_of_the_rows_tests(tmp_path):
