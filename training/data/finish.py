@@ -4,7 +4,8 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,18 @@ def require_classes(task: Task, counts: Mapping[int, int]) -> None:
     for code, title in enumerate(task.classes):
         if not counts.get(code):
             raise UserError(f"the class {title!r} does not occur in the train split: there is nothing to tell apart.")
+
+
+def require_several(task: Task, counts: Iterable[Mapping[int, int]]) -> None:
+    """Raises UserError if a class has one row in all splits, which are counted each."""
+    rows = Counter[int]()
+    for split in counts:
+        rows.update(split)
+    if single := [title for code, title in enumerate(task.classes) if rows[code] == 1]:
+        raise UserError(
+            f"the class {listed(single[:1])} has one row in all: it can be learned or tested, not both. Give more of "
+            "its rows, or leave it out of the classes and the data."
+        )
 
 
 def require_spread(label: NDArray[np.generic]) -> None:

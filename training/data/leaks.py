@@ -30,14 +30,19 @@ Sample = dict[str, NDArray[np.generic]]
 
 def sample(table: pa.Table, number: int, rows: int) -> Sample:
     """Up to `rows` rows of a shard in an order that is random but always the same: numbers, and hashed strings."""
-    positions = np.arange(table.num_rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
-    chosen = table.take(pa.array(np.argsort(mixed(positions))[:rows]))
+    chosen = table.take(pa.array(order(table.num_rows, number)[:rows]))
     arrays = {name: chosen[name].combine_chunks() for name in chosen.column_names}
     return {
         name: _hashed(array) if pa.types.is_dictionary(array.type) else array.to_numpy()
         for name, array in arrays.items()
         if pa.types.is_dictionary(array.type) or pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
     }
+
+
+def order(rows: int, number: int = 0) -> NDArray[np.int64]:
+    """Positions in an order that is random but always the same; another one for each shard `number`."""
+    positions = np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
+    return np.asarray(np.argsort(mixed(positions)))
 
 
 def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
@@ -59,15 +64,15 @@ def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Contai
     for name, values in columns.items():
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
-        codes = _codes(values, bins)
-        if number and (share := explained(codes, labels)) > MAX_EXPLAINED:
+        coded = codes(values, bins)
+        if number and (share := explained(coded, labels)) > MAX_EXPLAINED:
             raise UserError(
                 f"the column {name} alone tells the label ({share:.2%} of the variance of its rank on held-out rows "
                 "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
                 "beforehand, name it in the task's `trusted`."
             )
         for code, title in enumerate(classes):
-            auc = separation(codes, labels == code)
+            auc = separation(coded, labels == code)
             if auc > MAX_AUC:
                 raise UserError(
                     f"the column {name} alone tells whether the label is {title!r} (AUC {auc:.4f} on held-out rows "
@@ -113,7 +118,7 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
 
 
-def _codes(values: NDArray[np.generic], bins: int = BINS) -> NDArray[np.int64]:
+def codes(values: NDArray[np.generic], bins: int = BINS) -> NDArray[np.int64]:
     """Codes from 0: one for each category, or for each of so many quantiles of a number and one for missing."""
     if values.dtype.kind == "u":
         return np.asarray(np.unique(values, return_inverse=True)[1])

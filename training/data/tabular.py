@@ -145,7 +145,8 @@ class TabularTask(Task):
     @property
     def reading(self) -> Reading:
         chosen = {**self.defaults(), **self.options}
-        return Reading(*(str(chosen[name]) for name in ("separator", "quote", "encoding", "decimal")))
+        separator, quote, encoding, decimal = (str(chosen[option]) for option in OPTIONS if option != "engine")
+        return Reading(separator, quote, encoding, decimal)
 
     def files(self, data: str) -> Sequence[File]:
         return resolve(data.strip() or self.default_data())
@@ -163,10 +164,11 @@ class TabularTask(Task):
 
         columns = [c for c in data.columns if c.kind in ("number", "category") and c.name != self.group]
         setting = {**self.settings, **self.options}
+        grouping = {name: setting.get(name, 0) for name in ("rare", "most_values")}
+        network = {"hidden": setting["hidden"], "dropout": setting["dropout"], **grouping}
         if self.regression:
-            label, size = data.column(self.label), len(self.quantiles)
-            return QuantileNetwork(columns, label, size, hidden=setting["hidden"], dropout=setting["dropout"])
-        return TabularNetwork(columns, len(self.classes), hidden=setting["hidden"], dropout=setting["dropout"])
+            return QuantileNetwork(columns, data.column(self.label), len(self.quantiles), **network)
+        return TabularNetwork(columns, len(self.classes), **network)
 
     def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         from torch.nn.functional import cross_entropy

@@ -3,6 +3,8 @@
 files.py            any files as they are, for a script of the user's
 flights.py          late arrivals of flights, from a table
 language_model.py   next tokens of any text files
+task_file.py        a task that is a file on this machine, task.toml, as options of the task table
+table/              any table, as a task.toml of the user's declares it
 """
 
 import difflib
@@ -23,6 +25,7 @@ SHIPPED = {
     "files": "training.tasks.files:Files",
     "flights": "training.tasks.flights:Flights",
     "language_model": "training.tasks.language_model:LanguageModel",
+    "table": "training.tasks.table.task:Table",
 }
 #: What is said where rows are needed, and the task hands files on as they are.
 NO_ROWS = (

@@ -85,6 +85,7 @@ def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> NDArra
     """The labels of train rows, many or all. Raises UserError if there is nothing to learn from or to test on, or a
     column tells the label."""
     finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
+    finish.require_several(task, finished.labels.values())
     finish.require_classes(task, finished.labels[NAMES.index("train")])
     sample = finished.first(leaks.SAMPLE_ROWS)
     label: NDArray[np.generic] = sample[task.label].to_numpy()
