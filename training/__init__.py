@@ -7,6 +7,7 @@ task.py        the contract between the product and a user's model
 fit.py         one call that trains: checks, then starts the processes
 config.py      everything that a training run can be told
 reference.py   the same as a table
+profile.py     which steps and ranks a profiler trace is asked of
 options.py     the options of a task: what it knows, and what is near
 bundle.py      a trained model as a folder: weights and card
 errors.py      how work ends: exit codes, and the error that is the user's to fix

@@ -20,6 +20,7 @@ from training.errors import ProcessFailed, UserError
 from training.loop.request import Start, TrainingRequest, planned, start_of
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
+from training.profile import require_within
 from training.storage import storage
 from training.storage.objects import Folder
 from training.task import Task
@@ -101,6 +102,7 @@ def _request(
     own = store_at(folder, deadline_s=patience_s)
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
     plan, settings, begun = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
+    require_within(config.profile_steps, config.profile_ranks, plan.steps, world_size)
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),

@@ -107,6 +107,7 @@ def attempt(trial: dict[str, Any], rank: Any) -> Any:
     assigned = assignment(PLAN.microbatches, rank.world_size, rank.rank)
     try:
         learner = Learner(task, None, config, PLAN, rank, assigned, batch(0, 0))  # type: ignore[arg-type]
+        learner.out_of_memory = lambda step: f"written of step {step}"
         learner.warm_up(batch(0, assigned.start))
         batches = (batch(step, number) for step in range(PLAN.steps) for number in assigned)
         losses = [sum(loss.item() for loss in learner.step(step, batches)) for step in range(PLAN.steps)]

@@ -80,6 +80,8 @@ class Learner:
         self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
+        #: Called with the step in which memory ran out; what it says stands in the message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
         #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
@@ -176,6 +178,8 @@ class Learner:
         seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
+        except torch.OutOfMemoryError as error:  # its first step makes the state
+            raise UserError(self._memory_advice(step, error)) from None
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             if not self.restored_from:
                 raise
@@ -210,7 +214,8 @@ class Learner:
             settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
         reason = str(error).partition(". ")[0].rstrip(".")
         advice = f"What needs less: {', '.join(settings)}."
-        return f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        return "\n".join(filter(None, [said, self.out_of_memory(step)]))
 
     def _require_gradient(self, step: int, loss: Tensor) -> None:
         if not loss.requires_grad:

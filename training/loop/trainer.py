@@ -6,6 +6,7 @@ are made from what they share there, which every rank sees alike, so all ranks t
 
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from training import tasks
@@ -15,7 +16,7 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.data.rows import open_rows
 from training.errors import Preempted, UserError
-from training.loop import outcome, resume
+from training.loop import memory, outcome, resume
 from training.loop.batches import microbatches, tensors
 from training.loop.health import Health, listed
 from training.loop.history import History
@@ -23,6 +24,7 @@ from training.loop.learner import Learner
 from training.loop.memory import peak_bytes
 from training.loop.monitor import Decision, Monitor
 from training.loop.order import assignment
+from training.loop.profiling import Profiler
 from training.loop.request import TrainingRequest
 from training.loop.saving import Saving
 from training.loop.validation import Validation
@@ -40,6 +42,7 @@ def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
     try:
         return trainer.train()
     finally:
+        trainer.profiler.close()
         trainer.monitor.close()
 
 
@@ -50,6 +53,7 @@ class Trainer:
         self.request, self.rank = request, rank
         self.config, self.plan = request.config, request.plan
         self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
+        memory.remember_allocations(request, rank)
         self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank)
@@ -68,6 +72,7 @@ class Trainer:
         if rank.leads:
             self._introduce(checkpoint)
         self.monitor = Monitor(request, rank, self.health, self.history, self.workload, self.step)
+        self.profiler = Profiler(request, rank)
         self.began = self.saving.saved_at = time.monotonic()
 
     def _learner(self) -> Learner:
@@ -83,6 +88,7 @@ class Trainer:
         """Makes what learns, warms it up, and gives it the weights that it is to start from."""
         self.learner = self._learner()
         self.request = self.request.settled(self.learner.config)
+        self.learner.out_of_memory = partial(memory.snapshot, self.request, self.rank)
         self.saving = Saving(self.request, self.rank, self.learner)
         self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
@@ -113,8 +119,10 @@ class Trainer:
     def train(self) -> dict[str, Any]:
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while self.step < self.plan.steps:
+            self.profiler.begin_step(self.step)
             self.monitor.add(self.learner.step(self.step, batches))
             self.step += 1
+            self.profiler.end_step(self.step)
             if self.step == self.monitor.next_step or self.learner.norm.faulty:
                 self._act(self.monitor.meet(self.step, save=self.saving.is_due))
         return self._finish(time.monotonic() - self.began)
@@ -130,8 +138,12 @@ class Trainer:
             self.rank.trace.mark(self.step, "validation")
             self.monitor.validated(self.step, self.validation.loss(self.learner))
         if save:
+            self.monitor.flush()
             self.saving.save(self.step, self.history.state)
+        if decision.profile:
+            self.profiler.ask(self.step, decision.profile)
         if decision.stop and self.step < self.plan.steps:
+            self.profiler.finish(self.step)
             self.saving.wait(self.step)
             raise Preempted(
                 f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
