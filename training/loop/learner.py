@@ -52,6 +52,7 @@ class Learner:
         self.made_whole = ""
         self.sharded = config.strategy == "fsdp"
         self.module: nn.Module = self._sharded_model() if self.sharded else self._new_model().to(rank.device)
+        self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = kernels.chosen(config.deterministic is True, rank.device)
