@@ -22,5 +22,6 @@ checkpoint/    checkpoints that commit like a database
 evaluation/    predictions, measures, the paired test
 script/        what a script of the user's left, read and judged
 report/        one page of HTML
+tracking/      an MLflow server that is told
 storage/       files here and objects in Cloud Storage
 """

@@ -31,7 +31,7 @@ _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
 
 def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
-    job: str = "", owner: Owner | None = None,
+    job: str = "", owner: Owner | None = None, tags: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
 
@@ -44,6 +44,7 @@ def train(
         job: Names what is started here, the same when it is started again after a failure: with resume=never only
             checkpoints of the same job count. Default: the id of the custom job on Vertex AI, else none.
         owner: Who holds the folder of checkpoints, of which no two write one. Default: the custom job.
+        tags: What else an MLflow server is told of the run, where the environment names one.
 
     Returns:
         steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
@@ -66,7 +67,7 @@ def train(
             _require_writable_store(folder, config.checkpoint_patience_s)
             lease = stack.enter_context(_held(folder, owner, config))
             request = _request(config, prepared, _world_size(local), job, data=data, model=model, folder=folder,
-                               fence=lease.fence if lease else "")  # fmt: skip
+                               fence=lease.fence if lease else "", tags=tags or {})  # fmt: skip
         except ConnectionError as error:
             raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
         figures = launch(
@@ -95,7 +96,7 @@ def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextMana
 
 def _request(
     config: TrainConfig, prepared: Manifest, world_size: int, job: str, *, data: str | Path, model: str | Path,
-    folder: str, fence: str,
+    folder: str, fence: str, tags: Mapping[str, str],
 ) -> TrainingRequest:  # fmt: skip
     """What every rank is asked for, with the checkpoint that it goes on from."""
     patience_s = config.checkpoint_patience_s
@@ -106,7 +107,7 @@ def _request(
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
-        begun=begun,
+        begun=begun, tags=dict(tags),
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def snapshot(request: TrainingRequest, rank: Rank, step: int) -> str:
             summary, blocks = Path(folder, "summary.txt"), Path(folder, "blocks.pickle")
             summary.write_text(torch.cuda.memory_summary(rank.device))
             objects.put(summary, f"{place}.txt")
-            torch.cuda.memory._dump_snapshot(str(blocks))
+            torch.cuda.memory._dump_snapshot(str(blocks))  # type: ignore[no-untyped-call]
             objects.put(blocks, f"{place}.pickle")
     except (OSError, RuntimeError) as error:
         return f"No snapshot of the memory could be written: {error}"

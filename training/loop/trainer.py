@@ -44,6 +44,8 @@ def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
     finally:
         trainer.profiler.close()
         trainer.monitor.close()
+        if trainer.tracker:
+            trainer.tracker.close()
 
 
 class Trainer:
@@ -73,6 +75,7 @@ class Trainer:
             self._introduce(checkpoint)
         self.monitor = Monitor(request, rank, self.health, self.history, self.workload, self.step)
         self.profiler = Profiler(request, rank)
+        self.tracker = outcome.tracked(self.request) if rank.leads else None
         self.began = self.saving.saved_at = time.monotonic()
 
     def _learner(self) -> Learner:
@@ -144,10 +147,14 @@ class Trainer:
             self.profiler.ask(self.step, decision.profile)
         if decision.stop and self.step < self.plan.steps:
             self.profiler.finish(self.step)
+            if self.tracker:
+                self.tracker.end("SCHEDULED")
             self.saving.wait(self.step)
             raise Preempted(
                 f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
             )
+        if self.tracker:
+            self.tracker.update(self.history.points)
         self.monitor.go_on(self.step)
 
     def _finish(self, seconds: float) -> dict[str, Any]:
@@ -161,6 +168,9 @@ class Trainer:
                                   resumed_from=self.resumed_from, seconds=seconds,
                                   peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)
+        if self.tracker:
+            self.tracker.update(self.history.points)
+            self.tracker.end("FINISHED", figures, outcome.model_tags(self.request))
         return figures
 
 
