@@ -84,7 +84,7 @@ def build(target: Target) -> Any:
                 schedule, else now.
             pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         """
-        with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook)):
+        with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook, experiment=target.experiment)):
             resolved = resolve_step(
                 pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
                 data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,

@@ -8,6 +8,7 @@ outcome.py     what a task predicts: classes, a likelihood, or a number
 fit.py         one call that trains: checks, then starts the processes
 config.py      everything that a training run can be told
 reference.py   the same as a table
+profile.py     which steps and ranks a profiler trace is asked of
 options.py     the options of a task: what it knows, and what is near
 bundle.py      a trained model as a folder: weights and card
 weights.py     trained weights to begin with, ours or Hugging Face's: files and tensors
@@ -24,5 +25,6 @@ evaluation/    predictions, measures, the paired test
 script/        what a script of the user's left, read and judged
 report/        one page of HTML
 testing/       a task tested part by part
+tracking/      an MLflow server that is told
 storage/       files here and objects in Cloud Storage
 """

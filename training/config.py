@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from training import profile
 from training.errors import UserError
 
 #: Fields that change how a run goes but not what it computes: they may differ between a run and its resume.
@@ -22,6 +23,9 @@ OPERATIONAL = (
     "rendezvous_timeout_s",
     "lost_after_s",
     "hang_after_s",
+    "profile_steps",
+    "profile_ranks",
+    "memory_snapshot",
 )
 
 #: Fields that may be left open (`auto`): chosen when a run begins, by its model and its device.
@@ -144,6 +148,31 @@ class TrainConfig(BaseModel):
     hang_after_s: float = Field(600, ge=2)
     """Seconds that processes wait for one that does not come to where they meet. All then end within 10 s, and it is
     named, with the step and its Python stack. More than the slowest process may be behind the fastest."""
+    profile_steps: str = ""
+    """Steps of which a profiler trace is written beside the checkpoints, such as 100-105, counted as the log counts
+    them; empty = none. A run that goes on is asked by a file `profile.request`."""
+    profile_ranks: str = "0"
+    """Numbers of the processes that write one, such as 0,3, or `all`."""
+    memory_snapshot: Literal["auto", "history", "off"] = "auto"
+    """What is written beside the checkpoints when a GPU runs out of memory: `auto` = what lay where, `history` = also
+    the Python stacks of the last 20,000 allocations, for about 2 microseconds each; `off` = nothing."""
+
+    @field_validator("profile_steps", "profile_ranks", mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        return str(value) if type(value) is int else value  # one step, or one rank, as JSON has it
+
+    @field_validator("profile_steps")
+    @classmethod
+    def _steps(cls, value: str) -> str:
+        profile.steps(value)
+        return value
+
+    @field_validator("profile_ranks")
+    @classmethod
+    def _ranks(cls, value: str) -> str:
+        profile.ranks(value)
+        return value
 
     @field_validator("freeze", "warm_start_new", "warm_start_ignore", mode="before")
     @classmethod

@@ -22,6 +22,7 @@ from training.loop.request import Start, TrainingRequest, planned, start_of
 from training.loop.schedule import Schedule
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
+from training.profile import require_within
 from training.storage import storage
 from training.storage.objects import Folder
 from training.task import Task
@@ -33,7 +34,7 @@ _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
 
 def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
-    job: str = "", owner: Owner | None = None, warm_start_pins: str = "",
+    job: str = "", owner: Owner | None = None, warm_start_pins: str = "", tags: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
 
@@ -47,6 +48,7 @@ def train(
             checkpoints of the same job count. Default: the id of the custom job on Vertex AI, else none.
         owner: Who holds the folder of checkpoints, of which no two write one. Default: the custom job.
         warm_start_pins: URI of the pins of the weights at `config.warm_start`; "" = they are taken as they are now.
+        tags: What else an MLflow server is told of the run, where the environment names one.
 
     Returns:
         steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
@@ -70,7 +72,7 @@ def train(
             _require_writable_store(folder, config.checkpoint_patience_s)
             lease = stack.enter_context(_held(folder, owner, config))
             request = _request(config, prepared, task, warm_start, _world_size(local), job, data=data, model=model,
-                               folder=folder, fence=lease.fence if lease else "")  # fmt: skip
+                               folder=folder, fence=lease.fence if lease else "", tags=tags or {})  # fmt: skip
         except ConnectionError as error:
             raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
         figures = launch(
@@ -99,7 +101,7 @@ def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextMana
 
 def _request(
     config: TrainConfig, prepared: Manifest, task: Task, warm_start: Weights | None, world_size: int, job: str, *,
-    data: str | Path, model: str | Path, folder: str, fence: str,
+    data: str | Path, model: str | Path, folder: str, fence: str, tags: Mapping[str, str],
 ) -> TrainingRequest:  # fmt: skip
     """What every rank is asked for, with the checkpoint that it goes on from."""
     patience_s = config.checkpoint_patience_s
@@ -110,10 +112,11 @@ def _request(
         weights=warm_start.fingerprint() if warm_start else {},
     )  # fmt: skip
     Schedule(config, plan.steps, task).check()
+    require_within(config.profile_steps, config.profile_ranks, plan.steps, world_size)
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
-        begun=begun, warm_start=warm_start,
+        begun=begun, warm_start=warm_start, tags=dict(tags),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins, Request
 from training.processes.launch import THREADS
-from training.storage import files, pinned
+from training.storage import files, pinned, storage
 
 #: The image that the step runs in, as the tool tells it.
 IMAGE_VARIABLE = "TRAINING_IMAGE"
@@ -229,7 +229,7 @@ def train(
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
-                                 job=kept.job, owner=kept.owner,
+                                 job=kept.job, owner=kept.owner, tags={"pins": pins},
                                  warm_start_pins=weights.of_run(known, settings.warm_start, pins))  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
@@ -311,12 +311,19 @@ def decide(
 ) -> Decision:
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
     check(margin, confidence)
+    import training.bundle
     import training.evaluation.decide
+    import training.evaluation.record
     import training.report.report
+    import training.tracking.judged
 
     decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence)
     training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
+    training.tracking.judged.tell(
+        Path(model) / training.bundle.CARD, training.evaluation.record.load(evaluation).scalars,
+        {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
+    )  # fmt: skip
     return decision
 
 

@@ -42,7 +42,7 @@ def values_of(name: str) -> Iterator[Any]:
     if {int, float} & set(kinds):
         yield from (4, 40, 400, 0.5)
     if str in kinds:
-        yield "gs://bucket/folder"
+        yield from ("gs://bucket/folder", "7")
     if get_origin(field.annotation) is list:
         yield ["head.*"]
     if get_origin(field.annotation) is dict:

@@ -33,6 +33,7 @@ finite.py        gradients and states that are not finite
 health.py        whether training can go on
 history.py       the learning curve
 curves.py        TensorBoard
+profiling.py     profiler traces of some steps
 progress.py      what a person sees
 pace.py          which rank holds the others up
 accelerator.py   how fast a GPU can be, and the share used

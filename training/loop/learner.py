@@ -70,6 +70,7 @@ class Learner:
         #: Names of the parameters that the setting `freeze` keeps as they are.
         self.frozen: list[str] = []
         self.module: nn.Module = self._sharded_model() if self.sharded else self._whole_model()
+        self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = kernels.chosen(config.deterministic is True, rank.device)
@@ -107,6 +108,8 @@ class Learner:
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
                         for n in assigned]  # fmt: skip
+        #: Called with the step in which memory ran out; what it says stands in the message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
         #: Called after each update with the number of its step; for who follows the weights.
@@ -210,6 +213,8 @@ class Learner:
         seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
+        except torch.OutOfMemoryError as error:  # its first step makes the state
+            raise UserError(self._memory_advice(step, error)) from None
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             if not self.restored_from:
                 raise
@@ -246,7 +251,8 @@ class Learner:
             settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
         reason = str(error).partition(". ")[0].rstrip(".")
         advice = f"What needs less: {', '.join(settings)}."
-        return f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        return "\n".join(filter(None, [said, self.out_of_memory(step)]))
 
     def _require_gradient(self, step: int, loss: Tensor) -> None:
         if not loss.requires_grad:

@@ -52,6 +52,8 @@ class TrainingRequest(BaseModel):
     warm_start: Weights | None = None
     #: What was chosen of `precision`, `compile` and `deterministic` when the run began that is gone on with.
     begun: dict[str, Any] = {}
+    #: What else is told of the run where it is tracked, such as its pins.
+    tags: dict[str, str] = {}
 
     def settled(self, config: TrainConfig) -> "TrainingRequest":
         """The same with nothing left open: what checkpoints, the model's card and the figures tell."""

@@ -6,8 +6,8 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
+from training.loop.optimizers import Optimizers
 from training.task import Batch
 from training.testing.failed import require
 
@@ -61,7 +61,7 @@ def _after(
     return float(loss_of(model, batch).detach())
 
 
-def overfit(model: nn.Module, loss_of: Loss, batch: "Batch", optimizer: Optimizer, steps: int) -> list[float]:
+def overfit(model: nn.Module, loss_of: Loss, batch: "Batch", optimizer: Optimizers, steps: int) -> list[float]:
     """The loss of each step on the same few rows.
 
     Raises:

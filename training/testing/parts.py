@@ -16,6 +16,7 @@ from training.data.manifest import Manifest
 from training.data.rows import open_rows
 from training.evaluation.probabilities import SUM_TOLERANCE
 from training.loop.batches import tensors
+from training.loop.optimizers import of_task
 from training.task import Batch, Task
 from training.testing import learning
 from training.testing.failed import require
@@ -133,7 +134,7 @@ class Parts:
     def overfit(self, rows: int = 20, steps: int = 300, learning_rate: float = 1e-2) -> list[float]:
         """Losses while a few rows are learned by heart, with the task's optimizer and without dropout."""
         model = self.model().eval()
-        optimizer = self.task.optimizer(model, learning_rate, 0.0)
+        optimizer = of_task(self.task, model, learning_rate, 0.0)
         return learning.overfit(model, self.loss, self.batch(rows), optimizer, steps)
 
     def check(self) -> None:

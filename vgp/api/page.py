@@ -17,10 +17,7 @@ def html(run: "Run") -> str:
     told += [("model", str(run.model or "")), ("report", str(run.report or ""))]
     rows = [(name, text) for name, text in told if text]
     figures = [(name, f"{value:.6g}") for name, value in run.metrics.items()]
-    return (
-        f"<div><b>{escape(run.pipeline)}</b>{_table(rows)}"
-        f"{_metrics(figures)}{_report(run)}</div>"
-    )
+    return f"<div><b>{escape(run.pipeline)}</b>{_table(rows)}{_metrics(figures)}{_report(run)}</div>"
 
 
 def _metrics(figures: list[tuple[str, str]]) -> str:
