@@ -148,8 +148,8 @@ def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, war
         return {"city": rows.city, "number": rows.code.cast("int64")}
 
     monkeypatch.setattr(warehouse.Parcels, "features", features)
-    codes = ["1", "2", "none", "4"]
-    cloud.bigquery.write(warehouse.TABLE, warehouse.changed(warehouse.parcels(4), code=pa.array(codes)))
+    codes = [*map(str, range(19)), "none"]
+    cloud.bigquery.write(warehouse.TABLE, warehouse.changed(warehouse.parcels(20), code=pa.array(codes)))
     words = r"Parcels.features: number cannot be computed for a row of bq://\S+ with id=.*, code=none.*try_cast"
     with pytest.raises(UserError, match=words):
         prepared()
