@@ -25,6 +25,15 @@ def sql_once():
     install()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def warm_launchers():
+    from training.processes import launch
+
+    from .warm import install
+
+    install(launch)
+
+
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     """The prepared digits: 1200 rows to train, 300 to validate."""

@@ -19,6 +19,14 @@ MAX_VALUES = 200_000
 MAX_VALUE_BYTES = 16 << 20
 
 
+class Infinite(UserError):
+    """A column of numbers holds one that is infinite."""
+
+    def __init__(self, column: str):
+        super().__init__(f"column {column} holds infinite values; make them missing or bound them.")
+        self.column = column
+
+
 @dataclass
 class Sketch:
     """What one column holds, in any number of shards; figures of the train split, values of all splits.
@@ -131,7 +139,7 @@ def _fixed(name: str, column: pa.Array) -> pa.Array:
 
 def require_finite(name: str, values: NDArray[np.generic]) -> None:
     if values.dtype.kind == "f" and np.isinf(values).any():
-        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
+        raise Infinite(name)
 
 
 def sketches(table: pa.Table, label: str, train: bool) -> dict[str, Sketch]:

@@ -1,7 +1,7 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.progress import stage
 from training.data.shares import NAMES
-from training.data.tables import duplicates, features, future
+from training.data.tables import blame, duplicates, features, future
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
@@ -29,7 +29,8 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
         with ExitStack() as stack:
             with stage("reading the source"):
                 engine = stack.enter_context(opened(task, data, target, workers))
-            statistics = _finish(task, engine, finished)
+            with blame.named(task, engine):
+                statistics = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
         label = _check(task, finished, statistics["notes"])
@@ -52,8 +53,8 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         joined = features.looking_back(task, engine, marked)
     finished.expected = sum(counted.labelled.values())
     compared = (past.moment, past.below) if past else None
-    with stage("computing features") as work:
-        batches = engine.batches(features.finished(task, joined, planned, engine.dialect, compared))
+    rows = features.finished(task, joined, planned, engine.dialect, compared)
+    with stage("computing features") as work, closing(engine.batches(rows)) as batches:
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
