@@ -35,3 +35,8 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     for reduction in operation.find(_ORDERED):
         if not reduction.order_by and reduction not in ordered:
             yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
+
+
+def takes_several_rows(expression: ir.Expr) -> bool:
+    """Whether a row's value depends on other rows of its table: an aggregate, or a window."""
+    return bool(expression.op().find((ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery)))
