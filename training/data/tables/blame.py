@@ -205,7 +205,7 @@ def _parts(said: Said) -> Iterator[Said]:
     waiting = [said.value.op()]
     while waiting:
         node = waiting.pop(0)
-        if isinstance(node, ops.SortKey) or order.takes_several_rows(node.to_expr()):
+        if isinstance(node, ops.SortKey) or order.takes_several_rows(node):
             waiting += [child for child in node.__children__ if isinstance(child, ops.Value)]
         elif not isinstance(node, ops.Field) and node.find(ops.Field):
             yield replace(said, value=node.to_expr())

@@ -129,7 +129,7 @@ def notes(task: TabularTask, table: ir.Table) -> tuple[str, ...]:
     table is one over the rows that test, too."""
     if task.time:
         return ()
-    several = [name for name, value in values_of(task, table).items() if order.takes_several_rows(value)]
+    several = [name for name, value in values_of(task, table).items() if order.takes_several_rows(value.op())]
     if not several:
         return ()
     note = (

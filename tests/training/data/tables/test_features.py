@@ -13,18 +13,16 @@ SCHEMA = (Field("day", pa.date32()), Field("x", pa.float64()), Field("done", pa.
 ROWS = ibis.table(canonical.schema(SCHEMA), name="source")
 
 
-def notes(time: str = "", **made) -> tuple[str, ...]:
-    said = {
-        "schema": SCHEMA,
-        "target": "done",
-        "time": time,
-        "features": lambda self, rows: {"x": rows.x, **computed(rows)},
-    }
+def task(made, time: str = "") -> TabularTask:
+    said = {"schema": SCHEMA, "target": "done", "time": time, "features": lambda self, rows: made(rows)}
+    return type("Mine", (TabularTask,), said)()
 
-    def computed(rows):
-        return {name: value(rows) for name, value in made.items()}
 
-    return features.notes(type("Mine", (TabularTask,), said)(), ROWS)
+def notes(time: str = "", **values) -> tuple[str, ...]:
+    def made(rows):
+        return {"x": rows.x, **{name: value(rows) for name, value in values.items()}}
+
+    return features.notes(task(made, time), ROWS)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +42,9 @@ def test_a_feature_over_the_whole_table_is_noted_where_no_time_tells_rows_apart(
 
 def test_features_of_one_row_each_are_not_worth_a_word():
     assert notes(made=lambda rows: (rows.x + 1).log(), day=lambda rows: rows.day.year()) == ()
+
+
+def test_how_the_rows_themselves_were_made_is_no_matter():
+    """Rows without a key are numbered by a window."""
+    numbered = ROWS.mutate(_row_id=ibis.row_number().over(ibis.window(order_by="x")))
+    assert features.notes(task(lambda rows: {"x": rows.x}), numbered) == ()
