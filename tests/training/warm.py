@@ -1,8 +1,8 @@
 """Launchers of training processes that are forked from a process which has imported torch, in place of new ones.
 
-Each import of torch and of the trainer takes 2 to 4 s of a core, and some 40 tests launch processes. The launcher itself,
-its ranks, signals, environment and exit code are as ever; what starts in a shell (`start`, `nodes`, the pipeline) starts
-a launcher of its own. So does what sets variables that libraries read when they are loaded.
+Each import of torch and of the trainer takes 2 to 4 s of a core, and some 40 tests launch processes. The launcher
+itself, its ranks, signals, environment and exit code are as ever; what starts in a shell (`start`, `nodes`, the
+pipeline) starts a launcher of its own. So does what sets variables that libraries read when they are loaded.
 """
 
 import array
@@ -26,7 +26,20 @@ PRELOADED = (
     "training.processes.control", "training.processes.child", "training.processes.hang", "training.processes.flight",
 )  # fmt: skip
 #: Beginnings of variables that are read while libraries are loaded, or before.
-AT_LOADING = ("OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_", "TORCH", "PYTORCH", "PYTHON", "LD_", "CUDA_", "GLOO_")
+AT_LOADING = (
+    "OMP_",
+    "KMP_",
+    "MKL_",
+    "ONEDNN_",
+    "DNNL_",
+    "ATEN_",
+    "TORCH",
+    "PYTORCH",
+    "PYTHON",
+    "LD_",
+    "CUDA_",
+    "GLOO_",
+)
 OWN = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -35,7 +48,9 @@ def install(launch: Any) -> None:
     launch.subprocess = SimpleNamespace(Popen=started, PIPE=subprocess.PIPE)
 
 
-def started(command: list[str], *, stdin: int, pass_fds: tuple[int], start_new_session: bool, env: dict[str, str]) -> Any:
+def started(
+    command: list[str], *, stdin: int, pass_fds: tuple[int], start_new_session: bool, env: dict[str, str]
+) -> Any:
     assert command[1:3] == ["-m", "training.processes.launcher"] and stdin == subprocess.PIPE and start_new_session
     if _loading(env) != _loading({**os.environ, **OWN}) or _loading(dict(os.environ)) != _server()[1]:
         return subprocess.Popen(

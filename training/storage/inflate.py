@@ -59,16 +59,6 @@ def gunzip(name: str, packed: Path, target: Path) -> None:
         _copy(name, cast(BinaryIO, stream), packed.stat().st_size, target)
 
 
-def unzip(name: str, packed: Path, target: Path, suffix: str) -> None:
-    """Expands the one member of a zip file whose name ends in `suffix`. Raises UserError as `gunzip`, and if there
-    is not exactly one."""
-    with _damage_named(name):
-        with open(packed, "rb") as file:
-            _check_directory(name, file)
-        with zipfile.ZipFile(packed) as archive, archive.open(_member(name, archive, suffix)) as stream:
-            _copy(name, cast(BinaryIO, stream), packed.stat().st_size, target)
-
-
 def require_space(folder: Path, bytes_: int, more: int, name: str) -> None:
     """Raises UserError if a file of so many bytes, and more, would leave less than the reserve on the folder's disk.
 

@@ -1,6 +1,5 @@
 import gzip
 import os
-import zipfile
 from types import SimpleNamespace
 
 import pytest
@@ -13,11 +12,7 @@ def test_what_was_packed_comes_out(tmp_path):
     data = os.urandom(3000) + bytes(3000)
     (tmp_path / "x.gz").write_bytes(gzip.compress(data))
     inflate.gunzip("x.gz", tmp_path / "x.gz", tmp_path / "one")
-    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("notes.txt", "more")
-        archive.writestr("a/x.csv", data)
-    inflate.unzip("x.zip", tmp_path / "x.zip", tmp_path / "two", ".csv")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == data
+    assert (tmp_path / "one").read_bytes() == data
 
 
 def test_a_file_may_inflate_to_a_size_or_to_so_many_times_its_own_whichever_is_more(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from training.data.columns import Infinite
 from training.data.engines import ID, PLACE, Engine, Uncomputable
 from training.data.events import Events
 from training.data.identity import numbered
-from training.data.tables import features, rebased
+from training.data.tables import features, order, rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.printable import quoted
@@ -27,8 +27,6 @@ VALUE = "_value"
 HALVED = 4
 #: Values of a row that are shown.
 MOST_SHOWN = 4
-#: Of these, a part of an expression cannot be computed for one row alone.
-_SEVERAL_ROWS = (ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery)
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ def _parts(said: Said) -> Iterator[Said]:
     waiting = [said.value.op()]
     while waiting:
         node = waiting.pop(0)
-        if node.find(_SEVERAL_ROWS) or isinstance(node, ops.SortKey):
+        if isinstance(node, ops.SortKey) or order.takes_several_rows(node):
             waiting += [child for child in node.__children__ if isinstance(child, ops.Value)]
         elif not isinstance(node, ops.Field) and node.find(ops.Field):
             yield replace(said, value=node.to_expr())

@@ -14,9 +14,10 @@ from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import hours
 from training.data.identity import numbered, whole
 from training.data.schema import Field
-from training.data.tables import rebased
+from training.data.tables import order, rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
+from training.printable import listed
 
 #: The column of the finished rows that is their id; beside the label, no feature has its name.
 ROW_ID = "row_id"
@@ -129,6 +130,21 @@ def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
     rows = rebased.visible(table, _visible(task, table))
     said = _checked(task, rebased.said(task, "features", rows))
     return {name: rebased.onto(table, rows, value) for name, value in said.items()}
+
+
+def notes(task: TabularTask, table: ir.Table) -> tuple[str, ...]:
+    """What is said of features that nothing checks: without a time no row comes before another, so a mean over the
+    table is one over the rows that test, too."""
+    if task.time:
+        return ()
+    several = [name for name, value in values_of(task, table).items() if order.takes_several_rows(value.op())]
+    if not several:
+        return ()
+    note = (
+        f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "
+        "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
+    )
+    return (note,)
 
 
 def _visible(task: TabularTask, table: ir.Table) -> list[str]:

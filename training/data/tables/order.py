@@ -35,3 +35,11 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     for reduction in operation.find(_ORDERED):
         if not reduction.order_by and reduction not in ordered:
             yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
+
+
+def takes_several_rows(value: ops.Node) -> bool:
+    """Whether a row's value depends on other rows of its table: an aggregate, or a window; whatever made the table."""
+    if isinstance(value, (ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery)):
+        return True
+    parts = () if isinstance(value, ops.Field) else value.__children__
+    return any(takes_several_rows(part) for part in parts if isinstance(part, ops.Value))

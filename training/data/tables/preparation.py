@@ -58,7 +58,8 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
-    return {**planned, "rows_read": counted.rows, "notes": (*engine.notes, *planned.get("notes", ()))}
+    notes = (*engine.notes, *planned.get("notes", ()), *features.notes(task, joined))
+    return {**planned, "rows_read": counted.rows, "notes": notes}
 
 
 def _written(
