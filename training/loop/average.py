@@ -29,6 +29,12 @@ class Average:
         self.values = {name: _wide(p) for name, p in self.parameters.items()}
 
     @torch.no_grad()
+    def begin(self) -> None:
+        """Starts from the weights as they are, such as those of a warm start."""
+        for name, parameter in self.parameters.items():
+            _local(self.values[name]).copy_(_local(parameter))
+
+    @torch.no_grad()
     def update(self, step: int) -> None:
         """Takes in the weights after the step numbered `step`, from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))

@@ -67,6 +67,8 @@ class Trainer:
         self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
+        elif self.average:
+            self.average.begin()
         self.workload = self.learner.task.workload(self.data)
         if rank.leads:
             self._introduce(checkpoint)
