@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 # Tests start hundreds of processes; what each would compile anew is kept.
 unset PYTHONDONTWRITEBYTECODE
-scripts/setup.sh vertex training beam dev
+scripts/setup.sh vertex training beam huggingface dev
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
 .venv/bin/python -m mypy

@@ -11,6 +11,7 @@ def notify(
     summary: Output[Markdown],
     prices: dict = {},
     webhook: str = "",
+    experiment: str = "",
 ) -> None:
     """Tells what ran, what was cached, the decision, the cost and where to look; never changes the run's state.
 
@@ -18,10 +19,11 @@ def notify(
         status: How the steps ended. Vertex AI fills it in.
         prices: Dollars per hour of every step, all its machines together.
         webhook: Where the summary is sent, https:// or projects/P/secrets/S of Secret Manager. Empty: nowhere.
+        experiment: Vertex AI experiment that the run becomes part of, unless it found nothing new. Empty: none.
 
     Returns:
         summary: What ran, what was cached, the decision, the cost, and links.
     """
     from vgp.inside.notify import tell
 
-    summary.metadata.update(tell(status, summary.path, address=webhook, prices=prices))
+    summary.metadata.update(tell(status, summary.path, address=webhook, prices=prices, experiment=experiment))

@@ -34,7 +34,7 @@ def train(
         weight_decay: AdamW's decay of the weight matrices.
         warmup_fraction: Part of the steps in which the learning rate rises from 0 to its peak.
         clip_norm: Largest norm of the gradient; 0 does not clip.
-        precision: auto, fp32 or bf16.
+        precision: auto, fp32, bf16 or fp16.
         seed: Same seed and same data: same model, bit for bit.
         training_options: Any other setting of the training, as a JSON object: {"strategy": "fsdp"}.
 

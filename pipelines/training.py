@@ -12,6 +12,7 @@ Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is n
 
 import importlib.util
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from components.collect import collect
@@ -62,7 +63,8 @@ def build(target: Target) -> Any:
             data: Raw input, several parts separated by commas: file, folder or glob, here or gs:// (CSV, Parquet, JSON
                 lines; also text, images), a table bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery.
                 Empty: the task's own data (336,776 flights of 2013 for the task flights).
-            task: A shipped task (flights, language_model) or your own as module:Class.
+            task: A shipped task (flights, language_model) or your own as module:Class. Commands also take FILE.toml,
+                which declares a table: its text goes on, as task = table and the option declaration.
             task_options: Options of the task, as a JSON object: how its rows are split, such as {"train": "1-6",
                 "test": "2 weeks"}, layer sizes and so on. Empty: the task's own (flights: train 1-6, test 7).
             champion: Model directory of the champion, local or gs://. Empty: a logistic regression stands in.
@@ -72,7 +74,7 @@ def build(target: Target) -> Any:
             weight_decay: AdamW's decay of the weight matrices.
             warmup_fraction: Part of the steps in which the learning rate rises to its peak.
             clip_norm: Largest norm of the gradient; 0 does not clip.
-            precision: auto (bf16 where the GPU has it), fp32 or bf16.
+            precision: auto (bf16 where the GPU has it, fp16 on V100 and T4), fp32, bf16 or fp16.
             seed: Same seed and same data: same model, bit for bit.
             training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
                 "compile": true}: docs/training-settings.md lists them.
@@ -82,7 +84,7 @@ def build(target: Target) -> Any:
                 schedule, else now.
             pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         """
-        with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook)):
+        with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook, experiment=target.experiment)):
             resolved = resolve_step(
                 pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
                 data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
@@ -130,6 +132,39 @@ def check(
             _refuse_bigquery(parameters["data"])
     with_task = not remote or importlib.util.find_spec("torch") is not None
     check_request(**parameters, with_task=with_task, with_training="train" not in commands)
+
+
+def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The parameters with the text of a task.toml in place of its name: no path of this machine goes on.
+
+    A declaration that the options hold already, such as that of a run that is run again, gives way.
+
+    Raises:
+        ValueError: there is no such file in `folder`, or it says what cannot be.
+    """
+    from training.errors import UserError
+    from training.tasks import task_file
+
+    if not task_file.is_file(parameters.get("task", "")):
+        return parameters
+    given = {name: value for name, value in parameters.get("task_options", {}).items() if name != "declaration"}
+    try:
+        return {**parameters, "task": "table", "task_options": task_file.options(parameters["task"], given, folder)}
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+def look(parameters: dict[str, Any]) -> None:
+    """What only a look at the bucket can tell, before a run is sent. Raises ValueError for data that is not there."""
+    from training.errors import UserError
+    from training.storage import storage
+
+    for part in storage.parts(parameters["data"]):
+        if storage.is_remote(part):
+            try:
+                storage.find(part)
+            except UserError as error:
+                raise ValueError(f"data = {part}: {error} (--no-preflight does not look.)") from None
 
 
 def members() -> dict[str, Collection[str]]:

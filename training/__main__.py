@@ -6,6 +6,7 @@ python -m training train runs/data --model runs/model --checkpoints runs/checkpo
 python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
+python -m training table titanic.csv --target survived --out titanic.toml
 python -m training settings
 """
 
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from training import reference, steps
+from training.errors import exits
 
+TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
 
 
@@ -27,9 +30,11 @@ def parser() -> argparse.ArgumentParser:
 
     resolve = verbs.add_parser("resolve", help="data, windows and champion -> pins, and what they are")
     resolve.add_argument("--data", default="", help=DATA)
-    resolve.add_argument("--task", default="flights", help="a shipped task, or module:Class")
+    resolve.add_argument("--task", default="flights", help=TASK)
     resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     resolve.add_argument("--champion", default="", help="folder of the model to beat")
+    resolve.add_argument("--training-options", type=json.loads, default={}, metavar="JSON",
+                         help="settings of train; its warm_start is pinned")  # fmt: skip
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
     resolve.add_argument("--scheduled", default="", help="the time of a schedule's tick; counts without --as-of")
     resolve.add_argument("--pins", default="", help="URI of the pins of an earlier run, which are taken")
@@ -46,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("destination", help="folder of the prepared dataset")
     prepare.add_argument("--data", default="", help=DATA)
     prepare.add_argument("--pins", default="", help="URI of the data's pins, in place of --data and --options")
-    prepare.add_argument("--task", default="flights", help="a shipped task, or module:Class")
+    prepare.add_argument("--task", default="flights", help=TASK)
     prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
     prepare.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
                          help="one option of the task, such as train=1-6; repeatable")  # fmt: skip
@@ -83,8 +88,25 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
     decide.add_argument("--confidence", type=float, default=0.95)
+    _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
+
+
+def _table(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("data", help=DATA)
+    verb.add_argument("--target", required=True, help="the column to predict")
+    verb.add_argument("--kind", default="", choices=("classes", "regression"), help="default: by its values")
+    verb.add_argument("--positive", default="", help="the class that is looked for, of two")
+    verb.add_argument(
+        "--leave-out", dest="left_out", action="append", default=[], help="a class to leave out; repeatable"
+    )
+    verb.add_argument("--key", action="append", default=[], help="a column of what names a row; repeatable")
+    verb.add_argument("--time", default="", help="when a row is predicted: later rows test")
+    verb.add_argument("--group", default="", help="what rows belong to: it stays in one split")
+    verb.add_argument("--out", default="task.toml", help="the file to write")
+    verb.add_argument("--force", action="store_true", help="replace the file if it is there")
+    verb.add_argument("--json", action="store_true", help="print what was decided")
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -101,8 +123,15 @@ def setting(text: str) -> tuple[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     values = vars(parser().parse_args(arguments))
     verb = values.pop("verb")
+    _take_declaration(values)
     if verb == "resolve":
         return _resolve(values)
+    if verb == "table":
+        from training.tasks.table import new
+
+        as_json = values.pop("json")
+        result = new.new(**values)
+        return print(json.dumps(result)) if as_json else new.show(result)
     if verb == "settings":
         return print(reference.table(), end="")
     settings = dict(values.pop("settings", []))
@@ -119,6 +148,18 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{result.reason}\nreport: {values['report']}")
     elif verb == "train":
         print(json.dumps(result, indent=1))
+
+
+@exits
+def _take_declaration(values: dict[str, Any]) -> None:
+    """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
+    from training.tasks import task_file
+
+    if task_file.is_file(values.get("task", "")):
+        told = task_file.options(values["task"], values.get("options", {}))
+        values["task"] = "table"
+        if "options" in values:
+            values["options"] = told
 
 
 def _resolve(values: dict[str, Any]) -> None:

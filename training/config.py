@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from training import profile
 from training.errors import UserError
 
 #: Fields that change how a run goes but not what it computes: they may differ between a run and its resume.
@@ -22,6 +23,9 @@ OPERATIONAL = (
     "rendezvous_timeout_s",
     "lost_after_s",
     "hang_after_s",
+    "profile_steps",
+    "profile_ranks",
+    "memory_snapshot",
 )
 
 #: Fields that may be left open (`auto`): chosen when a run begins, by its model and its device.
@@ -50,7 +54,15 @@ class TrainConfig(BaseModel):
     weight_decay: float = Field(0.01, ge=0)
     """Decoupled weight decay (AdamW) on matrices; vectors (biases, norms) have none."""
     warmup_fraction: float = Field(0.05, ge=0, lt=1)
-    """Share of the steps during which the learning rate rises linearly; a cosine to zero follows."""
+    """Share of the steps during which the learning rate rises linearly, whatever the `schedule`."""
+    schedule: Literal["auto", "cosine", "linear", "constant", "warmup_stable_decay", "inverse_sqrt"] = "auto"
+    """The learning rate after the warm-up: down a `cosine` or a line (`linear`) to `final_lr_fraction` of its peak;
+    `constant`; constant until it falls in a line over the last `decay_fraction` of all steps; or by 1/sqrt(step).
+    `auto` = the task's own, if it has one (`Task.learning_rate`), else `cosine`."""
+    final_lr_fraction: float = Field(0.0, ge=0, le=1)
+    """What of the peak learning rate `cosine`, `linear` and `warmup_stable_decay` end at."""
+    decay_fraction: float = Field(0.2, gt=0, le=1)
+    """Share of all steps over which `warmup_stable_decay` falls."""
     clip_norm: float = Field(1.0, ge=0)
     """Largest 2-norm of the whole gradient; 0 = no clipping."""
     ema_decay: float = Field(0, ge=0, lt=1)
@@ -60,8 +72,9 @@ class TrainConfig(BaseModel):
     """Training stops when a step's loss is above this, or not a number."""
     seed: int = Field(0, ge=0, lt=2**63)
     """Fixes the initial weights, the sample order, augmentation and dropout."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Arithmetic of the model: `auto` = bfloat16 autocast where the GPU has it, else float32."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    """Arithmetic of the model: bfloat16 autocast, float16 autocast with a scaled loss, or float32. `auto` = bfloat16
+    where the GPU has it, float16 on one with tensor cores that has none (V100, T4), else float32."""
     compile: Literal["auto", True, False] = "auto"
     """Whether the model goes through `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, from 50
     million parameters on."""
@@ -115,7 +128,18 @@ class TrainConfig(BaseModel):
     (when this same job is started again after a failure, it goes on from its own); else the folder of another run's
     checkpoints to go on from."""
     warm_start: str = ""
-    """Folder of a trained model whose weights replace the initial ones; empty = none."""
+    """Trained weights that replace the initial ones: the folder of a model, a folder of Hugging Face's
+    (model.safetensors, or its shards with their index), or one .safetensors file; empty = none."""
+    warm_start_names: dict[str, str] = {}
+    """How names begin here, and there: `{"backbone.": "bert."}`; the longest that fits counts. `Task.warm_name` can say
+    more."""
+    warm_start_new: list[str] = []
+    """Patterns of weights that stay as they were made, such as a new `head.*`; every other must be in `warm_start`."""
+    warm_start_ignore: list[str] = []
+    """Patterns of weights in `warm_start` that are left there, such as its `classifier.*`."""
+    freeze: list[str] = []
+    """Patterns of parameters that are not trained, such as `backbone.*`: they get no gradient, no state of an optimizer
+    and no decay."""
     rendezvous_timeout_s: float = Field(900, gt=0)
     """Seconds that nodes wait for each other at the start: machines come up minutes apart."""
     lost_after_s: float = Field(30, ge=2)
@@ -124,6 +148,37 @@ class TrainConfig(BaseModel):
     hang_after_s: float = Field(600, ge=2)
     """Seconds that processes wait for one that does not come to where they meet. All then end within 10 s, and it is
     named, with the step and its Python stack. More than the slowest process may be behind the fastest."""
+    profile_steps: str = ""
+    """Steps of which a profiler trace is written beside the checkpoints, such as 100-105, counted as the log counts
+    them; empty = none. A run that goes on is asked by a file `profile.request`."""
+    profile_ranks: str = "0"
+    """Numbers of the processes that write one, such as 0,3, or `all`."""
+    memory_snapshot: Literal["auto", "history", "off"] = "auto"
+    """What is written beside the checkpoints when a GPU runs out of memory: `auto` = what lay where, `history` = also
+    the Python stacks of the last 20,000 allocations, for about 2 microseconds each; `off` = nothing."""
+
+    @field_validator("profile_steps", "profile_ranks", mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        return str(value) if type(value) is int else value  # one step, or one rank, as JSON has it
+
+    @field_validator("profile_steps")
+    @classmethod
+    def _steps(cls, value: str) -> str:
+        profile.steps(value)
+        return value
+
+    @field_validator("profile_ranks")
+    @classmethod
+    def _ranks(cls, value: str) -> str:
+        profile.ranks(value)
+        return value
+
+    @field_validator("freeze", "warm_start_new", "warm_start_ignore", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """A text is patterns with commas between them."""
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit", "min_delta")
     @classmethod
@@ -145,7 +200,22 @@ class TrainConfig(BaseModel):
             raise ValueError("exact=true needs deterministic kernels: leave deterministic at auto or true")
         if self.cpu_offload and self.strategy != "fsdp":
             raise ValueError("cpu_offload=true works with strategy=fsdp only")
+        self._require_schedule()
+        if not self.warm_start and (self.warm_start_names or self.warm_start_new or self.warm_start_ignore):
+            raise ValueError("warm_start_names, warm_start_new and warm_start_ignore do nothing without warm_start")
         return self
+
+    def _require_schedule(self) -> None:
+        decays = self.schedule == "warmup_stable_decay"
+        if self.final_lr_fraction and self.schedule in ("constant", "inverse_sqrt"):
+            raise ValueError(f"final_lr_fraction={self.final_lr_fraction} does nothing with schedule={self.schedule}")
+        if not decays and self.decay_fraction != type(self).model_fields["decay_fraction"].default:
+            raise ValueError(f"decay_fraction={self.decay_fraction} works with schedule=warmup_stable_decay only")
+        if decays and self.warmup_fraction + self.decay_fraction > 1:
+            raise ValueError(
+                f"warmup_fraction={self.warmup_fraction} and decay_fraction={self.decay_fraction} are more than all "
+                "steps"
+            )
 
     def mathematical(self) -> dict[str, Any]:
         """The fields that decide the result: what a checkpoint's fingerprint compares."""

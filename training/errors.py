@@ -1,6 +1,8 @@
 """How work ends: the exit codes of every step, and the one exception that is the user's to fix."""
 
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -14,6 +16,8 @@ EXIT_FAILED = 1
 EXIT_USER_ERROR = 2
 # EX_TEMPFAIL of sysexits.h: "the user is invited to retry".
 EXIT_PREEMPTED = 75
+#: Set, it shows the traceback of an error, that of the user's own code among them.
+DEBUG = "TRAINING_DEBUG"
 
 
 class UserError(Exception):
@@ -39,6 +43,8 @@ def exits(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except UserError as error:
+            if os.environ.get(DEBUG):
+                traceback.print_exception(error)
             print(f"error: {plain(error)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_USER_ERROR) from None
         except Preempted as stop:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from training import bundle, tasks
+from training import bundle, tasks, weights
 from training.bundle import ModelCard
 from training.checkpoint.holder import Owner
 from training.checkpoint.lease import Lease, held
@@ -19,11 +19,14 @@ from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
 from training.loop import selection
 from training.loop.request import Start, TrainingRequest, planned, start_of
+from training.loop.schedule import Schedule
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
+from training.profile import require_within
 from training.storage import storage
 from training.storage.objects import Folder
 from training.task import Task
+from training.weights import Weights
 
 #: What Vertex AI names a custom job by, the same on every replica and at every restart.
 _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
@@ -31,7 +34,7 @@ _JOB_VARIABLE = "CLOUD_ML_JOB_ID"
 
 def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
-    job: str = "", owner: Owner | None = None,
+    job: str = "", owner: Owner | None = None, warm_start_pins: str = "", tags: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
 
@@ -44,6 +47,8 @@ def train(
         job: Names what is started here, the same when it is started again after a failure: with resume=never only
             checkpoints of the same job count. Default: the id of the custom job on Vertex AI, else none.
         owner: Who holds the folder of checkpoints, of which no two write one. Default: the custom job.
+        warm_start_pins: URI of the pins of the weights at `config.warm_start`; "" = they are taken as they are now.
+        tags: What else an MLflow server is told of the run, where the environment names one.
 
     Returns:
         steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
@@ -57,7 +62,8 @@ def train(
     """
     local = process_count(nproc, os.environ)
     prepared = manifest.load(data)
-    _check(config, prepared, data)
+    task = _check(config, prepared, data)
+    warm_start = _warm_start(config, task, prepared, warm_start_pins) if config.warm_start else None
     folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
     _require_writable(model)
     owner = owner or Owner(task=job)
@@ -65,8 +71,8 @@ def train(
         try:
             _require_writable_store(folder, config.checkpoint_patience_s)
             lease = stack.enter_context(_held(folder, owner, config))
-            request = _request(config, prepared, _world_size(local), job, data=data, model=model, folder=folder,
-                               fence=lease.fence if lease else "")  # fmt: skip
+            request = _request(config, prepared, task, warm_start, _world_size(local), job, data=data, model=model,
+                               folder=folder, fence=lease.fence if lease else "", tags=tags or {})  # fmt: skip
         except ConnectionError as error:
             raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
         figures = launch(
@@ -94,31 +100,43 @@ def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextMana
 
 
 def _request(
-    config: TrainConfig, prepared: Manifest, world_size: int, job: str, *, data: str | Path, model: str | Path,
-    folder: str, fence: str,
+    config: TrainConfig, prepared: Manifest, task: Task, warm_start: Weights | None, world_size: int, job: str, *,
+    data: str | Path, model: str | Path, folder: str, fence: str, tags: Mapping[str, str],
 ) -> TrainingRequest:  # fmt: skip
     """What every rank is asked for, with the checkpoint that it goes on from."""
     patience_s = config.checkpoint_patience_s
     own = store_at(folder, deadline_s=patience_s)
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
-    plan, settings, begun = planned(config, prepared, tasks.spec(config.task), world_size, source, start)
+    plan, settings, begun = planned(
+        config, prepared, tasks.spec(config.task), world_size, source, start,
+        weights=warm_start.fingerprint() if warm_start else {},
+    )  # fmt: skip
+    Schedule(config, plan.steps, task).check()
+    require_within(config.profile_steps, config.profile_ranks, plan.steps, world_size)
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
-        begun=begun,
+        begun=begun, warm_start=warm_start, tags=dict(tags),
     )  # fmt: skip
 
 
-def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> None:
-    """Raises UserError unless the data suits the configuration."""
+def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> Task:
+    """The task. Raises UserError unless the data suits the configuration."""
     if tasks.spec(config.task) != tasks.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
     task = tasks.load(prepared.task, prepared.options)
     if not prepared.rows("train"):
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
     selection.require(config, task, {split: prepared.rows(split) for split in prepared.splits})
-    if config.warm_start:
-        _check_alike(task, prepared, bundle.load_card(config.warm_start), config.warm_start)
+    return task
+
+
+def _warm_start(config: TrainConfig, task: Task, prepared: Manifest, pins: str) -> Weights:
+    """The weights to begin with. Raises UserError if they cannot be read, or are of a model that is known to differ."""
+    begun = weights.open_weights(config.warm_start, pins)
+    if begun.has_card:
+        _check_alike(task, prepared, bundle.load_card(pins or config.warm_start), config.warm_start)
+    return begun
 
 
 def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:

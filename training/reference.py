@@ -27,7 +27,8 @@ def _values(field: FieldInfo) -> str:
 
 
 def _kinds(annotation: Any) -> Iterator[str]:
-    names = {bool: "`true`, `false`", int: "integer", float: "number", str: "text", dict: "object", type(None): "null"}
+    names = {bool: "`true`, `false`", int: "integer", float: "number", str: "text", dict: "object", list: "list",
+             type(None): "null"}  # fmt: skip
     if annotation in names:
         yield names[annotation]
     elif get_origin(annotation) is Literal:

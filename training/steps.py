@@ -22,9 +22,10 @@ from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import Decision, check
 from training.pins import champion as champions
-from training.pins.documents import Request
+from training.pins import weights
+from training.pins.documents import DataPins, Request
 from training.processes.launch import THREADS
-from training.storage import files, pinned
+from training.storage import files, pinned, storage
 
 #: The image that the step runs in, as the tool tells it.
 IMAGE_VARIABLE = "TRAINING_IMAGE"
@@ -67,9 +68,11 @@ def check_request(
             from training.pins import request
 
             work = tasks.load(task, task_options)
+            asked = _request(data, task, task_options, champion, training_options)
             if with_training:
                 selection.require_metric(settings, work)
-            request.check(work, _request(data, task, task_options, champion), as_of=as_of, pins=pins)
+            check(margin, confidence, bounded=not work.regression)
+            request.check(work, asked, as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
 
@@ -142,16 +145,17 @@ def resolve(
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
         margin: As of `decide`, and `confidence` too; checked only.
-        training_options: As of `train`, and `config` too; checked only.
+        training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
         dry_run: Whether nothing is written.
     """
     settings = _check_settings(task, task_options, margin, confidence, training_options, config)
     from training.loop import selection
     from training.pins import resolve
 
-    selection.require_metric(settings, tasks.load(task, task_options))
-
-    request = _request(data, task, task_options, champion)
+    request = _request(data, task, task_options, champion, training_options)
+    work = tasks.load(request.task, request.task_options)
+    selection.require_metric(settings, work)
+    check(margin, confidence, bounded=not work.regression)
     output = run_folder.parse(record)
     resolved = resolve.resolve(
         request, run_folder.pins_at(to) if to else run_folder.pins(record),
@@ -219,13 +223,14 @@ def train(
     name = _trusted_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
-    pinned_as = _computed_from(pins, prepared, data) if pins else ""
+    known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
     settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
-                                 job=kept.job, owner=kept.owner)  # fmt: skip
+                                 job=kept.job, owner=kept.owner, tags={"pins": pins},
+                                 warm_start_pins=weights.of_run(known, settings.warm_start, pins))  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
 
@@ -306,12 +311,19 @@ def decide(
 ) -> Decision:
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
     check(margin, confidence)
+    import training.bundle
     import training.evaluation.decide
+    import training.evaluation.record
     import training.report.report
+    import training.tracking.judged
 
     decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence)
     training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
+    training.tracking.judged.tell(
+        Path(model) / training.bundle.CARD, training.evaluation.record.load(evaluation).scalars,
+        {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
+    )  # fmt: skip
     return decision
 
 
@@ -358,11 +370,12 @@ def place(
     return CheckpointPlace(folder, folder, Owner(Path(shared).parent.name, output))
 
 
-def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> str:
-    """A checksum of the data's pins, the same in every cache epoch: training that was begun in one goes on."""
+def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
+    """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
     from training.pins import reading, store
 
-    return store.digest(reading.of_prepared(pins, prepared, data).model_copy(update={"epoch": 0}))
+    document = reading.of_prepared(pins, prepared, data)
+    return document, store.digest(document.model_copy(update={"epoch": 0}))
 
 
 def stable(path: str) -> str:
@@ -382,5 +395,11 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _request(data: str, task: str, task_options: Mapping[str, Any] | None, champion: str) -> Request:
-    return Request(data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion)
+def _request(
+    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str,
+    training_options: Mapping[str, Any] | None,
+) -> Request:  # fmt: skip
+    return Request(
+        data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion,
+        warm_start=weights.asked(training_options),
+    )  # fmt: skip

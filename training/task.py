@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+from training import outcome
 from training.models.workload import Workload
 from training.options import check
 from training.storage import storage
@@ -32,19 +33,31 @@ Batch: TypeAlias = "dict[str, Tensor]"
 class Task(ABC):
     """What a user writes to train their own model.
 
-    Shapes: B rows in a batch, C classes. A batch maps each column's name to a tensor of shape (B,) or (B, width).
+    Shapes: B rows in a batch, C classes, Q quantiles. A batch maps the name of each column to a tensor of shape (B,) or
+    (B, width).
     """
 
-    #: Names of the classes, in the order of the label's codes; two for a binary task.
+    #: Names of the classes, in the order of the label's codes; two for a binary task. () for a regression.
     classes: ClassVar[tuple[str, ...]] = ("no", "yes")
+    #: Of a regression: the quantiles of the label that `predict` gives, rising, in (0, 1). () = the label is a class.
+    quantiles: ClassVar[tuple[float, ...]] = ()
+    #: The loss of a regression that the decision tests: `pinball` (mean over the quantiles), `squared` or `absolute`.
+    decided_by: ClassVar[str] = "pinball"
+    #: What the label of a regression is counted in, for people, such as `minutes`.
+    unit: ClassVar[str] = ""
     #: Columns for which the metrics are also computed value by value.
     slices: ClassVar[tuple[str, ...]] = ()
     #: Column whose equal values mark rows that are not independent (a day, a user); "" if all are.
     group: ClassVar[str] = ""
-    #: Column that holds the class code of each row, int64 in [0, C).
+    #: Column that holds the class code of each row, int64 in [0, C); of a regression the number itself, float64.
     label: ClassVar[str] = "label"
     #: Columns that may tell the label by themselves; any other that does is refused as a leak.
     trusted: ClassVar[tuple[str, ...]] = ()
+    #: How the threshold of two classes is chosen, on validation rows: `f1`, `cost 5`, `precision 0.8`, `recall 0.9`,
+    #: `flagged 0.05`, or a threshold such as `0.5` (training/evaluation/operating.py).
+    operating_point: ClassVar[str] = "f1"
+    #: Columns whose values no report shows; ("*",): no report shows single rows at all.
+    private: ClassVar[tuple[str, ...]] = ()
     #: With `score`: integer column that says how much each row counts, such as its `bytes`; "" = all alike.
     weight: ClassVar[str] = ""
     #: Statistics that give the columns their meaning, such as a vocabulary; models are compared only if they agree.
@@ -70,12 +83,19 @@ class Task(ABC):
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """A class that says which quantiles it predicts has no classes."""
+        super().__init_subclass__(**given)
+        if cls.quantiles and "classes" not in vars(cls) and cls.classes == Task.classes:
+            cls.classes = ()
+
     def __init__(self, options: Mapping[str, Any] | None = None):
         """`options` are the task's own, such as layer sizes or how its rows are split.
 
         Raises:
-            UserError: the task does not have one of them.
+            UserError: the task does not have one of them, or what it says that it predicts cannot be.
         """
+        outcome.check(self)
         self.options = dict(options or {})
         defaults = self.defaults()
         if defaults is not None:
@@ -132,7 +152,7 @@ class Task(ABC):
 
     @abstractmethod
     def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
-        """The finished rows of one shard by split (`train`, `test`...), with the label, int64 class codes.
+        """The finished rows of one shard by split (`train`, `test`...), with the label: class codes, or numbers.
 
         Float columns are numbers (null = missing), strings are categories, fixed-size lists and binaries are
         vectors, and integers are ids: carried along, never learned from. `row_id` (int64, unique over the
@@ -150,7 +170,8 @@ class Task(ABC):
         """Mean loss over the batch; float32 scalar."""
 
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
-        """Class probabilities, float32 (B, C); each row sums to 1."""
+        """Class probabilities, float32 (B, C), each row sums to 1; of a regression floats (B, 1 + Q) in the label's
+        units: the mean, then the quantiles, rising."""
         raise NotImplementedError
 
     def score(self, model: "nn.Module", batch: "Batch") -> "Tensor":
@@ -162,20 +183,39 @@ class Task(ABC):
         """Whether the task is judged by `score` instead of `predict`."""
         return type(self).score is not Task.score
 
+    @property
+    def regression(self) -> bool:
+        """Whether the label is a number, and `predict` gives its mean and `quantiles`."""
+        return bool(self.quantiles)
+
     def baseline(
         self, train: "Rows", data: "Manifest"
     ) -> "tuple[Callable[[Mapping[str, np.ndarray]], np.ndarray], str] | None":
         """With `score`: a simple rival fitted on the train rows, columns of B rows -> nats (B,), and what it is."""
         return None
 
-    def optimizer(self, model: "nn.Module", learning_rate: float, weight_decay: float) -> "Optimizer":
-        """AdamW over all parameters, no decay on vectors (biases, norms); fused where the device can."""
+    def optimizer(
+        self, model: "nn.Module", learning_rate: float, weight_decay: float
+    ) -> "Optimizer | Sequence[Optimizer]":
+        """AdamW over all parameters that are trained, no decay on vectors (biases, norms); fused where the device can.
+
+        A task may give several optimizers, each trained parameter in exactly one group of one of them. The `lr` of a
+        group is its peak: the schedule multiplies it.
+        """
         from torch.optim import AdamW
 
-        matrices = [p for p in model.parameters() if p.ndim >= 2]
-        vectors = [p for p in model.parameters() if p.ndim < 2]
+        trained = [p for p in model.parameters() if p.requires_grad]
+        matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
         groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         return AdamW([group for group in groups if group["params"]], lr=learning_rate, fused=fusable(model))
+
+    def learning_rate(self, step: int, steps: int) -> float:
+        """Optional: the learning rate of the step numbered `step`, from 0, of `steps`, as a share of its peak.
+
+        It depends on these two alone, so that a resumed run repeats it. The warm-up (`warmup_fraction`) is multiplied
+        onto it; the setting `schedule`, where it is given, takes its place.
+        """
+        raise NotImplementedError
 
     def blocks(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The repeated parts of the model, for sharding, compilation and activation checkpointing."""
@@ -196,6 +236,10 @@ class Task(ABC):
         from a model that differs is refused."""
         return {}
 
+    def warm_name(self, name: str) -> str | None:
+        """Optional: what a tensor of the model is called in the weights that `warm_start` names; None = it is new."""
+        return name
+
     def validation(self, model: "nn.Module", batch: "Batch") -> "Mapping[str, tuple[Tensor | float, Tensor | float]]":
         """Optional: what `metrics` names, of the model in evaluation mode on a batch of held-out rows.
 
@@ -213,6 +257,10 @@ class Task(ABC):
     def workload(self, data: "Manifest") -> Workload:
         """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
         return Workload()
+
+    def text(self, row: "Mapping[str, Any]", data: "Manifest") -> str:
+        """A row as text, for the report's examples: where its columns say little to people, as tokens do."""
+        return ""
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Something that the trained model makes, for people to look at; it goes into the report.

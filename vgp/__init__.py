@@ -16,6 +16,7 @@ compiling/   a workflow -> a spec
 local/       a workflow -> a run on this machine
 vertex/      runs, schedules, templates, images, preflight
 project/     a new repository
+api/         runs from Python
 cli/         the verbs
 """
 

@@ -8,6 +8,10 @@ class RequestError(ValueError):
 
     exit_code = 2
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: the message says what to do, and the frames are ours."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class WorkFailed(Exception):
     """The request was right and the work failed. `result`, if any, is what --json prints."""
@@ -16,6 +20,10 @@ class WorkFailed(Exception):
         super().__init__(message)
         self.result = result
         self.exit_code = exit_code
+
+    def _render_traceback_(self) -> list[str]:
+        """As of `RequestError`."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 def lacking(error: BaseException | None) -> str:

@@ -42,13 +42,18 @@ def values_of(name: str) -> Iterator[Any]:
     if {int, float} & set(kinds):
         yield from (4, 40, 400, 0.5)
     if str in kinds:
-        yield "gs://bucket/folder"
+        yield from ("gs://bucket/folder", "7")
+    if get_origin(field.annotation) is list:
+        yield ["head.*"]
+    if get_origin(field.annotation) is dict:
+        yield {"backbone.": "bert."}
 
 
 def other(name: str) -> dict[str, Any]:
-    """Settings in which this one is not its default; with `strategy` where it asks for that."""
+    """Settings in which this one is not its default; with another where it asks for that."""
+    needed = ({"strategy": "fsdp"}, {"schedule": "warmup_stable_decay"}, {"warm_start": "gs://bucket/folder"})
     for value in values_of(name):
-        for companions in ({}, {"strategy": "fsdp"}):
+        for companions in ({}, *needed):
             try:
                 config = TrainConfig(**{**companions, name: value})
             except ValidationError:

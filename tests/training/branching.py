@@ -48,7 +48,7 @@ class Branching(Task):
 
     def model(self, data: Any) -> nn.Module:
         self.kept = Model()
-        return self.kept
+        return self.kept.eval()  # as a pretrained model comes
 
     def loss(self, model: Any, batch: dict[str, Tensor]) -> Tensor:
         self.passes += 1
@@ -107,6 +107,8 @@ def attempt(trial: dict[str, Any], rank: Any) -> Any:
     assigned = assignment(PLAN.microbatches, rank.world_size, rank.rank)
     try:
         learner = Learner(task, None, config, PLAN, rank, assigned, batch(0, 0))  # type: ignore[arg-type]
+        assert learner.module.training
+        learner.out_of_memory = lambda step: f"written of step {step}"
         learner.warm_up(batch(0, assigned.start))
         batches = (batch(step, number) for step in range(PLAN.steps) for number in assigned)
         losses = [sum(loss.item() for loss in learner.step(step, batches)) for step in range(PLAN.steps)]

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from training.config import TrainConfig
 from training.loop.learner import Learner, seed_everything
-from training.loop.order import Plan, assignment, learning_rate_factor, seed_of
+from training.loop.order import Plan, assignment, seed_of
+from training.loop.schedule import Schedule
 from training.task import Task
 
 #: Each column is normal with one of these deviations, around a thousand of them: as a pressure of 101,325 +- 100.
@@ -117,10 +118,11 @@ def plain() -> list[float]:
     config = TrainConfig(learning_rate=0.01)
     seed_everything(seed_of(PLAN.seed, "model"))
     model = task.model(None)
+    schedule = Schedule(config, PLAN.steps, task)
     optimizer = task.optimizer(model, 0.01, config.weight_decay)
     for step in range(PLAN.steps):
         for group in optimizer.param_groups:
-            group["lr"] = 0.01 * learning_rate_factor(step, PLAN.steps, config.warmup_fraction)
+            group["lr"] = 0.01 * schedule.factor(step)
         parts = [task.loss(model, batch(step, number)) / PLAN.microbatches for number in range(PLAN.microbatches)]
         sum(parts).backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)

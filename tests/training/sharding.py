@@ -18,6 +18,7 @@ from training.loop import deferred, resume
 from training.loop.learner import Learner, seed_everything
 from training.loop.order import Plan, seed_of
 from training.task import Task
+from training.weights import open_weights
 
 WIDTH = 33
 
@@ -138,7 +139,7 @@ def made_filled_and_exported(folder, rank):
         bundle.save_weights(Path(folder) / "other", other)
     train(one, 1)
     rank.exchange(None, within_s=60)
-    one.take_weights(str(Path(folder) / "other"))
+    one.take_weights(open_weights(str(Path(folder) / "other")))
     full = {n: t.full_tensor() if isinstance(t, DTensor) else t for n, t in one.module.state_dict().items()}
     assert same(full, other.state_dict())
 

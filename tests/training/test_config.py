@@ -13,7 +13,7 @@ from training.errors import UserError
         ({"epochs": "many"}, "epochs='many': input should be a valid number"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
         ({"learning_rate": float("inf")}, "learning_rate=inf: must be a finite number"),
-        ({"precision": "fp8"}, "precision='fp8': input should be 'auto', 'fp32' or 'bf16'"),
+        ({"precision": "fp8"}, "precision='fp8': input should be 'auto', 'fp32', 'bf16' or 'fp16'"),
         ({"microbatches": 8, "global_batch_size": 4}, "microbatches=8 is more than global_batch_size=4"),
         ({"keep": 1}, "keep=1: input should be greater than or equal to 3"),
         ({"exact": True, "strategy": "fsdp"}, "exact=true works with strategy=ddp only"),

@@ -1,5 +1,7 @@
+import gzip
 import hashlib
 import json
+import re
 import signal
 
 import numpy as np
@@ -79,16 +81,53 @@ def test_only_the_named_files_are_written(uninterrupted):
 
 
 def test_a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(uninterrupted, digits, tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("DIGITS_SIGNAL", f"2:40:{signal.SIGKILL}")
-    with pytest.raises(ProcessFailed, match="rank 2 of 4 on .* was killed by SIGKILL"):
-        run(tmp_path, digits, 4, checkpoint_every_steps=5)
+    """Also with profiler traces; rank 0, which writes the curves, dies without a word."""
+    monkeypatch.setenv("DIGITS_SIGNAL", f"0:40:{signal.SIGKILL}")
+    with pytest.raises(ProcessFailed, match="rank 0 of 4 on .* was killed by SIGKILL"):
+        run(tmp_path, digits, 4, checkpoint_every_steps=5, profile_steps="10-12", profile_ranks="all")
     monkeypatch.delenv("DIGITS_SIGNAL")
-    figures = run(tmp_path, digits, 4, checkpoint_every_steps=7)
-    # Rank 2 dies after its 40th batch, some of which warm up or validate; the save of step 30 may still be on its way.
+    (tmp_path / "checkpoints" / "profile.request").write_text("2\n")
+    figures = run(tmp_path, digits, 4, checkpoint_every_steps=7, profile_steps=63, profile_ranks=1)
+    # Rank 0 dies after its 40th batch, some of which warm up or validate; the save of step 30 may still be on its way.
     assert 25 <= figures["resumed_from"] <= 40
     assert model_bits(tmp_path) == model_bits(uninterrupted[0])
     assert final_state(tmp_path) == final_state(uninterrupted[0])
-    assert f"resuming from step {figures['resumed_from']} of 63" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert f"resuming from step {figures['resumed_from']} of 63" in said
+    assert re.search(r"profile of steps 63-63: .*rank001.*\n.*perfetto.*\n.*operations on the CPU of rank 1 .*ms", said)
+    was_traced(tmp_path / "checkpoints" / "profile", figures["resumed_from"])
+    assert not (tmp_path / "checkpoints" / "profile.request").exists()
+    shows_each_step_once(tmp_path / "checkpoints" / "tensorboard")
+
+
+def was_traced(folder, resumed_from):
+    """Steps 10 to 12 on all ranks, those that were asked for on the way and then the last on rank 1; all are whole."""
+    asked = range(resumed_from + 3, resumed_from + 5)  # the ranks meet, and the profiler warms up
+    expected = {rank: [range(10, 13)] for rank in range(4)}
+    expected[1] += [asked, range(63, 64)]
+    names = {
+        f"run000-step{steps[0]:09}-{steps[-1]:09}-rank{rank:03}.pt.trace.json.gz": steps
+        for rank, spans in expected.items() for steps in spans
+    }  # fmt: skip
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    for name, steps in names.items():
+        events = json.loads(gzip.decompress((folder / name).read_bytes()))["traceEvents"]
+        found = {event["name"] for event in events}
+        assert {f"ProfilerStep#{number}" for number in steps} <= found
+        assert f"ProfilerStep#{steps[-1] + 1}" not in found and "aten::addmm" in found
+
+
+def shows_each_step_once(folder):
+    """The curves of a run that was killed, as TensorBoard reads them: every validation, and no step twice."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder)).Reload()
+    curves = {tag: [event.step for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    assert curves["loss/validation"] == [13, 25, 38, 50, 63]
+    for tag in ("loss/train", "learning_rate", "gradient_norm", "samples_per_s", "data_wait_s", "memory/peak_gib"):
+        assert curves[tag] == sorted(set(curves[tag])) and curves[tag][-1] == 63
+    norms = [event.value for event in events.Scalars("gradient_norm")]
+    assert max(norms) > 1.0  # before it was clipped to that
 
 
 def test_a_stop_on_one_rank_of_a_sharded_run_saves_and_other_numbers_of_processes_go_on_unsharded(
@@ -212,7 +251,9 @@ def test_resuming_from_a_folder_without_checkpoints_is_refused(digits, tmp_path)
 
 
 def test_a_warm_start_from_no_model_is_refused(digits, tmp_path):
-    with pytest.raises(UserError, match="holds no model.json"):
+    with pytest.raises(
+        UserError, match="holds no weights: neither model.safetensors, nor model.safetensors.index.json"
+    ):
         run(tmp_path, digits, 1, warm_start=str(tmp_path))
 
 

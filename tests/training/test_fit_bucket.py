@@ -3,6 +3,7 @@
 import hashlib
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from training.config import parse
 from training.errors import Preempted, ProcessFailed, UserError
 from training.evaluation.evaluate import evaluate
 from training.fit import train
-from training.storage import download, storage
+from training.loop import profiling
+from training.storage import download, objects, storage
 
 
 def run(data, model, checkpoints, nproc=2, **changes):
@@ -99,3 +101,17 @@ def test_a_run_cannot_go_on_from_a_folder_of_a_bucket_without_checkpoints(digits
 def test_a_model_cannot_be_written_to_a_bucket_directly(digits, bucket, tmp_path):
     with pytest.raises(UserError, match="/gcs/BUCKET/NAME"):
         run(digits, f"{bucket}/model", tmp_path / "checkpoints")
+
+
+def test_a_profile_is_asked_for_in_a_bucket_and_written_there(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr(profiling, "_ASK_EVERY_S", 0.05)
+    place = f"{bucket}/asked"
+    storage.overwrite(f"{place}/{profiling.REQUEST}", b"7")
+    requests, deadline = profiling.Requests(place), time.monotonic() + 20
+    while not (steps := requests.take()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    requests.close()
+    assert steps == 7 and storage.below(place) == []
+    (tmp_path / "trace").write_bytes(b"whole")
+    objects.put(tmp_path / "trace", f"{place}/profile/trace")
+    assert [file.path for file in storage.below(place)] == [f"{place}/profile/trace"]

@@ -297,7 +297,7 @@ def test_a_manifest_that_makes_no_sense_is_refused_in_one_line(subject, kind):
     ],
 )
 def test_a_learning_curve_that_makes_no_sense_is_refused(history):
-    curve = History(Plan(100, 1, 10, 1, 0), 0.1, 0.1)
+    curve = History(Plan(100, 1, 10, 1, 0), 0.1, lambda step: 1.0)
     with pytest.raises(ValueError):
         curve.go_on(history, 2)
     curve.go_on({"points": [], "total": 1.5, "count": 2}, 2)

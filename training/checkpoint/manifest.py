@@ -6,7 +6,7 @@ run000-step000000120-1f0c3a77-0.safetensors      one part per rank; the launch_i
 
 import json
 import re
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Literal
 
 import google_crc32c
@@ -169,6 +169,10 @@ def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") ->
         before, after = then.get(key), now.get(key)
         if isinstance(before, dict) and isinstance(after, dict):
             lines += _differences(before, after, f"{prefix}{key}.")
+        elif isinstance(before, str) and isinstance(after, str) and "\n" in before and "\n" in after:
+            pairs = zip_longest(before.splitlines(), after.splitlines(), fillvalue="")
+            number, old, new = next((n, *pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+            lines.append(f"{prefix}{key}, line {number}: {_short(old)} -> {_short(new)}")
         elif before != after:
             lines.append(f"{prefix}{key}: {_short(before)} -> {_short(after)}")
     return lines

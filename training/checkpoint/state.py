@@ -5,12 +5,11 @@ holds all of it (DDP) or only that chunk (FSDP2), so that any number of ranks ca
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.optim import Optimizer
 
 from training.checkpoint.manifest import Piece, Stored, cut
 from training.checkpoint.saved import Saved, Target
@@ -18,7 +17,21 @@ from training.checkpoint.scalars import is_json, require_plausible
 from training.errors import UserError
 
 
-def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+class Updates(Protocol):
+    """An optimizer, or several as one: what of `torch.optim.Optimizer` counts here."""
+
+    @property
+    def param_groups(self) -> Any: ...
+
+    @property
+    def state(self) -> Any: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
+
+
+def tensors_of(model: nn.Module, optimizer: Updates) -> dict[str, Tensor]:
     """Every tensor of the model and its optimizer by name; the live ones, not copies."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     for name, state in _states(model, optimizer).items():
@@ -26,7 +39,7 @@ def tensors_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     return tensors
 
 
-def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+def scalars_of(model: nn.Module, optimizer: Updates) -> dict[str, Any]:
     """What the optimizer keeps besides tensors: JSON values only, never pickled."""
     groups = [{k: v for k, v in group.items() if k != "params" and is_json(v)} for group in optimizer.param_groups]
     states = {
@@ -36,13 +49,13 @@ def scalars_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     return {"groups": groups, "states": {name: state for name, state in states.items() if state}}
 
 
-def stable(model: nn.Module, optimizer: Optimizer) -> set[str]:
+def stable(model: nn.Module, optimizer: Updates) -> set[str]:
     """Names of the tensors that change in the optimizer's step only: its own, and the weights that it updates."""
     updated = {name for parameter, name in _names(model).items() if parameter in optimizer.state}
     return {f"model/{name}" for name in updated} | {n for n in tensors_of(model, optimizer) if n[:10] == "optimizer/"}
 
 
-def restore(model: nn.Module, optimizer: Optimizer, saved: Saved, others: Mapping[str, Tensor] | None = None) -> None:
+def restore(model: nn.Module, optimizer: Updates, saved: Saved, others: Mapping[str, Tensor] | None = None) -> None:
     """Reads what this rank needs of a checkpoint into a model and optimizer of the same structure.
 
     Args:
@@ -147,7 +160,7 @@ def _names(model: nn.Module) -> dict[Tensor, str]:
     return {parameter: name for name, parameter in model.named_parameters()}
 
 
-def _states(model: nn.Module, optimizer: Optimizer) -> dict[str, dict[str, Any]]:
+def _states(model: nn.Module, optimizer: Updates) -> dict[str, dict[str, Any]]:
     names = _names(model)
     return {names[parameter]: state for parameter, state in optimizer.state.items() if parameter in names}
 

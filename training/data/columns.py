@@ -19,6 +19,14 @@ MAX_VALUES = 200_000
 MAX_VALUE_BYTES = 16 << 20
 
 
+class Infinite(UserError):
+    """A column of numbers holds one that is infinite."""
+
+    def __init__(self, column: str):
+        super().__init__(f"column {column} holds infinite values; make them missing or bound them.")
+        self.column = column
+
+
 @dataclass
 class Sketch:
     """What one column holds, in any number of shards; figures of the train split, values of all splits.
@@ -80,13 +88,19 @@ def category_values(counts: Counter[str]) -> tuple[str, ...]:
     return "", *sorted(value for value in counts if value)
 
 
-def fixed_width(table: pa.Table, label: str) -> pa.Table:
+def fixed_width(table: pa.Table, label: str, *, regression: bool = False) -> pa.Table:
     """The table with every column in its form on disk, strings still as dictionaries.
+
+    Args:
+        regression: Whether the label is a number, float64, and no class.
 
     Raises:
         UserError: a column has no fixed width or an infinite value, or an id or the label is missing somewhere.
     """
-    columns = {name: _fixed(name, table[name].combine_chunks()) for name in table.column_names}
+    columns = {
+        name: _number(name, column) if regression and name == label else _fixed(name, column)
+        for name, column in ((name, table[name].combine_chunks()) for name in table.column_names)
+    }
     for name, column in columns.items():
         if column.null_count:
             raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
@@ -96,6 +110,14 @@ def fixed_width(table: pa.Table, label: str) -> pa.Table:
     if label in columns and pa.types.is_integer(columns[label].type):
         columns[label] = columns[label].cast(pa.int64())
     return pa.table(columns)
+
+
+def _number(name: str, label: pa.Array) -> pa.Array:
+    """The label of a regression; null where it is not known."""
+    if not (pa.types.is_floating(label.type) or pa.types.is_integer(label.type) or pa.types.is_boolean(label.type)):
+        raise UserError(f"the label {name} is of type {label.type}: a regression predicts a number.")
+    number = label.cast(pa.int8() if pa.types.is_boolean(label.type) else label.type).cast(pa.float64(), safe=False)
+    return pc.if_else(pc.is_nan(number), None, number)
 
 
 def _fixed(name: str, column: pa.Array) -> pa.Array:
@@ -117,7 +139,7 @@ def _fixed(name: str, column: pa.Array) -> pa.Array:
 
 def require_finite(name: str, values: NDArray[np.generic]) -> None:
     if values.dtype.kind == "f" and np.isinf(values).any():
-        raise UserError(f"column {name} holds infinite values; make them missing or bound them.")
+        raise Infinite(name)
 
 
 def sketches(table: pa.Table, label: str, train: bool) -> dict[str, Sketch]:
@@ -142,6 +164,9 @@ def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] 
         codes, n = np.unique(column.to_numpy(), return_counts=True)
         by_code = dict(zip(map(str, codes.tolist()), n.tolist(), strict=True)) if train else {}
         return Sketch("label", column.type, count=len(column) if train else 0, counts=Counter(by_code))
+    if is_label and pa.types.is_float64(column.type):  # other floats are float32 by now
+        number = Sketch("label", column.type)
+        return _with_moments(number, elements(column)) if train and len(column) else number
     if pa.types.is_integer(column.type):
         return Sketch("id", column.type, count=len(column) if train else 0)
     vector = not pa.types.is_floating(column.type)

@@ -31,6 +31,8 @@ class Declaration:
     #: Whether the class has methods of its own in place of the columns `time` and `target`.
     own_days: bool
     own_labels: bool
+    #: Whether the target is a number to predict, and no class.
+    regression: bool = False
 
     @property
     def before(self) -> tuple[str, ...]:
@@ -72,3 +74,13 @@ class Declaration:
             raise UserError(f"{self.task} needs `target`, the column of the outcome, or a method `labels`.")
         if self.target and fields[self.target].known == "before":
             raise UserError(f"{self.task}: the target {self.target} must be declared with known='after'.")
+        if self.regression and self.target and not self.own_labels and not _is_number(fields[self.target].type):
+            raise UserError(
+                f"{self.task}: the target {self.target} is {fields[self.target].type}, and `quantiles` make it a "
+                "regression, which predicts a number: declare it as one, name `classes` instead, or write `labels`."
+            )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(test(kind) for test in tests)

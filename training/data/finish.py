@@ -4,15 +4,21 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from training import tasks
+import numpy as np
+from numpy.typing import NDArray
+
+from training import outcome, tasks
 from training.data import manifest
 from training.data.manifest import Manifest, ShardFile, SourceFile
 from training.errors import UserError
 from training.printable import listed
 from training.task import Task
+
+Columns = tuple[manifest.Column, ...]
 
 
 def require_rows(rows: Mapping[str, int], notes: Sequence[str]) -> None:
@@ -33,6 +39,30 @@ def require_classes(task: Task, counts: Mapping[int, int]) -> None:
             raise UserError(f"the class {title!r} does not occur in the train split: there is nothing to tell apart.")
 
 
+def require_several(task: Task, counts: Iterable[Mapping[int, int]]) -> None:
+    """Raises UserError if a class has one row in all splits, which are counted each."""
+    rows = Counter[int]()
+    for split in counts:
+        rows.update(split)
+    if single := [title for code, title in enumerate(task.classes) if rows[code] == 1]:
+        raise UserError(
+            f"the class {listed(single[:1])} has one row in all: it can be learned or tested, not both. Give more of "
+            "its rows, or leave it out of the classes and the data."
+        )
+
+
+def require_spread(label: NDArray[np.generic]) -> None:
+    """Raises UserError if all these numbers, of the train split, are the same."""
+    if label.min() == label.max():
+        raise UserError(f"the label is {label[0]:g} in every row of the train split: there is nothing to learn.")
+
+
+def with_quantiles(columns: Columns, label: str, sample: NDArray[np.generic]) -> Columns:
+    """The columns, of which the label, a number, has quantiles: those of a sample of its values."""
+    quantiles = tuple(np.quantile(sample.astype(np.float64), np.linspace(0, 1, 21)).tolist())
+    return tuple(c.model_copy(update={"quantiles": quantiles}) if c.name == label else c for c in columns)
+
+
 def absent(task: Task, test_classes: set[int]) -> Iterator[str]:
     """What is wrong with a test split that lacks a class; the train split may not lack one."""
     lacking = [title for code, title in enumerate(task.classes) if code not in test_classes]
@@ -49,7 +79,7 @@ def manifest_of(
     name: str,
     task: Task,
     statistics: Mapping[str, Any],
-    columns: tuple[manifest.Column, ...],
+    columns: Columns,
     splits: dict[str, tuple[ShardFile, ...]],
 ) -> Manifest:
     own = {"rows_read", "rows_dropped", "notes", "split", "sources"}
@@ -60,7 +90,10 @@ def manifest_of(
         split=statistics.get("split", {}),
         columns=columns,
         splits=splits,
-        statistics={key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
+        statistics={
+            **{key: value for key, value in statistics.items() if key not in own and not key.startswith("_")},
+            **outcome.statistics(task),
+        },
         rows_read=statistics.get("rows_read", sum(f.rows for files in splits.values() for f in files)),
         rows_dropped=statistics.get("rows_dropped", {}),
         notes=tuple(statistics.get("notes", ())),

@@ -1,4 +1,8 @@
-"""A column that tells the label by itself is most often made from it: measured on a sample before training."""
+"""A column that tells the label by itself is most often made from it: measured on a sample before training.
+
+A class is told by the area under the ROC curve of one column alone; a number by the share of the variance of its rank
+that the column explains, so that neither a few huge values nor the shape of what ties the two matters.
+"""
 
 from collections.abc import Container
 from hashlib import blake2b
@@ -12,24 +16,33 @@ from training.errors import UserError
 
 #: Area under the ROC curve of one column alone above which it is refused.
 MAX_AUC = 0.995
+#: Share of the variance of a number's rank that one column alone explains, above which it is refused.
+MAX_EXPLAINED = 0.99
 #: Rows over all shards that are looked at, and of each class the fewest that allow a verdict.
 SAMPLE_ROWS = 200_000
 MIN_OF_EACH_CLASS = 20
 BINS = 256
+#: Of a regression: the fewest rows for a verdict, and for each bin of a column.
+MIN_ROWS, MIN_ROWS_OF_BIN = 100, 5
 
 Sample = dict[str, NDArray[np.generic]]
 
 
 def sample(table: pa.Table, number: int, rows: int) -> Sample:
     """Up to `rows` rows of a shard in an order that is random but always the same: numbers, and hashed strings."""
-    positions = np.arange(table.num_rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
-    chosen = table.take(pa.array(np.argsort(mixed(positions))[:rows]))
+    chosen = table.take(pa.array(order(table.num_rows, number)[:rows]))
     arrays = {name: chosen[name].combine_chunks() for name in chosen.column_names}
     return {
         name: _hashed(array) if pa.types.is_dictionary(array.type) else array.to_numpy()
         for name, array in arrays.items()
         if pa.types.is_dictionary(array.type) or pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
     }
+
+
+def order(rows: int, number: int = 0) -> NDArray[np.int64]:
+    """Positions in an order that is random but always the same; another one for each shard `number`."""
+    positions = np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
+    return np.asarray(np.argsort(mixed(positions)))
 
 
 def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
@@ -39,25 +52,49 @@ def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
 
 
 def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str]) -> None:
-    """Raises UserError for the first column of the sample that separates a class from all others by itself.
+    """Raises UserError for the first column of the sample that tells the label by itself.
 
     Args:
-        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label's codes.
+        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label: codes, or floats.
         trusted: names that are not looked at.
     """
     labels = columns[label]
+    number = labels.dtype.kind == "f"
+    bins = min(BINS, max(2, len(labels) // 2 // MIN_ROWS_OF_BIN)) if number else BINS
     for name, values in columns.items():
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
-        codes = _codes(values)
+        coded = codes(values, bins)
+        if number and (share := explained(coded, labels)) > MAX_EXPLAINED:
+            raise UserError(
+                f"the column {name} alone tells the label ({share:.2%} of the variance of its rank on held-out rows "
+                "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
+                "beforehand, name it in the task's `trusted`."
+            )
         for code, title in enumerate(classes):
-            auc = separation(codes, labels == code)
+            auc = separation(coded, labels == code)
             if auc > MAX_AUC:
                 raise UserError(
                     f"the column {name} alone tells whether the label is {title!r} (AUC {auc:.4f} on held-out rows "
                     "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
                     f"beforehand, name it in the task's `trusted`."
                 )
+
+
+def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
+    """Share of the variance of the label's rank that its mean among equal codes explains, on the second half of the
+    rows by means of the first; 0 where rows are few."""
+    half = len(codes) // 2
+    if half < MIN_ROWS:
+        return 0.0
+    _, place, counts = np.unique(label, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(counts) - counts / 2)[place] / len(label)
+    size = int(codes.max()) + 1
+    seen = np.bincount(codes[:half], minlength=size)
+    mean = np.bincount(codes[:half], weights=rank[:half], minlength=size) / np.maximum(seen, 1)
+    mean[seen == 0] = rank[:half].mean()
+    variance = rank[half:].var()
+    return float(1 - np.square(rank[half:] - mean[codes[half:]]).mean() / variance) if variance > 0 else 0.0
 
 
 def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
@@ -81,10 +118,10 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
 
 
-def _codes(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Codes from 0: one for each category, or for each of BINS quantiles of a number and one for missing."""
+def codes(values: NDArray[np.generic], bins: int = BINS) -> NDArray[np.int64]:
+    """Codes from 0: one for each category, or for each of so many quantiles of a number and one for missing."""
     if values.dtype.kind == "u":
         return np.asarray(np.unique(values, return_inverse=True)[1])
     known = values[~np.isnan(values)]
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1])) if len(known) else np.zeros(1)
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, bins + 1)[1:-1])) if len(known) else np.zeros(1)
     return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))

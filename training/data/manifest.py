@@ -42,15 +42,17 @@ class Column(Frozen):
     width: int = Field(1, ge=0)
     count: int = 0
     missing: int = 0
-    #: number and vector (over all elements)
+    #: number, vector (over all elements), and a label that is a number
     mean: float = 0.0
     std: float = 1.0
     minimum: float = 0.0
     maximum: float = 0.0
     #: category: `values[code]` names a code; code 0 is "" = missing or unseen. `counts[code]` in the train split.
-    #: label: the classes, from code 0.
+    #: label: the classes, from code 0; none of a number.
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+    #: label that is a number: its quantiles at 0, 0.05, 0.1 ... 1, of up to 200,000 rows taken at random.
+    quantiles: tuple[float, ...] = ()
 
     @model_validator(mode="after")
     def _counted(self) -> "Column":

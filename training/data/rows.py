@@ -31,6 +31,8 @@ from training.printable import quoted
 from training.storage import files, inflate
 
 IN_MEMORY_BYTES = 1 << 30
+#: The type of the label of a regression, which is no code.
+NUMBER_LABEL = "double"
 
 Array = NDArray[Any]
 
@@ -225,7 +227,7 @@ def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> Non
     for column in columns:
         if table[column.name].null_count:
             raise UserError(f"{path} lacks values of {column.name}; no shard does.")
-        if column.kind in ("category", "label") and len(table):
+        if column.kind in ("category", "label") and column.type != NUMBER_LABEL and len(table):
             codes = pc.min_max(table[column.name])
             if codes["min"].as_py() < 0 or codes["max"].as_py() >= len(column.values):
                 raise UserError(f"{path} holds codes of {column.name} beyond its {len(column.values)} values.")

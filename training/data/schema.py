@@ -27,6 +27,15 @@ class Field:
     nullable: bool = False
     #: Is its value known before the outcome, or only after it? `features` never sees the latter.
     known: Literal["before", "after"] = "before"
+    #: Where a person can change its type, for messages; "" = in the code of its task.
+    declared: str = ""
+
+    @property
+    def fix(self) -> str:
+        """How a message about a value of another type goes on."""
+        if not self.declared:
+            return ""
+        return f" Change {self.declared}, or name the text in `missing` there if it stands for a missing value."
 
 
 def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -> None:

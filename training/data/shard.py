@@ -61,7 +61,7 @@ def prepare_shard(
     for split, table in task.rows(shard, statistics).items():
         if not SPLIT_NAME.fullmatch(split):
             raise UserError(f"{type(task).__name__}.rows names a split {split!r}: letters, digits, _ and - only.")
-        rows = fixed_width(table, task.label)
+        rows = fixed_width(table, task.label, regression=task.regression)
         if rows.nbytes > MOST_SHARD_BYTES:
             raise UserError(
                 f"the rows of one shard take {rows.nbytes >> 30} GiB, and may take {MOST_SHARD_BYTES >> 30}: have "

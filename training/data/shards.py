@@ -104,6 +104,8 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
     tested = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
     values = {name: category_values(sketch.counts) for name, sketch in columns.items() if sketch.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
+    if task.regression:
+        described = finish.with_quantiles(described, task.label, _sample(prepared)[task.label])
     return Plan(described, values, (*notes, *finish.absent(task, tested))), _orders(prepared)
 
 
@@ -136,10 +138,18 @@ def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketc
     label = columns.get(task.label)
     if label is None or label.kind != "label":
         return
-    finish.require_classes(task, {int(code): count for code, count in label.counts.items()})
-    samples = [shard.sample for shard in prepared if shard.rows.get("train")]
-    joined = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+    joined = _sample(prepared)
+    if task.regression:
+        finish.require_spread(joined[task.label])
+    else:
+        finish.require_classes(task, {int(code): count for code, count in label.counts.items()})
     leaks.check(joined, task.label, task.classes, (*task.trusted, task.group))
+
+
+def _sample(prepared: Sequence[Prepared]) -> leaks.Sample:
+    """Rows of the train split, from all shards."""
+    samples = [shard.sample for shard in prepared if shard.rows.get("train")]
+    return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
 
 
 def _orders(prepared: Sequence[Prepared]) -> list[Order]:

@@ -64,7 +64,8 @@ class TabularTask(Task):
     #: Date or timestamp column that the windows `train` and `test` cut; without one, rows are split by a hash of
     #: `group`, of the key, or of all columns known before the outcome.
     time: ClassVar[str] = ""
-    #: Column that holds the outcome: bool, class names, or class codes. Unneeded if `labels` is overridden.
+    #: Column that holds the outcome: bool, class names, or class codes; with `quantiles` a number. Unneeded if `labels`
+    #: is overridden.
     target: ClassVar[str] = ""
     #: Why a row may have no label, for the report.
     unlabelled: ClassVar[str] = "no label"
@@ -78,6 +79,7 @@ class TabularTask(Task):
             type(self).__name__, self.schema, self.key, self.time, self.group, self.target,
             own_days=type(self).days is not TabularTask.days,
             own_labels=type(self).labels is not TabularTask.labels,
+            regression=self.regression,
         )  # fmt: skip
         self.declaration.check()
         self.split = splits.choose(self.declaration, self.unlabelled, self.defaults(), self.options)
@@ -103,12 +105,15 @@ class TabularTask(Task):
         """The day of each row, for the windows; `rows` has all columns."""
         return cast(ir.DateValue, rows[self.time].cast("date"))
 
-    def labels(self, rows: ir.Table) -> ir.IntegerValue:
-        """The class code of each row; null if its outcome is unknown, and the row is left out. `rows` has all columns.
+    def labels(self, rows: ir.Table) -> ir.NumericValue:
+        """The class code of each row, or the number of a regression; null if its outcome is unknown, and the row is
+        left out. `rows` has all columns.
 
-        A code that is no class's is refused, with its row.
+        A code that is no class's is refused, with its row, and so is an infinite number; not-a-number is unknown.
         """
         target = rows[self.target]
+        if self.regression:
+            return cast(ir.NumericValue, target.cast("float64"))
         if target.type().is_string():
             codes = [(title, code) for code, title in enumerate(self.classes)]
             # The code of no class: "" is unknown, and any other text is refused.
@@ -140,7 +145,8 @@ class TabularTask(Task):
     @property
     def reading(self) -> Reading:
         chosen = {**self.defaults(), **self.options}
-        return Reading(*(str(chosen[name]) for name in ("separator", "quote", "encoding", "decimal")))
+        separator, quote, encoding, decimal = (str(chosen[option]) for option in OPTIONS if option != "engine")
+        return Reading(separator, quote, encoding, decimal)
 
     def files(self, data: str) -> Sequence[File]:
         return resolve(data.strip() or self.default_data())
@@ -154,16 +160,27 @@ class TabularTask(Task):
     # ---- a network that fits any table
 
     def model(self, data: "Manifest") -> "nn.Module":
-        from training.models.networks import TabularNetwork
+        from training.models.networks import QuantileNetwork, TabularNetwork
 
         columns = [c for c in data.columns if c.kind in ("number", "category") and c.name != self.group]
         setting = {**self.settings, **self.options}
-        return TabularNetwork(columns, len(self.classes), hidden=setting["hidden"], dropout=setting["dropout"])
+        grouping = {name: setting.get(name, 0) for name in ("rare", "most_values")}
+        network = {"hidden": setting["hidden"], "dropout": setting["dropout"], **grouping}
+        if self.regression:
+            return QuantileNetwork(columns, data.column(self.label), len(self.quantiles), **network)
+        return TabularNetwork(columns, len(self.classes), **network)
 
     def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         from torch.nn.functional import cross_entropy
 
+        from training.models.quantiles import quantile_loss
+
+        if self.regression:
+            predicted, scale = model(batch)
+            return quantile_loss(predicted, scale, batch[self.label], self.quantiles)
         return cross_entropy(model(batch).float(), batch[self.label])
 
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        if self.regression:
+            return cast("Tensor", model(batch)[0])
         return cast("Tensor", model(batch).float().softmax(dim=-1))

@@ -34,16 +34,8 @@ class Baseline:
     rows: int
 
     def __call__(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        """Probabilities, float64 (B, C); 0 for a class that was absent in training.
-
-        The inputs are not laid out as for fitting: a category adds the coefficient of its value.
-        """
-        odds = np.tile(self.model.intercept_, (len(batch[self.columns[0].name]), 1))
-        start = 0
-        for column in self.columns:
-            width = _width(column)
-            odds += _contribution(batch[column.name], column, self.model.coef_[:, start : start + width].T)
-            start += width
+        """Probabilities, float64 (B, C); 0 for a class that was absent in training."""
+        odds = self.model.intercept_ + summed(batch, self.columns, self.model.coef_.T)
         table = np.zeros((len(odds), self.width))
         table[:, self.model.classes_] = _probabilities(odds)
         return table
@@ -56,6 +48,19 @@ def _probabilities(odds: np.ndarray) -> np.ndarray:
     return np.stack([1 - second, second], axis=1)
 
 
+def summed(batch: dict[str, np.ndarray], columns: tuple[Column, ...], coefficients: np.ndarray) -> np.ndarray:
+    """What inputs times coefficients (inputs, K) add up to, float64 (B, K).
+
+    The inputs are not laid out as for fitting: a category adds the coefficient of its value.
+    """
+    total, start = np.zeros((len(batch[columns[0].name]), coefficients.shape[1])), 0
+    for column in columns:
+        width = _width(column)
+        total += _contribution(batch[column.name], column, coefficients[start : start + width])
+        start += width
+    return total
+
+
 def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) -> np.ndarray:
     """What a column adds to the log odds, (B, K), of coefficients (inputs of the column, K)."""
     if column.kind == "category":
@@ -64,13 +69,13 @@ def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) 
     return np.asarray(np.einsum("bi,ik->bk", _scaled(values, column), coefficients))
 
 
-def fit(data: Manifest, rows: Rows | Shards, task: Task) -> Baseline:
-    """Fits the baseline on rows of the train split, the same for the same rows.
+def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Column, ...], dict[str, np.ndarray]]:
+    """The inputs of simple models, and the rows that they are fitted on: above the bounds evenly spaced ones.
 
     Args:
         data: Manifest, for the kinds of the columns and their means and deviations.
-        rows: The train split; above the bounds, evenly spaced rows of it are taken.
-        task: Names the label, the classes and the group, which is no input.
+        rows: The train split.
+        task: Names the label and the group, which are no inputs.
 
     Raises:
         ValueError: there is nothing to learn from.
@@ -80,14 +85,22 @@ def fit(data: Manifest, rows: Rows | Shards, task: Task) -> Baseline:
     if not columns:
         raise ValueError("the data has no number, category or vector column")
     count = min(len(rows), MOST_ROWS, max(1, MOST_ELEMENTS // sum(_elements(column) for column in columns)))
-    sample = rows.take(np.linspace(0, len(rows) - 1, count).astype(np.int64))
+    return columns, rows.take(np.linspace(0, len(rows) - 1, count).astype(np.int64))
+
+
+def fit(columns: tuple[Column, ...], sample: dict[str, np.ndarray], task: Task) -> Baseline:
+    """Fits the baseline on rows of the train split, the same for the same rows.
+
+    Raises:
+        ValueError: they are of one class.
+    """
     if len(np.unique(sample[task.label])) < 2:
         raise ValueError("the train split has rows of one class only")
     model = LogisticRegression(max_iter=ITERATIONS)  # its light penalty only keeps rare categories finite
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the bound on the work is meant
-        model.fit(_inputs(sample, columns), sample[task.label])
-    return Baseline(columns, len(task.classes), model, count)
+        model.fit(inputs(sample, columns), sample[task.label])
+    return Baseline(columns, len(task.classes), model, len(sample[task.label]))
 
 
 def _elements(column: Column) -> int:
@@ -95,7 +108,8 @@ def _elements(column: Column) -> int:
     return 1 if column.kind == "category" else 2 * column.width
 
 
-def _inputs(batch: dict[str, np.ndarray], columns: tuple[Column, ...]) -> sparse.csr_matrix:
+def inputs(batch: dict[str, np.ndarray], columns: tuple[Column, ...]) -> sparse.csr_matrix:
+    """One-hot categories and standardised numbers, float64 (B, inputs)."""
     return sparse.hstack([_encoded(batch[column.name], column) for column in columns], format="csr")
 
 

@@ -1,6 +1,7 @@
 """What was decided, and what it rests on: the content of `decision.json`."""
 
 import json
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -9,12 +10,16 @@ from training.errors import UserError
 from training.storage import files
 
 FILE_NAME = "decision.json"
-#: The model to beat: without a champion the baseline stands in.
+#: The model to beat: without a champion the baseline stands in. Gradient boosting, which is no model of anybody's run
+#: either and has no say, is compared beside it.
 Reference = Literal["champion", "baseline"]
 
 
 class CalibrationCheck(Frozen):
-    """Root mean square differences of predicted and observed rates, without what sampling noise adds to them."""
+    """Root mean square differences of predicted and observed rates, without what sampling noise adds to them.
+
+    Of a regression the rates are quantiles, and how often labels fall below them.
+    """
 
     challenger: float
     reference: float
@@ -24,9 +29,9 @@ class CalibrationCheck(Frozen):
 
 
 class SliceCheck(Frozen):
-    """One slice: how much higher the challenger's log loss is, and the chance of that by luck.
+    """One slice: how much higher the challenger's loss is, and the chance of that by luck.
 
-    In nats a row; where the metric is bits, in bits per unit.
+    In nats a row; where the metric is bits, in bits per unit; of a regression in the unit of its loss.
     """
 
     column: str
@@ -36,6 +41,22 @@ class SliceCheck(Frozen):
     #: Adjusted for the number of slices; None if the slice was too small to test.
     p_value: float | None
     worse: bool
+
+
+class RivalCheck(Frozen):
+    """Gradient boosting beside the challenger: whether a network is worth it."""
+
+    #: The rival's loss.
+    value: float
+    #: By how much it is lower than the challenger's, with bounds at the decision's confidence.
+    difference: float
+    lower_bound: float
+    upper_bound: float
+
+    @property
+    def better(self) -> bool:
+        """Whether the rival is better beyond chance."""
+        return self.lower_bound > 0
 
 
 class Decision(Frozen):
@@ -53,8 +74,8 @@ class Decision(Frozen):
     #: Whether the challenger is the champion, weight for weight: then there is nothing to decide.
     same: bool = False
     #: What was compared; None if nothing could be.
-    metric: Literal["loss", "bits"] | None = None
-    #: What bits are counted per, such as `byte`.
+    metric: Literal["loss", "bits", "pinball", "squared", "absolute"] | None = None
+    #: What bits are counted per, such as `byte`; what the loss of a regression is counted in, such as `minutes`.
     unit: str = ""
     challenger_value: float | None = None
     reference_value: float | None = None
@@ -71,6 +92,8 @@ class Decision(Frozen):
     groups: int
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
+    #: None where no gradient boosting was scored, or nothing could be compared.
+    boosting: RivalCheck | None = None
 
     @property
     def outcome(self) -> Literal["promote", "keep", "not decided"]:
@@ -90,11 +113,17 @@ class Decision(Frozen):
         return tuple(s for s in self.slices if s.p_value is not None)
 
 
-def check(margin: float, confidence: float) -> None:
-    """Raises UserError for a margin or a confidence out of range, whichever parameter of a run it came from."""
+def check(margin: float, confidence: float, *, bounded: bool = False) -> None:
+    """Raises UserError for a margin or a confidence out of range, whichever parameter of a run it came from.
+
+    Args:
+        bounded: Whether the loss is known to be in nats or bits, where a margin of 1 could be no gain.
+    """
     if not 0.5 < confidence < 1:
         raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
-    if not -1 < margin < 1:
+    if not math.isfinite(margin):
+        raise UserError(f"margin = {margin}: it is a difference in the decision's loss, such as 0.002.")
+    if bounded and not -1 < margin < 1:
         raise UserError(f"margin = {margin}: it is a difference in log loss, between -1 and 1, such as 0.002.")
 
 

@@ -1,24 +1,37 @@
-"""Scores the new model, the champion and a baseline on the same rows, saves the predictions, and measures them.
+"""Scores the new model, the champion and simple rivals on the same rows, saves the predictions, and measures them.
 
 python -m training evaluate DATA --model MODEL DESTINATION [--champion MODEL]
 """
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from training import tasks
+from training import outcome, tasks
 from training.data import manifest
 from training.data.manifest import Column, Manifest
 from training.data.rows import Shards, open_rows
 from training.errors import UserError
-from training.evaluation import decision, measure, own_rows, predictions, reason, record, score, script_model
-from training.evaluation.baseline import fit
+from training.evaluation import (
+    baseline,
+    baseline_linear,
+    boosting,
+    decision,
+    findings,
+    measure,
+    own_rows,
+    predictions,
+    reason,
+    record,
+    score,
+    script_model,
+)
 from training.evaluation.names import Namer, group_namer, namer
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
+from training.evaluation.regression import Loss
 from training.evaluation.score import TrainedModel
 from training.evaluation.script_model import ScriptModel
 from training.script import collected
@@ -26,7 +39,7 @@ from training.task import Task
 
 __all__ = ["Evaluation", "evaluate"]
 
-#: Columns of B rows -> class probabilities (B, C), or losses (B,).
+#: Columns of B rows -> class probabilities (B, C), mean and quantiles (B, 1 + Q), or losses (B,).
 Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
@@ -51,7 +64,8 @@ def evaluate(
         model: Directory of the new model, the challenger; or of what a script left.
         destination: Directory, made if missing.
         champion: Directory of the model to beat, likewise, or the URI of its pins; "" if there is none.
-        baseline: Whether to fit and score a simple rival as well: a logistic regression, or the task's own.
+        baseline: Whether to fit and score simple models as well: a logistic or linear regression and gradient boosting,
+            or the task's own.
         split: Split of the dataset to score.
         batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
 
@@ -80,13 +94,16 @@ def evaluate(
     rows = Shards(Path(data), dataset, split)
     namers = {name: (name, _namer(rows, name)) for name in task.slices}
     group = {"group": (task.group, group_namer(_column(dataset, task.group)))} if task.group else {}
-    fitted, notes = _baseline(data, dataset, task) if baseline else (None, ())
-    if fitted:
-        scorers["baseline"] = fitted
+    fitted, notes = _rivals(data, dataset, task) if baseline else ({}, ())
+    scorers.update(fitted)
     header = Header(
         task=dataset.task,
         split=split,
         classes=_classes(task),
+        quantiles=tuple(task.quantiles),
+        target=outcome.target(task) if task.regression else "",
+        unit=task.unit,
+        decided_by=cast(Loss, task.decided_by),
         weight=task.weight,
         models=tuple(scorers),
         same=_same(models),
@@ -94,10 +111,13 @@ def evaluate(
         slices=tuple(task.slices),
         notes=(*(note for _, told in entries.values() for note in told), *notes),
         script=script.told(dataset) if script else None,
+        operating=findings.operating_point(challenger, data, dataset, task),
     )
     batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
+    record.discard(destination)
     predictions.write(destination, header, batches)
-    return measure.measure(destination)
+    measured = measure.measure(destination)
+    return findings.add(measured, destination, challenger, data, dataset, task)
 
 
 def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
@@ -115,7 +135,7 @@ def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str
 
 
 def _classes(task: Task) -> tuple[str, ...]:
-    return () if task.likelihood else tuple(task.classes)
+    return () if task.likelihood or task.regression else tuple(task.classes)
 
 
 def _champion(
@@ -146,18 +166,29 @@ def _row_counts(dataset: Manifest) -> str:
     return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"
 
 
-def _baseline(data: str | Path, dataset: Manifest, task: Task) -> tuple[Scorer | None, tuple[str, ...]]:
-    """The baseline if one can be fitted, and what a reader must know about it."""
+def _rivals(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scorer], tuple[str, ...]]:
+    """Simple models, fitted on the train split as far as they can be, and what a reader must know about them."""
     if task.likelihood:
         own = task.baseline(open_rows(data, "train"), dataset)
-        return (own[0], (own[1],)) if own else (None, ())
+        return ({"baseline": own[0]}, (own[1],)) if own else ({}, ())
+    rows, rivals, notes = dataset.rows("train"), dict[str, Scorer](), []
     try:
-        fitted = fit(dataset, Shards(Path(data), dataset, "train"), task)
+        columns, sample = baseline.sampled(dataset, Shards(Path(data), dataset, "train"), task)
+        fitted = (baseline_linear.fit if task.regression else baseline.fit)(columns, sample, task)
+        rivals["baseline"] = fitted
+        notes += [_of_a_sample("The baseline", fitted.rows, rows)] if fitted.rows < rows else []
     except ValueError as error:
-        return None, (f"No baseline: {error}.",)
-    rows = dataset.rows("train")
-    sampled = f"The baseline was fitted on {fitted.rows:,} of {rows:,} train rows, evenly spaced."
-    return fitted, (sampled,) if fitted.rows < rows else ()
+        return {}, (f"No baseline: {error}.",)
+    try:
+        rivals["boosting"] = rival = boosting.fit(columns, sample, task)
+        notes += [_of_a_sample("Gradient boosting", rival.rows, rows)] if rival.rows < fitted.rows else []
+    except ValueError as error:
+        notes.append(f"No gradient boosting: {error}.")
+    return rivals, tuple(notes)
+
+
+def _of_a_sample(who: str, some: int, rows: int) -> str:
+    return f"{who} was fitted on {some:,} of {rows:,} train rows, evenly spaced."
 
 
 def _column(dataset: Manifest, name: str) -> Column:
@@ -194,6 +225,8 @@ def _outcome(batch: dict[str, np.ndarray], task: Task, header: Header, start: in
     if task.likelihood:
         rows = len(batch["row_id"])
         return {"weight": batch[task.weight].astype(np.int64) if task.weight else np.ones(rows, np.int64)}
+    if task.regression:
+        return {"label": batch[task.label]}
     label = batch[task.label].astype(np.int64)
     _check_labels(label, header, start)
     return {"label": label}

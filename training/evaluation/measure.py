@@ -7,52 +7,49 @@ each: no figure depends on how many.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from training.errors import exits
-from training.evaluation import comparison, metrics, one_vs_rest, predictions, record
-from training.evaluation.comparison import Blocks, numbered
-from training.evaluation.predictions import Names, Predictions
+from training.evaluation import (
+    comparison,
+    measure_regression,
+    metrics,
+    one_vs_rest,
+    precision_recall,
+    predictions,
+    record,
+    thresholds,
+)
+from training.evaluation.comparison import numbered
+from training.evaluation.parts import (
+    MOST_SLICE_VALUES,
+    Bounds,
+    Each,
+    Part,
+    blocks,
+    bounds,
+    everything,
+    mean_interval,
+    parts,
+)
+from training.evaluation.precision_recall import PrecisionRecall
+from training.evaluation.predictions import Predictions
 from training.evaluation.probabilities import LN_2, Scored
-from training.evaluation.ranked import Ranked, chosen, hits_of, packed
+from training.evaluation.ranked import Ranked, hits_of, packed
 from training.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
+from training.evaluation.thresholds import Thresholds
 from training.processes import cluster
 
-#: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
-MOST_SLICE_VALUES = 50
 #: Classes up to which their confusions are counted: the square of it goes into the artifact and the page.
 MOST_CONFUSED_CLASSES = 50
-#: Each side of a 95% interval.
-INTERVAL_CONFIDENCE = 0.975
-SLICE_REPLICATES = 1_000
 #: More would not be faster, since they share the memory's bandwidth, and each holds a slice.
 MOST_THREADS = 4
-
-Bounds = tuple[float, float] | None
-#: `map`, by several threads: results in the order of what they are of.
-Each = Callable[..., Iterable[Any]]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Rows that are measured together: all of them, or those with one value of a slice column."""
-
-    #: Their numbers, rising.
-    rows: np.ndarray | slice
-    #: Of each class, int (C,).
-    counts: np.ndarray
-    column: str = ""
-    value: str = ""
-
-    @property
-    def replicates(self) -> int:
-        return SLICE_REPLICATES if self.column else comparison.REPLICATES
 
 
 @dataclass(frozen=True)
@@ -66,51 +63,72 @@ class Measured:
     calibration: tuple[CalibrationBin, ...] = ()
     confidence_counts: tuple[int, ...] = ()
     confusion: list[list[int]] = field(default_factory=list)
+    precision_recall: PrecisionRecall | None = None
+    thresholds: Thresholds | None = None
 
 
 def measure(directory: str | Path) -> Evaluation:
     """Computes every figure from the directory's predictions, writes `metrics.json` beside them, and returns it.
 
+    What was found with the model and the data (`findings`) stays as it is in the record that is there.
+
     Raises:
         UserError: the directory holds no readable predictions.
     """
     data = predictions.read(directory)
-    parts = [_everything(data), *(part for name, names in data.slices.items() for part in _parts(data, name, names))]
+    whole, slices = everything(data), [part for name, names in data.slices.items() for part in parts(data, name, names)]
     with ThreadPoolExecutor(min(MOST_THREADS, cluster.cores())) as pool:
-        measured = {model: list(_measured(data, model, parts, pool.map)) for model in data.header.models}
+        figures = _regression if data.header.quantiles else _figures
+        measured = figures(data, whole, slices, pool.map)
     result = Evaluation(
         task=data.header.task,
         split=data.header.split,
         classes=data.header.classes,
         weight=data.header.weight,
         rows=len(data),
-        label_counts=tuple(parts[0].counts.tolist()),
+        label_counts=tuple(whole.counts.tolist()),
         group=data.header.group,
         groups=numbered(data.group.codes)[1] if data.group else 0,
-        models={model: _metrics(data, whole) for model, (whole, *_) in measured.items()},
-        confusion_matrix=measured["challenger"][0].confusion,
-        slices=tuple(
-            _slice(data, part, {model: values[i] for model, values in measured.items()})
-            for i, part in enumerate(parts)
-            if part.column
-        ),
         notes=(*data.header.notes, *_notes(data)),
         baseline=data.header.baseline,
         script=data.header.script,
+        **measured,
+        **_found(directory),
     )
     record.save(result, directory)
     return result
 
 
-def _everything(data: Predictions) -> Part:
-    return Part(slice(None), np.bincount(data.label, minlength=len(data.header.classes)))
+def _found(directory: str | Path) -> dict[str, Any]:
+    if not (Path(directory) / record.FILE_NAME).exists():
+        return {}
+    before = record.load(directory)
+    return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
 
 
-def _parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
-    """The most frequent values of a column, in the order of their codes."""
-    for value, rows in names.rows(MOST_SLICE_VALUES):
-        labels = chosen(data.label, rows) if data.header.classes else data.label
-        yield Part(rows, np.bincount(labels, minlength=len(data.header.classes)), column, value)
+def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
+    """Fields of `Evaluation`, of a task that is no regression."""
+    measured = {model: list(_measured(data, model, [whole, *slices], each)) for model in data.header.models}
+    return {
+        "models": {model: _metrics(data, of_all) for model, (of_all, *_) in measured.items()},
+        "confusion_matrix": measured["challenger"][0].confusion,
+        "thresholds": measured["challenger"][0].thresholds,
+        "slices": tuple(
+            _slice(data, part, {model: values[1 + i] for model, values in measured.items()})
+            for i, part in enumerate(slices)
+        ),
+    }
+
+
+def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
+    """Fields of `Evaluation`, of a regression."""
+    figures = measure_regression.figures(data, whole, slices, each)
+    return {
+        "models": measure_regression.model_metrics(figures),
+        "confusion_matrix": [],
+        "slices": measure_regression.slice_metrics(data, figures, slices),
+        "regression": figures,
+    }
 
 
 def _confusion(data: Predictions, rows: Scored) -> list[list[int]]:
@@ -125,6 +143,7 @@ def _metrics(data: Predictions, whole: Measured) -> ModelMetrics:
         scores=whole.scores,
         auc_interval=whole.interval,
         roc=whole.roc,
+        precision_recall=whole.precision_recall,
         calibration=whole.calibration,
         confidence_counts=whole.confidence_counts,
     )
@@ -153,9 +172,11 @@ def _measured(data: Predictions, model: str, parts: list[Part], each: Each) -> I
         return each(lambda part, interval: _likelihood(data, losses, part, interval), parts, wanted)
     rows = data.scored(model)
     if data.binary:
-        return each(lambda part, interval: _binary(data, rows, part, interval), parts, wanted)
-    aucs, roc = _one_vs_rest(data, model, parts, each)
-    return each(lambda part, auc, interval: _several(data, rows, part, auc, roc, interval), parts, aucs, wanted)
+        return each(lambda part, interval: _binary(data, model, rows, part, interval), parts, wanted)
+    aucs, precision, roc = _one_vs_rest(data, model, parts, each)
+    whole, *slices = each(lambda part, auc, within: _several(data, rows, part, auc, roc, within), parts, aucs, wanted)
+    scores = whole.scores.model_copy(update={"average_precision": precision})
+    return [replace(whole, scores=scores), *slices]
 
 
 def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: bool) -> Measured:
@@ -163,18 +184,30 @@ def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: boo
     losses, weight = losses[part.rows], data.weight[part.rows]
     scores = metrics.likelihood(losses, weight)
     assert scores.bits is not None
-    bounds = _mean_interval(data, part, scores.bits, losses / LN_2, weight) if interval else None
-    return Measured(scores, bounds)
+    within = mean_interval(data, part, scores.bits, losses / LN_2, weight) if interval else None
+    return Measured(scores, within)
 
 
-def _binary(data: Predictions, rows: Scored, part: Part, interval: bool) -> Measured:
+def _binary(data: Predictions, model: str, rows: Scored, part: Part, interval: bool) -> Measured:
     rows = rows[part.rows]
-    blocks = _blocks(data, part, len(rows)) if interval else None
-    ranked = Ranked.of(rows.confident, blocks.codes if blocks else None)
+    among = blocks(data, part, len(rows)) if interval else None
+    ranked = Ranked.of(rows.confident, among.codes if among else None)
     auc = ranked.auc()
-    bounds = _auc_interval(part, ranked, blocks.count, auc) if blocks and auc is not None else None
+    within = _auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
     roc = metrics.roc(ranked) if auc is not None and not part.column else None
-    return _classified(data, rows, ranked, part, auc, roc, bounds)
+    measured = _classified(data, rows, ranked, part, auc, roc, within)
+    return measured if part.column else _flagging(data, model, ranked, measured)
+
+
+def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
+    """With what flagging rows from a threshold on does; the table of thresholds is the new model's only."""
+    precision = precision_recall.average_precision(ranked)
+    return replace(
+        measured,
+        scores=measured.scores.model_copy(update={"average_precision": precision}),
+        precision_recall=precision_recall.curve(ranked),
+        thresholds=thresholds.measure(ranked, data.header.operating) if model == "challenger" else None,
+    )
 
 
 def _several(
@@ -182,8 +215,8 @@ def _several(
 ) -> Measured:
     rows = rows[part.rows]
     right = hits_of(rows.confident).astype(np.float64)
-    bounds = _mean_interval(data, part, float(right.mean()), right) if interval and part.column else None
-    return _classified(data, rows, Ranked.of(rows.confident), part, auc, roc, bounds)
+    within = mean_interval(data, part, float(right.mean()), right) if interval and part.column else None
+    return _classified(data, rows, Ranked.of(rows.confident), part, auc, roc, within)
 
 
 def _classified(
@@ -202,55 +235,44 @@ def _classified(
     return Measured(scores, interval, roc, bins, metrics.confidence_counts(ranked), _confusion(data, rows))
 
 
-def _one_vs_rest(data: Predictions, model: str, parts: list[Part], each: Each) -> tuple[list[float | None], Roc | None]:
-    """Each part's AUC, the classes' mean, None where a class does not occur; and the ROC curve of all rows."""
+def _one_vs_rest(
+    data: Predictions, model: str, parts: list[Part], each: Each
+) -> tuple[list[float | None], float | None, Roc | None]:
+    """Each part's AUC, the classes' mean, None where a class does not occur; average precision and ROC of all rows."""
     whole, *slices = parts
     complete = [np.asarray(part.rows) for part in slices if part.counts.all()]
     if not whole.counts.all():
-        return [None] * len(parts), None
-    of_classes: list[tuple[list[float | None], np.ndarray]] = []
+        return [None] * len(parts), None, None
+    of_classes: list[tuple[list[float | None], float | None, np.ndarray]] = []
     for codes, table in data.by_class(model):
         of_classes += each(lambda code, score: _class(packed(score, data.label == code), complete), codes, table)
-    aucs, curves = zip(*of_classes, strict=True)
+    aucs, precisions, curves = zip(*of_classes, strict=True)
     mean, *means = np.mean(np.array(aucs, np.float64), axis=0).tolist()
     of_slices = iter(means)
-    return [mean, *(next(of_slices) if part.counts.all() else None for part in slices)], metrics.averaged_roc(curves)
+    aucs = [mean, *(next(of_slices) if part.counts.all() else None for part in slices)]
+    return aucs, float(np.mean(precisions)), metrics.averaged_roc(curves)
 
 
-def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], np.ndarray]:
-    """AUCs of one class, of all rows and then of each part, and its curve."""
+def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], float | None, np.ndarray]:
+    """AUCs of one class, of all rows and then of each part; its average precision and its ROC curve."""
     ranked = Ranked.of(rows)
-    return [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)], metrics.curve_on_grid(ranked)
+    aucs = [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)]
+    return aucs, precision_recall.average_precision(ranked), metrics.curve_on_grid(ranked)
 
 
-def _auc_interval(part: Part, ranked: Ranked, blocks: int, auc: float) -> Bounds:
-    values = comparison.auc_replicates(comparison.resample(blocks, part.replicates), ranked, blocks, auc)
-    return _bounds(auc, values, blocks)
-
-
-def _mean_interval(
-    data: Predictions, part: Part, estimate: float, values: np.ndarray, sizes: np.ndarray | None = None
-) -> Bounds:
-    blocks = _blocks(data, part, len(values))
-    means = comparison.mean_replicates(comparison.resample(blocks.count, part.replicates), values, blocks, sizes)
-    return _bounds(estimate, means, blocks.count)
-
-
-def _blocks(data: Predictions, part: Part, rows: int) -> Blocks:
-    return comparison.blocks(data.group[part.rows] if data.group else None, rows)
-
-
-def _bounds(estimate: float, values: np.ndarray, count: int) -> Bounds:
-    bounds = comparison.interval(estimate, values, count, INTERVAL_CONFIDENCE)
-    return (bounds.low, bounds.high) if np.isfinite([bounds.low, bounds.high]).all() else None
+def _auc_interval(part: Part, ranked: Ranked, count: int, auc: float) -> Bounds:
+    values = comparison.auc_replicates(comparison.resample(count, part.replicates), ranked, count, auc)
+    return bounds(auc, values, count)
 
 
 def _notes(data: Predictions) -> list[str]:
-    names, present = data.header.classes, set(np.flatnonzero(np.bincount(data.label)).tolist())
-    notes = []
+    names, notes = data.header.classes, []
+    present = set(np.flatnonzero(np.bincount(data.label)).tolist()) if names else set()
     if absent := [name for code, name in enumerate(names) if code not in present]:
         rows = f"the {data.header.split} split" if data.header.split else "the script's predictions"
         notes.append(f"The AUC is undefined: no row of {rows} is of class {', '.join(absent)}.")
+    if data.header.quantiles and data.label.min() == data.label.max():
+        notes.append(f"R2 is undefined: the label is {data.label[0]:g} in every row of the {data.header.split} split.")
     for column, values in data.slices.items():
         if (seen := numbered(values.codes)[1]) > MOST_SLICE_VALUES:
             notes.append(f"Slice {column}: the {MOST_SLICE_VALUES} most frequent of {seen:,} values are shown.")

@@ -8,7 +8,7 @@ import numpy as np
 
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.evaluation import measure, predictions, script_model
+from training.evaluation import measure, predictions, record, script_model
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
 from training.evaluation.script_model import ScriptModel
@@ -49,6 +49,7 @@ def evaluate(
         script=script.told(dataset),
     )
     columns = {"row_id": ours.row_id, "label": ours.label, **scored}
+    record.discard(destination)
     predictions.write(destination, header, _batches(columns))
     return measure.measure(destination)
 

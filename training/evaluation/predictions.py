@@ -3,13 +3,15 @@
 `predictions.parquet` has one row per scored row, in the order of the split:
 
     row_id       int64                       as in the dataset
-    label        int64                       class code, in [0, C); absent without classes
+    label        int64                       class code, in [0, C); double of a regression; absent without either
     weight       int64                       how much the row counts, such as its bytes; only without classes
     group        dictionary of strings       rows of one group are not independent; absent if the task names none
     challenger   float, or float[C]          two classes: probability of the second; else of each class;
-                                             double without classes: the row's loss in nats
+                                             double[1 + Q] of a regression: mean, then quantiles;
+                                             double without either: the row's loss in nats
     champion     "                           absent if there is no champion
     baseline     "                           absent if none was fitted
+    boosting     "                           likewise
     NAME         dictionary of strings       one column for each slice of the task
 
 What the columns mean (`Header`) is JSON under the key `predictions` of the Parquet schema's metadata.
@@ -27,13 +29,16 @@ import pyarrow.parquet as pq
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation import residuals
 from training.evaluation.probabilities import Scored, normalised, scored
 from training.evaluation.ranked import chosen, packed
+from training.evaluation.regression import Loss
+from training.evaluation.thresholds import OperatingPoint
 from training.script.collected import Collected
 from training.storage import files
 
 FILE_NAME = "predictions.parquet"
-MODELS = ("challenger", "champion", "baseline")
+MODELS = ("challenger", "champion", "baseline", "boosting")
 RESERVED = ("row_id", "label", "weight", "group", *MODELS)
 METADATA_KEY = b"predictions"
 #: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
@@ -48,8 +53,14 @@ class Header(Frozen):
     task: str
     #: Name of the split that was scored; "" for rows that a script labelled itself.
     split: str
-    #: Empty for a task that is judged by a loss for each row.
+    #: Empty for a regression, and for a task that is judged by a loss for each row.
     classes: tuple[str, ...]
+    #: Of a regression: what each model predicts beside the mean, what the label is called and counted in ("" = not
+    #: said), and the loss that the decision tests.
+    quantiles: tuple[float, ...] = ()
+    target: str = ""
+    unit: str = ""
+    decided_by: Loss = "pinball"
     #: Without classes: dataset column that `weight` was made from; "" if every row counts as one.
     weight: str = ""
     #: Models that were scored, of `MODELS`.
@@ -65,6 +76,8 @@ class Header(Frozen):
     baseline: str = ""
     #: Where the challenger is what a script left.
     script: Collected | None = None
+    #: Of two classes: the challenger's threshold by the task's rule.
+    operating: OperatingPoint | None = None
 
 
 @dataclass(frozen=True)
@@ -92,17 +105,20 @@ class Names:
 
 @dataclass(frozen=True)
 class Predictions:
-    """A file of N rows, C classes. What takes much memory, the columns of the models, is read when it is asked for."""
+    """A file of N rows, C classes or Q quantiles.
+
+    What takes much memory, the columns of the models, is read when it is asked for.
+    """
 
     path: Path
     header: Header
     rows: int
-    #: (N,) in [0, C), of the smallest type; empty without classes.
+    #: (N,) in [0, C), of the smallest type; float64 of a regression; empty without either.
     label: np.ndarray
     #: Its values are not read.
     group: Names | None
     slices: dict[str, Names]
-    #: float64 (N,); None with classes.
+    #: float64 (N,); None with classes, and of a regression.
     weight: np.ndarray | None
 
     def __len__(self) -> int:
@@ -113,10 +129,20 @@ class Predictions:
         return len(self.header.classes) == 2
 
     def losses(self, model: str) -> np.ndarray:
-        """Loss of each row in nats, float64 (N,)."""
+        """Loss of each row in nats, or of a regression the one that the decision tests, float64 (N,)."""
         if self.header.classes:
             return self.scored(model).losses()
+        if self.header.quantiles:
+            return residuals.losses(self.header.decided_by, self.label, self.predicted(model), self.header.quantiles)
         return _filled(np.empty(self.rows), (_numbers(part) for part in _parts(self.path, model)))
+
+    def predicted(self, model: str) -> np.ndarray:
+        """Of a regression: mean and quantiles, float64 (1 + Q, N)."""
+        width = 1 + len(self.header.quantiles)
+        parts = (_numbers(part.flatten()).reshape(len(part), width) for part in _parts(self.path, model))
+        whole = np.empty((width, self.rows))
+        _filled(whole.T, parts)
+        return whole
 
     def scored(self, model: str) -> Scored:
         """What the figures of a model are made of; there are classes."""
@@ -152,7 +178,8 @@ def _filled(array: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
 def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any]]) -> Path:
     """Writes batches of columns (row_id, label, group and slices as `Names`, float (B, C) per model), atomically.
 
-    Without classes weight in place of label, and float (B,) per model. Memory holds one row group.
+    A regression has float (B, 1 + Q) per model. Without classes and quantiles there is weight in place of label, and
+    float (B,) per model. Memory holds one row group.
 
     Raises:
         UserError: no batch holds a row, or a slice is called like a column of this file.
@@ -196,10 +223,12 @@ def _joined(parts: list[pa.Table]) -> pa.Table:
 
 def _schema(header: Header) -> pa.Schema:
     width, names = len(header.classes), pa.dictionary(pa.int32(), pa.string())
-    probability = pa.float32() if width == 2 else pa.list_(pa.float32(), width) if width else pa.float64()
+    value = pa.float32() if width == 2 else pa.list_(pa.float32(), width) if width else pa.float64()
     fields = [("row_id", pa.int64()), ("label" if width else "weight", pa.int64())]
+    if header.quantiles:
+        value, fields[1] = pa.list_(pa.float64(), 1 + len(header.quantiles)), ("label", pa.float64())
     fields += [("group", names)] if header.group else []
-    fields += [(model, probability) for model in header.models]
+    fields += [(model, value) for model in header.models]
     fields += [(name, names) for name in header.slices]
     return pa.schema(fields, metadata={METADATA_KEY: header.model_dump_json().encode()})
 
@@ -209,7 +238,8 @@ def _array(column: Any, kind: pa.DataType) -> pa.Array:
         column = _occurring(column) if len(column.values) > len(column.codes) else column
         return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), pa.array(column.values, pa.string()))
     if pa.types.is_fixed_size_list(kind):
-        return pa.FixedSizeListArray.from_arrays(column.astype(np.float32).ravel(), kind.list_size)
+        values = column.astype(kind.value_type.to_pandas_dtype())
+        return pa.FixedSizeListArray.from_arrays(values.ravel(), kind.list_size)
     if pa.types.is_float32(kind):
         return pa.array(column[:, 1].astype(np.float32))
     return pa.array(column, type=kind)
@@ -229,17 +259,27 @@ def read(directory: str | Path) -> Predictions:
     """
     path = Path(directory) / FILE_NAME
     header, rows = _header(path)
-    classes = len(header.classes)
-    label = np.empty(rows if classes else 0, np.min_scalar_type(classes))
     return Predictions(
         path=path,
         header=header,
         rows=rows,
-        label=_filled(label, (_label(part, classes, path) for part in _parts(path, "label"))) if classes else label,
+        label=_labels(path, header, rows),
         group=_names(path, "group", values=False) if header.group else None,
         slices={name: _names(path, name) for name in header.slices},
-        weight=None if classes else _filled(np.empty(rows), (_numbers(part) for part in _parts(path, "weight"))),
+        weight=None if header.classes or header.quantiles else _doubles(path, "weight", rows),
     )
+
+
+def _labels(path: Path, header: Header, rows: int) -> np.ndarray:
+    if header.quantiles:
+        return _doubles(path, "label", rows)
+    classes = len(header.classes)
+    label = np.empty(rows if classes else 0, np.min_scalar_type(classes))
+    return _filled(label, (_label(part, classes, path) for part in _parts(path, "label"))) if classes else label
+
+
+def _doubles(path: Path, column: str, rows: int) -> np.ndarray:
+    return _filled(np.empty(rows), (_numbers(part) for part in _parts(path, column)))
 
 
 def _header(path: Path) -> tuple[Header, int]:

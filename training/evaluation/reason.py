@@ -1,6 +1,9 @@
 """The decision as one sentence for people, with its numbers."""
 
+import math
+
 from training.evaluation.decision import Decision, Reference
+from training.evaluation.regression import LOSSES
 
 
 def rival(decision: Decision) -> str:
@@ -9,12 +12,24 @@ def rival(decision: Decision) -> str:
         return "the champion"
     if decision.baseline:
         return decision.baseline
-    return "the baseline" if decision.metric == "bits" else "the logistic-regression baseline"
+    names = {"loss": "the logistic-regression baseline", "bits": "the baseline"}
+    return names.get(decision.metric or "loss", "the linear-regression baseline")
 
 
 def metric(decision: Decision) -> str:
     """What was compared, in words."""
+    if decision.metric in LOSSES:
+        return f"{LOSSES[decision.metric]} in {decision.unit}"
     return f"bits per {decision.unit}" if decision.metric == "bits" else "log loss"
+
+
+def amount(decision: Decision, value: float, digits: int = 5) -> str:
+    """A loss as people read it: four decimals of nats and bits, of a regression so many digits that tell."""
+    if decision.metric not in LOSSES:
+        return f"{value:.4f}"
+    if not value or not 1e-6 <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
 def verdict(promote: bool, reference: Reference | None, *, decided: bool = True) -> str:
@@ -53,18 +68,31 @@ def compared(decision: Decision) -> str:
     by_group = f" in {decision.groups:,} groups (by {decision.group})" if decision.group else ""
     return (
         f"{verdict(decision.promote, decision.reference)}: {first}on the same {decision.rows:,} rows{by_group} "
-        f"{_figures(decision)}{_approval(decision) if decision.promote else _doubts(decision)}."
+        f"{_figures(decision)}{_approval(decision) if decision.promote else _doubts(decision)}.{worth(decision)}"
+    )
+
+
+def worth(decision: Decision) -> str:
+    """A further sentence where gradient boosting is better than the network; else ""."""
+    rival = decision.boosting
+    if rival is None or not rival.better:
+        return ""
+    by, least = (amount(decision, value, 3) for value in (rival.difference, rival.lower_bound))
+    return (
+        f" Gradient boosting is better by {by} (at least {least} with {100 * decision.confidence:g}% confidence): "
+        "a network is not worth it here."
     )
 
 
 def _figures(decision: Decision) -> str:
     assert decision.difference is not None and decision.metric and decision.reference
-    ours, theirs = f"{decision.challenger_value:.4f}", f"{decision.reference_value:.4f}"
+    assert decision.challenger_value is not None and decision.reference_value is not None
+    ours, theirs = amount(decision, decision.challenger_value), amount(decision, decision.reference_value)
     verb = "are" if decision.metric == "bits" else "is"
     values = f"{metric(decision)} {verb} {ours} against {theirs} of {rival(decision)}"
     if decision.difference == 0:
         return f"{values}, no difference"
-    return f"{values}, {abs(decision.difference):.4f} {_direction(decision)}"
+    return f"{values}, {amount(decision, abs(decision.difference), 3)} {_direction(decision)}"
 
 
 def _direction(decision: Decision) -> str:
@@ -72,10 +100,9 @@ def _direction(decision: Decision) -> str:
     assert decision.difference is not None and decision.lower_bound is not None
     low, sure = decision.lower_bound, f"{100 * decision.confidence:g}% confidence"
     if decision.difference > 0:
-        return (
-            f"better (at least {low:.4f} with {sure})" if low > 0 else f"better (perhaps {-low:.4f} worse, at {sure})"
-        )
-    return f"worse (at most {-low:.4f} with {sure})"
+        bound = amount(decision, abs(low), 3)
+        return f"better (at least {bound} with {sure})" if low > 0 else f"better (perhaps {bound} worse, at {sure})"
+    return f"worse (at most {amount(decision, -low, 3)} with {sure})"
 
 
 def _doubts(decision: Decision) -> str:
@@ -85,7 +112,8 @@ def _doubts(decision: Decision) -> str:
         above = f" above {decision.margin:g}" if decision.margin else ""
         doubts.append(f"that is no evidence of a gain{above}")
     if check and check.worse:
-        doubts.append(f"its rates are off by {check.challenger:.1%} against {check.reference:.1%}")
+        rates = "quantiles" if decision.metric in LOSSES else "rates"
+        doubts.append(f"its {rates} are off by {check.challenger:.1%} against {check.reference:.1%}")
     if worse:
         shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
         doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")

@@ -5,6 +5,12 @@ from pathlib import Path
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation.drift import Drift
+from training.evaluation.examples import Examples
+from training.evaluation.importance import Importance
+from training.evaluation.precision_recall import PrecisionRecall
+from training.evaluation.regression import RegressionFigures
+from training.evaluation.thresholds import Thresholds
 from training.script.collected import Collected
 from training.storage import files
 
@@ -12,12 +18,15 @@ FILE_NAME = "metrics.json"
 
 
 class Scores(Frozen):
-    """One model in six numbers; in the first and the last without classes."""
+    """One model in a few numbers; without classes in the first and the last."""
 
-    #: Log loss in nats, per row or per unit of weight; lower is better.
+    #: Log loss in nats, per row or per unit of weight; of a regression the loss that the decision tests. Lower is
+    #: better.
     loss: float
     #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
     auc: float | None = None
+    #: Mean precision over recall; likewise averaged over more than two classes. Of all rows only, not of slices.
+    average_precision: float | None = None
     accuracy: float | None = None
     #: Expected calibration error over bins of equal mass; 0 is best.
     calibration_error: float | None = None
@@ -60,6 +69,8 @@ class ModelMetrics(Frozen):
     #: Likewise of `Scores.bits`.
     bits_interval: tuple[float, float] | None = None
     roc: Roc | None = None
+    #: Of two classes, if a row is of the second.
+    precision_recall: PrecisionRecall | None = None
     calibration: tuple[CalibrationBin, ...] = ()
     #: Rows by confidence, in 20 bins of equal width over [0, 1].
     confidence_counts: tuple[int, ...] = ()
@@ -71,8 +82,8 @@ class SliceMetrics(Frozen):
     column: str
     value: str
     rows: int
-    #: Rate of the second of two classes; above two, of the slice's most frequent class. Without classes the
-    #: slice's part of the whole weight.
+    #: Rate of the second of two classes; above two, of the slice's most frequent class. Of a regression the mean
+    #: label; else without classes the slice's part of the whole weight.
     base_rate: float
     models: dict[str, Scores]
     #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
@@ -94,7 +105,7 @@ class Evaluation(Frozen):
     #: Column whose equal values mark rows that are not independent, and how many values; "" and 0 if none.
     group: str
     groups: int
-    #: By `challenger`, `champion`, `baseline`, as far as scored.
+    #: By `challenger`, `champion`, `baseline`, `boosting`, as far as scored.
     models: dict[str, ModelMetrics]
     #: The challenger's counts, actual class by predicted class.
     confusion_matrix: list[list[int]]
@@ -104,6 +115,16 @@ class Evaluation(Frozen):
     baseline: str = ""
     #: Where the model is what a script left.
     script: Collected | None = None
+    #: Where the label is a number. The loss in `models` and `slices` is then the one that the decision tests.
+    regression: RegressionFigures | None = None
+    #: Of two classes: the new model's thresholds, and the one to work at.
+    thresholds: Thresholds | None = None
+    #: Where the new model is ours: what each column is worth to it.
+    importance: Importance | None = None
+    #: Single rows of prepared data.
+    examples: Examples | None = None
+    #: Of prepared data: train rows beside the scored ones.
+    drift: Drift | None = None
 
     @property
     def scored(self) -> bool:
@@ -118,6 +139,8 @@ class Evaluation(Frozen):
     @property
     def slice_metric(self) -> str:
         """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
+        if self.regression:
+            return "loss"
         if not self.classes:
             return "bits"
         return "auc" if len(self.classes) == 2 else "accuracy"
@@ -131,10 +154,14 @@ class Evaluation(Frozen):
     def scalars(self) -> dict[str, float]:
         """Flat figures for a metrics table: the challenger's by name, the others' as `champion_auc`..."""
         result = {"rows": float(self.rows)} if self.scored else {}
+        if self.thresholds and self.thresholds.operating:
+            result["threshold"] = self.thresholds.operating.threshold
         for model, measured in self.models.items():
             prefix = "" if model == "challenger" else f"{model}_"
             values = measured.scores.model_dump().items()
             result.update({prefix + self._spoken(name): value for name, value in values if value is not None})
+            if self.regression:
+                result.update({prefix + name: value for name, value in self.regression.scalars(model).items()})
         return result
 
     def _spoken(self, name: str) -> str:
@@ -162,6 +189,11 @@ def load(directory: str | Path) -> Evaluation:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished evaluation.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as an evaluation: {error}") from None
+
+
+def discard(directory: str | Path) -> None:
+    """Removes the record of an earlier evaluation, of which nothing is to be kept."""
+    (Path(directory) / FILE_NAME).unlink(missing_ok=True)
 
 
 def save(result: Evaluation, directory: str | Path) -> None:

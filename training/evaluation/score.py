@@ -1,4 +1,5 @@
-"""A trained model as a function from rows of a dataset to class probabilities, or to a loss for each row.
+"""A trained model as a function from rows of a dataset to class probabilities, to mean and quantiles, or to a loss for
+each row.
 
 The model may have been trained on other data than is scored, as a champion was: its categories are looked up by
 value, and columns that it does not know are left out.
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from training import bundle
+from training import bundle, outcome
 from training.bundle import ModelCard
 from training.data.manifest import Column, Manifest
 from training.data.rows import recode
@@ -37,15 +38,18 @@ class TrainedModel:
 
     @torch.inference_mode()
     def __call__(self, batch: dict[str, np.ndarray]) -> np.ndarray:
-        """Class probabilities, float32 (B, C), of the columns of B rows; or losses in nats, float64 (B,).
+        """Class probabilities, float32 (B, C), of the columns of B rows; mean and quantiles, float64 (B, 1 + Q); or
+        losses in nats, float64 (B,).
 
         Raises:
-            UserError: the task's `predict` does not return probabilities, or its `score` no losses.
+            UserError: the task's `predict` does not return probabilities or rising quantiles, or its `score` no losses.
         """
         known = {name: _translated(batch[name], *pair) for name, pair in self.columns.items()}
         rows = len(next(iter(batch.values())))
         if self.task.likelihood:
             return self._losses(tensors(known, self.device), rows)
+        if self.task.regression:
+            return self._numbers(tensors(known, self.device), rows)
         table = self.task.predict(self.module, tensors(known, self.device)).float().cpu().numpy()
         if table.shape != (rows, len(self.task.classes)):
             raise UserError(
@@ -61,6 +65,24 @@ class TrainedModel:
     @property
     def meaning(self) -> "Meaning":
         return meaning(self.card.manifest(), self.task)
+
+    def _numbers(self, batch: Batch, rows: int) -> np.ndarray:
+        table = np.asarray(self.task.predict(self.module, batch).double().cpu().numpy())
+        width, name = 1 + len(self.task.quantiles), f"{self.card.task}.predict"
+        if table.shape != (rows, width):
+            raise UserError(
+                f"{name} returned shape {table.shape} for {rows} rows, a mean and {width - 1} quantiles: it must be "
+                f"({rows}, {width})."
+            )
+        if not np.isfinite(table).all():
+            raise UserError(f"{name} must return finite numbers; {np.isfinite(table).mean():.1%} of them are.")
+        falls = (np.diff(table[:, 1:], axis=1) < 0).any(axis=1)
+        if falls.any():
+            raise UserError(
+                f"{name} must return quantiles that rise; in {falls.sum():,} of {rows:,} rows a higher one is below a "
+                "lower one. Sort them (`torch.sort`), or add what is never below 0 to the one before (softplus)."
+            )
+        return table
 
     def _losses(self, batch: Batch, rows: int) -> np.ndarray:
         losses = self.task.score(self.module, batch).double().cpu().numpy()
@@ -90,27 +112,39 @@ class Meaning:
 
     task: str
     classes: tuple[str, ...]
+    #: Of a regression: its quantiles, and the name and the unit of its label.
+    number: Mapping[str, Any] | None
     #: Statistics that give the columns their meaning, by name.
     encoding: Mapping[str, Any]
+
+    @property
+    def outcome(self) -> str:
+        """What is predicted, in words."""
+        if self.number is None:
+            return f"the classes {', '.join(self.classes)}" if self.classes else "the likelihood of rows"
+        unit = f" in {self.number['unit']}" if self.number["unit"] else ""
+        shares = ", ".join(f"{share:g}" for share in self.number["quantiles"])
+        return f"the number {self.number['target']}{unit} with the quantiles {shares}"
 
 
 def meaning(data: Manifest, task: Task) -> Meaning:
     """What predictions of the rows of `data` mean, whoever makes them."""
-    return Meaning(data.task, tuple(task.classes), {name: data.statistics.get(name) for name in task.encoding})
+    number = data.statistics.get(outcome.STATISTIC)
+    return Meaning(data.task, tuple(task.classes), number, {name: data.statistics.get(name) for name in task.encoding})
 
 
 def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
-    """Raises UserError unless both predict the same classes of the same task, and read the columns alike."""
+    """Raises UserError unless both predict the same classes or number of the same task, and read the columns alike."""
     if champion.card.task != challenger.task:
         raise UserError(
             f"the champion in {champion.path} was trained for {champion.card.task}, the new model for "
             f"{challenger.task}: they cannot be compared."
         )
-    old = tuple(champion.task.classes)
-    if old != challenger.classes:
+    old = champion.meaning
+    if (old.classes, old.number) != (challenger.classes, challenger.number):
         raise UserError(
-            f"the champion in {champion.path} predicts the classes {', '.join(old)}, the new model "
-            f"{', '.join(challenger.classes)}: they cannot be compared. Run without a champion to start anew."
+            f"the champion in {champion.path} predicts {old.outcome}, the new model {challenger.outcome}: they cannot "
+            "be compared. Run without a champion to start anew."
         )
     for name, statistic in challenger.encoding.items():
         if champion.card.statistics.get(name) != statistic:

@@ -11,6 +11,9 @@ gradients.py     how gradients cross processes
 use.py           which blocks and parameters of a sharded model a rank uses
 trainer_state.py what no step number tells: named parts of every checkpoint
 sums.py          sums over microbatches and ranks, in any order or along a tree
+schedule.py      the learning rate of each step
+optimizers.py    the task's optimizers as one
+freezing.py      parameters that are not trained
 buffers.py       buffers that a forward pass changes
 order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
@@ -19,15 +22,18 @@ selection.py     which metric says what the best validation is
 best.py          the best validation: its value, its weights, and the patience
 average.py       a moving average of the weights (EMA)
 deferred.py      a model that is built without the memory of its weights
+warm_start.py    trained weights to begin with
 shards.py        weights of a sharded model come in and leave one at a time
 memory.py        how much is left
 arithmetic.py    what is chosen where the configuration leaves it open
-precision.py     float32 or bfloat16
+precision.py     float32, bfloat16 or float16
+scaler.py        the scale of a loss in float16
 kernels.py       deterministic kernels or the fastest
 finite.py        gradients and states that are not finite
 health.py        whether training can go on
 history.py       the learning curve
 curves.py        TensorBoard
+profiling.py     profiler traces of some steps
 progress.py      what a person sees
 pace.py          which rank holds the others up
 accelerator.py   how fast a GPU can be, and the share used

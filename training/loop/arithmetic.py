@@ -69,9 +69,14 @@ def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: 
 
 
 def _precision(config: TrainConfig, parameters: int, device: torch.device) -> tuple[str, str]:
-    if precision.uses_bf16(config.precision, device):
-        return "bf16", f"{torch.cuda.get_device_name(device)} has it"
-    return "fp32", "on a CPU" if device.type == "cpu" else f"{torch.cuda.get_device_name(device)} has no bfloat16"
+    if device.type != "cuda":
+        return "fp32", "on a CPU"
+    name = torch.cuda.get_device_name(device)
+    if precision.has_bf16(device):
+        return "bf16", f"{name} has it"
+    if precision.has_fp16(device):
+        return "fp16", f"{name} has no bfloat16, but tensor cores for float16"
+    return "fp32", f"{name} has no bfloat16, and no tensor cores"
 
 
 def _determinism(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
@@ -112,6 +117,6 @@ def _obstacle(config: TrainConfig, device: torch.device) -> str:
         return "Python's headers are missing (python3-dev)"
     if torch.cuda.get_device_capability(device) < (7, 0):
         return f"{torch.cuda.get_device_name(device)} is older than Triton takes"
-    if config.precision == "bf16" and not precision.uses_bf16("auto", device):
+    if config.precision == "bf16" and not precision.has_bf16(device):
         return f"{torch.cuda.get_device_name(device)} only emulates bfloat16"
     return ""

@@ -12,6 +12,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from training.loop.scaler import Scaler
+
 
 class GradientNorm:
     """Clips the gradient by its 2-norm over all parameters and ranks, and remembers the first that is not finite.
@@ -35,12 +37,28 @@ class GradientNorm:
         #: Whether a fault is known without waiting.
         self.faulty = False
 
-    def clip(self, step: int) -> None:
+    def clip(self, step: int, scaler: Scaler | None = None, factor: float = 1.0) -> bool:
+        """Clips the gradient of a step; whether it is to be applied, which is no where a scaled one has overflowed.
+
+        Args:
+            scaler: By whose scale the loss was multiplied: it is taken off the gradient first. Waits for the device.
+            factor: By which a scaled gradient is multiplied then, such as the number of ranks over which it is a mean.
+        """
         grads = {n: _values(p) for n, p in enumerate(self.parameters) if p.grad is not None}
+        if scaler and grads:
+            torch._foreach_mul_(list(grads.values()), factor / scaler.scale)
         norms = self._norms(grads)
         self.total = total = self._total(norms)
+        if scaler and not scaler.accepts(float(total)):
+            return False
         if self.clip_norm:
             torch._foreach_mul_(list(grads.values()), (self.clip_norm / (total + 1e-6)).clamp(max=1.0))
+        self._remember(step, norms)
+        return not self.faulty
+
+    def _remember(self, step: int, norms: Tensor) -> None:
+        """The step, if its gradient was the first that was not finite."""
+        total = self.total
         if self.at_once and not self.faulty and not math.isfinite(total):
             self.fault, self.norms, self.faulty = self.fault.fill_(step), norms, True
         elif not self.at_once:

@@ -35,7 +35,8 @@ class Health:
             return
         what = f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g})."
         if not gradient_is_finite and math.isfinite(loss):
-            what = f"the gradient of step {step} is not finite, though its loss is {loss:g}; training stops."
+            scaled = " and is no longer scaled" if self.learner.scaler else ""
+            what = f"the gradient of step {step} is not finite, though its loss is {loss:g}{scaled}; training stops."
         lines = [what, f"Rows of its batch (row_id): {self._row_ids(step)}"]
         if not gradient_is_finite:
             lines.append(f"Parameters whose gradients are not finite: {self._culprits()}")

@@ -2,12 +2,13 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from training.bundle import Point
-from training.loop.order import Plan, learning_rate_factor
+from training.loop.order import Plan
 from training.storage import strict
 
 #: Points of the curve besides the ends of epochs.
@@ -23,10 +24,13 @@ class _State(BaseModel):
 
 
 class History:
-    """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint."""
+    """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint.
 
-    def __init__(self, plan: Plan, learning_rate: float, warmup_fraction: float):
-        self.plan, self.learning_rate, self.warmup_fraction = plan, learning_rate, warmup_fraction
+    `factor` gives each step's share of the peak learning rate.
+    """
+
+    def __init__(self, plan: Plan, learning_rate: float, factor: Callable[[int], float]):
+        self.plan, self.peak, self.factor = plan, learning_rate, factor
         self.every = math.ceil(plan.steps / _POINTS)
         self.points: list[dict[str, Any]] = []
         self.total, self.count = 0.0, 0
@@ -57,10 +61,12 @@ class History:
             self._point(step - 1)
         self.points[-1] |= {"validation_loss": loss, "metrics": metrics}
 
+    def learning_rate(self, step: int) -> float:
+        return self.peak * self.factor(step)
+
     def _point(self, step: int) -> None:
-        factor = learning_rate_factor(step, self.plan.steps, self.warmup_fraction)
         self.points.append(
             {"step": step + 1, "epoch": round(self.plan.epoch(step + 1), 6), "loss": self.total / self.count,
-             "validation_loss": None, "metrics": {}, "learning_rate": self.learning_rate * factor}
+             "validation_loss": None, "metrics": {}, "learning_rate": self.learning_rate(step)}
         )  # fmt: skip
         self.total, self.count = 0.0, 0

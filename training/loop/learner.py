@@ -3,7 +3,6 @@
 The arithmetic of a step depends on its number alone (`training.loop.order`), never on what ran before in the process.
 """
 
-import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -20,17 +19,32 @@ from training.checkpoint.saved import Saved
 from training.config import TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.loop import arithmetic, blocks, deferred, finite, gradients, kernels, precision, shards
+from training.loop import (
+    arithmetic,
+    blocks,
+    deferred,
+    finite,
+    freezing,
+    gradients,
+    kernels,
+    optimizers,
+    precision,
+    shards,
+    warm_start,
+)
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
 from training.loop.memory import free_bytes, return_what_is_freed
-from training.loop.order import Plan, learning_rate_factor, seed_of
+from training.loop.order import Plan, seed_of
 from training.loop.pace import Stopwatch
+from training.loop.scaler import Scaler
+from training.loop.schedule import Schedule
 from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
 from training.processes.rank import Rank
 from training.task import Task
+from training.weights import Weights
 
 Batch = dict[str, Tensor]
 Figures = TypeVar("Figures")
@@ -53,7 +67,10 @@ class Learner:
         #: Why a sharded model was first made whole on every rank; "" = it was not.
         self.made_whole = ""
         self.sharded = config.strategy == "fsdp"
-        self.module: nn.Module = self._sharded_model() if self.sharded else self._new_model().to(rank.device)
+        #: Names of the parameters that the setting `freeze` keeps as they are.
+        self.frozen: list[str] = []
+        self.module: nn.Module = self._sharded_model() if self.sharded else self._whole_model()
+        self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = kernels.chosen(config.deterministic is True, rank.device)
@@ -68,22 +85,31 @@ class Learner:
             blocks.recompute(repeated)
         if not self.sharded:
             self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
-        self.optimizer = task.optimizer(self.module, config.learning_rate, config.weight_decay)
+        self.schedule = Schedule(config, plan.steps, task)
+        self.optimizer = optimizers.of_task(task, self.module, config.learning_rate, config.weight_decay)
         self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
-        if not all(map(math.isfinite, self.peaks)):
-            raise UserError(f"the task's optimizer has learning rates {self.peaks}: each must be a finite number.")
-        updated = [p for group in self.optimizer.param_groups for p in group["params"]]
+        updated = [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
         self.norm = GradientNorm(updated, config.clip_norm)
         self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
-        self.weights = [torch.tensor(self.gradients.weight(plan.share(n)), device=rank.device) for n in assigned]
         self.autocast = precision.autocast(config, rank.device)
         #: Called before the optimizer changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
         #: What no step number tells, such as an average of the weights: every checkpoint holds it.
         self.state = TrainerState()
+        #: In float16: by what the loss is multiplied.
+        self.scaler = Scaler() if config.precision == "fp16" else None
+        if self.scaler:
+            self.state.add("scaler", self.scaler)
+        #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
+        #: which steps are skipped, does not depend on the number of ranks.
+        self.factor = self.gradients.weight(1.0)
+        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
+        self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
+                        for n in assigned]  # fmt: skip
+        #: Called with the step in which memory ran out; what it says stands in the message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
         #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
         self.boundless: set[str] = set()
         #: Called after each update with the number of its step; for who follows the weights.
@@ -92,6 +118,11 @@ class Learner:
         self.restored_from = ""
         #: Whether there is something of a checkpoint in the state, of all of it or not.
         self.spoilt = False
+
+    def _whole_model(self) -> nn.Module:
+        module = self._new_model().to(self.rank.device)
+        self.frozen = freezing.freeze(module, self.config.freeze)
+        return module
 
     def _new_model(self) -> nn.Module:
         """The task's model on the CPU, as the seed makes it."""
@@ -111,6 +142,7 @@ class Learner:
         if self.made_whole:
             recorded = None
         module = recorded.module if recorded else self._new_model()
+        self.frozen = freezing.freeze(module, self.config.freeze)
         self.gradients = gradients.choose(
             Loss(module, self.task.loss), self.task.blocks(module), self.config, self.rank
         )
@@ -125,12 +157,12 @@ class Learner:
 
     def _keep_float32(self, rows: Batch) -> list[str]:
         """Names of the layers that compute in float32 though the others do not; every rank looks at the same rows."""
-        raw = any(values.is_floating_point() for values in rows.values())
-        if not raw or not precision.uses_bf16(self.config.precision, self.rank.device):
+        raw, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
+        if not raw or dtype is None:
             return []
         if not self.sharded:  # the gradients come later
-            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows))
-        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows))
+            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows), dtype)
+        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows), dtype)
         assert isinstance(self.gradients, gradients.Sharded)
         self.gradients.free()
         return names
@@ -152,7 +184,7 @@ class Learner:
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
         """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars.
 
-        A gradient that is known not to be finite (`self.norm.faulty`) changes nothing.
+        A gradient that is known not to be finite (`self.norm.faulty`), or overflows in float16, changes nothing.
         """
         losses = []
         self.buffers.begin_step()
@@ -168,20 +200,21 @@ class Learner:
         self.buffers.end_step()
         self.gradients.end_step()
         self.rank.trace.mark(step, "the update")
-        self.norm.clip(step)
-        if not self.norm.faulty:
+        if self.norm.clip(step, self.scaler, self.factor):
             self._apply(step)
         self.optimizer.zero_grad()
         return losses
 
     def _apply(self, step: int) -> None:
-        factor = learning_rate_factor(step, self.plan.steps, self.config.warmup_fraction)
+        factor = self.schedule.factor(step)
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
         seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
+        except torch.OutOfMemoryError as error:  # its first step makes the state
+            raise UserError(self._memory_advice(step, error)) from None
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             if not self.restored_from:
                 raise
@@ -205,19 +238,21 @@ class Learner:
             loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
             self.stopwatch.has_loss()
             self.rank.trace.mark(step, "the backward pass")
-            torch.autograd.backward(loss, weight.to(loss.dtype))
+            weight = weight.to(loss.dtype)
+            torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
         except torch.OutOfMemoryError as error:
             raise UserError(self._memory_advice(step, error)) from None
         return loss.detach()
 
     def _memory_advice(self, step: int, error: Exception) -> str:
         (start, stop), now = self.plan.span(self.assigned.start), self.plan.microbatches
-        settings = ["activation_checkpointing=true", "precision=bf16", "strategy=fsdp with several GPUs"]
+        settings = ["activation_checkpointing=true", "precision=auto", "strategy=fsdp with several GPUs"]
         if stop - start > 1:
             settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
         reason = str(error).partition(". ")[0].rstrip(".")
         advice = f"What needs less: {', '.join(settings)}."
-        return f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        return "\n".join(filter(None, [said, self.out_of_memory(step)]))
 
     def _require_gradient(self, step: int, loss: Tensor) -> None:
         if not loss.requires_grad:
@@ -267,7 +302,8 @@ class Learner:
         return state.scalars_of(self.module, self.optimizer)
 
     def stable(self) -> set[str]:
-        return state.stable(self.module, self.optimizer) | self.state.tensors().keys()
+        frozen = {f"model/{name}" for name in self.frozen}
+        return state.stable(self.module, self.optimizer) | self.state.tensors().keys() | frozen
 
     def restore(self, saved: Saved) -> None:
         self.spoilt = True
@@ -316,9 +352,9 @@ class Learner:
             say(f"\nThe model's own work:\n{text}\n")
         return text
 
-    def take_weights(self, directory: str) -> None:
-        """Replaces the weights by those of a trained model. Raises UserError if they do not fit."""
-        bundle.load_weights(directory, self.module)
+    def take_weights(self, weights: Weights) -> warm_start.Match:
+        """Replaces the weights by trained ones; which are which. Raises UserError if they do not fit."""
+        return warm_start.take(self.module, weights, self.task, self.config, self.rank, self._patience_s)
 
 
 def seed_everything(seed: int) -> None:

@@ -1,13 +1,26 @@
-"""How much memory is left, on the host and on a device, and how it comes back."""
+"""How much memory is left, on the host and on a device, how it comes back, and what lay there when none was left.
+
+What a GPU's allocator held is written by PyTorch, for its own viewer, which reads nothing but its pickles; it does so
+in the browser and runs nothing of them. No program of ours opens one. Not verified on a GPU.
+https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
+"""
 
 import contextlib
 import ctypes
 import resource
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
 
+from training.loop.request import TrainingRequest
 from training.processes import memory
+from training.processes.rank import Rank
+from training.storage import objects
+
+#: Allocations whose stacks are kept; PyTorch's documentation expects several KB for each.
+_HISTORY = 20_000
 
 
 def free_bytes(device: torch.device) -> int:
@@ -35,3 +48,33 @@ def peak_bytes(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
     return kib if sys.platform == "darwin" else kib << 10
+
+
+def remember_allocations(request: TrainingRequest, rank: Rank) -> None:
+    """Keeps the stacks of the last allocations, where that is asked for: before the model takes any memory."""
+    if request.config.memory_snapshot == "history" and rank.device.type == "cuda":
+        torch.cuda.memory._record_memory_history(stacks="python", max_entries=_HISTORY)
+
+
+def snapshot(request: TrainingRequest, rank: Rank, step: int) -> str:
+    """Writes what lies in the GPU's memory beside the checkpoints; a sentence that says where, "" if it is not written.
+
+    Args:
+        step: The number of the step that ran out of memory, from 0.
+    """
+    if request.config.memory_snapshot == "off" or rank.device.type != "cuda":
+        return ""
+    place = f"{request.checkpoints}/memory/run{request.run:03}-step{step:09}-rank{rank.rank:03}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="memory-") as folder:
+            summary, blocks = Path(folder, "summary.txt"), Path(folder, "blocks.pickle")
+            summary.write_text(torch.cuda.memory_summary(rank.device))
+            objects.put(summary, f"{place}.txt")
+            torch.cuda.memory._dump_snapshot(str(blocks))  # type: ignore[no-untyped-call]
+            objects.put(blocks, f"{place}.pickle")
+    except (OSError, RuntimeError) as error:
+        return f"No snapshot of the memory could be written: {error}"
+    more = "" if request.config.memory_snapshot == "history" else "; with memory_snapshot=history it tells which lines"
+    return (
+        f"What lay in memory: {place}.txt; block by block: drop {place}.pickle on https://pytorch.org/memory_viz{more}."
+    )

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 import torch
 from torch import Tensor
 
+from training.loop.accelerator import throughput
 from training.loop.curves import Curves
 from training.loop.health import Health
 from training.loop.history import History
@@ -19,6 +20,7 @@ from training.loop.memory import peak_bytes
 from training.loop.order import assignment
 from training.loop.outcome import device_name, gpu_uuid
 from training.loop.pace import Pace
+from training.loop.profiling import Requests
 from training.loop.progress import Progress
 from training.loop.request import TrainingRequest
 from training.loop.selection import LOSS
@@ -40,6 +42,13 @@ class Decision:
     save: bool
     #: Whether rank 0's clock wants a validation.
     validate: bool
+    #: Steps to trace from here on; 0 = none.
+    profile: int = 0
+
+
+def curves_folder(request: TrainingRequest) -> str:
+    """Where TensorBoard finds the run: what was started anew beside older checkpoints is a run of its own there."""
+    return f"{request.checkpoints}/tensorboard" + (f"/run{request.run:03}" if request.run else "")
 
 
 class Monitor:
@@ -56,12 +65,14 @@ class Monitor:
             self.plan.steps, step, self.plan.global_batch_size, terminal=rank.terminal, workload=work,
             device=device_name(rank), devices=rank.world_size,
         )  # fmt: skip
-        purge_step = step if step else None
-        self.curves = Curves(f"{request.checkpoints}/tensorboard", purge_step=purge_step) if rank.leads else None
+        self.curves = Curves(curves_folder(request), step) if rank.leads else None
         self.gpu = Gpu(gpu_uuid()) if rank.device.type == "cuda" else None
         self.pace = Pace(rank.local_world_size)
+        self.requests = Requests(request.checkpoints) if rank.leads else None
         #: The most memory that any rank's device has held so far.
         self.peak_bytes = 0
+        #: Steps that were skipped until the last meeting (`Scaler`).
+        self.skipped = health.learner.scaler.skipped if health.learner.scaler else 0
         #: Of each of this rank's microbatches since the last meeting.
         self.losses: list[Tensor] = []
         #: Steps from one meeting to the next, and the number of steps that will be done then.
@@ -70,6 +81,8 @@ class Monitor:
         self.met_at = time.monotonic()
 
     def close(self) -> None:
+        if self.requests:
+            self.requests.close()
         if self.curves:
             self.curves.close()
 
@@ -94,24 +107,29 @@ class Monitor:
         values += [float(self.norm.total), float(self.health.learner.gradients.calls)]
         losses_here = torch.stack(self.losses).tolist()  # waits for the device
         reading = self.gpu.read() if self.gpu else Reading()
+        values += [self.health.learner.stopwatch.waited_s / count]
+        values += [float(self.requests.take() if self.requests else 0)]
         values += [self.health.learner.stopwatch.take(), float(peak_bytes(self.rank.device)), *astuple(reading)]
         head = len(values)
         values += losses_here
         everyone = gather(values, head + count * len(self._assigned(0)))
         self.losses.clear()
         losses = self._global_losses(everyone[:, head:], count)
+        self._tell_skipped()
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
             self.history.add(number, loss)
         self.health.require_same_step(step - 1, everyone[:, 3], everyone[:, 4])
         self.interval = int(everyone[0, 2])
-        self.peak_bytes = int(everyone[:, 6].max())
-        self._compare(everyone[:, 5].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
-        self.progress.gpus = [Reading(*values) for values in everyone[:, 7:head].tolist()]
-        self._show(step, losses[-1], count * self.plan.global_batch_size / elapsed)
+        self.peak_bytes = int(everyone[:, 8].max())
+        self._compare(everyone[:, 7].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
+        self.progress.gpus = [Reading(*values) for values in everyone[:, 9:head].tolist()]
+        self._show(step, losses[-1], float(everyone[0, 3]), count * self.plan.global_batch_size / elapsed,
+                   float(everyone[:, 5].max()))  # fmt: skip
         wishes = int(everyone[0, 1])
-        return Decision(stop=bool(everyone[:, 0].any()), save=bool(wishes & 1), validate=bool(wishes & 2))
+        return Decision(stop=bool(everyone[:, 0].any()), save=bool(wishes & 1), validate=bool(wishes & 2),
+                        profile=int(everyone[0, 6]))  # fmt: skip
 
     def go_on(self, step: int) -> None:
         """Sets the next meeting, once all has been done that was decided."""
@@ -129,8 +147,18 @@ class Monitor:
                 self.progress.say(f"warning: after step {step} the {shown} is {value:g}; it is left out")
         self.history.validated(step, finite.get(LOSS), {name: v for name, v in finite.items() if name != LOSS})
         if self.curves:
-            for name, value in finite.items():
-                self.curves.add_scalar("loss/validation" if name == LOSS else f"validation/{name}", value, step)
+            named = {"loss/validation" if name == LOSS else f"validation/{name}": v for name, v in finite.items()}
+            self.curves.add(named, step)
+
+    def _tell_skipped(self) -> None:
+        """Which steps had no update, since their gradients overflowed in float16."""
+        scaler = self.health.learner.scaler
+        if scaler and scaler.skipped > self.skipped and self.rank.leads:
+            self.progress.say(
+                f"steps skipped since their gradients overflowed in float16: {scaler.skipped - self.skipped}; the loss "
+                f"is now scaled by {scaler.scale:,.0f}"
+            )
+        self.skipped = scaler.skipped if scaler else 0
 
     def _assigned(self, rank: int) -> range:
         return assignment(self.plan.microbatches, self.rank.world_size, rank)
@@ -159,12 +187,26 @@ class Monitor:
         if text and self.rank.leads and self.rank.world_size > 1:
             self.progress.say(text)
 
-    def _show(self, step: int, loss: float, samples_per_s: float) -> None:
+    def flush(self) -> None:
+        """Writes the curves up to here, before a checkpoint holds this step."""
+        if self.curves:
+            self.curves.flush()
+
+    def _show(self, step: int, loss: float, norm: float, rows_per_s: float, waited_s: float) -> None:
+        """
+        Args:
+            norm: Of the last step's whole gradient, before it was clipped.
+            waited_s: What a step has waited for its batches, on the rank that waited longest.
+        """
         if not self.curves:
             return
-        self.progress.show(step, loss, epoch=self.plan.epoch(step), done=step == self.plan.steps)
-        self.curves.add_scalar("loss/train", loss, step)
-        self.curves.add_scalar("learning_rate", self.health.learner.optimizer.param_groups[0]["lr"], step)
-        self.curves.add_scalar("samples_per_s", samples_per_s, step)
-        for name, value in scalars(self.progress.gpus).items():
-            self.curves.add_scalar(name, value, step)
+        done = step == self.plan.steps
+        self.progress.show(step, loss, epoch=self.plan.epoch(step), done=done)
+        if done or self.curves.due:
+            rates = {n: float(group["lr"]) for n, group in enumerate(self.health.learner.optimizer.param_groups)}
+            self.curves.add(
+                {"loss/train": loss, "gradient_norm": norm, "data_wait_s": waited_s, "samples_per_s": rows_per_s}
+                | {f"learning_rate/{n}" if n else "learning_rate": rate for n, rate in rates.items()}
+                | throughput(self.progress.workload, rows_per_s, self.progress.device, self.rank.world_size)
+                | {"memory/peak_gib": self.peak_bytes / 2**30} | scalars(self.progress.gpus), step
+            )  # fmt: skip

@@ -137,14 +137,6 @@ def count_microbatches(world_size: int, global_batch_size: int, *, exact: bool) 
     return chosen if chosen <= global_batch_size else min(world_size, global_batch_size)
 
 
-def learning_rate_factor(step: int, steps: int, warmup_fraction: float) -> float:
-    """Linear warm-up, then a cosine to zero; in (0, 1] for steps in [0, steps)."""
-    warmup = math.ceil(warmup_fraction * steps)
-    if step < warmup:
-        return (step + 1) / (warmup + 1)
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
-
-
 def blocks(first: int, last: int, length: int) -> Iterator[tuple[int, int]]:
     """Cuts steps first..last-1 into runs of at most `length`."""
     for start in range(first, last, length):

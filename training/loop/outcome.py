@@ -20,7 +20,9 @@ from training.loop.request import TrainingRequest
 from training.loop.selection import LOSS
 from training.models.workload import Workload
 from training.processes.rank import Rank
-from training.storage import storage
+from training.storage import files, storage
+from training.tracking import judged, live
+from training.tracking.live import Live
 
 
 def ship(step: int, plan: Plan, history: History, best: Best | None, average: Average | None) -> bundle.Shipped:
@@ -86,6 +88,7 @@ def figures(
         "planned_steps": shipped.planned, "stopped_early": shipped.steps < shipped.planned,
         "shipped_step": shipped.step, "best_metric": shipped.metric, "best_step": shipped.best_step,
         "best": shipped.best, "shipped": str(shipped),
+        **({"skipped_steps": learner.scaler.skipped} if learner.scaler else {}),
         **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
@@ -98,6 +101,22 @@ def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callab
         storage.overwrite(f"{request.checkpoints}/training.json", text.encode())
     except OSError as error:
         say(f"warning: training.json was not written: {error}")
+
+
+def tracked(request: TrainingRequest) -> Live | None:
+    """Tells the MLflow server that the environment names of the run; None where it names none."""
+    config = request.settings["config"]
+    place = request.checkpoints if storage.is_remote(request.checkpoints) else os.path.abspath(request.checkpoints)
+    options = {f"options.{name}": value for name, value in config["options"].items()}
+    params = {name: value for name, value in config.items() if name != "options"} | options
+    tags = {"training.job": request.job, "training.checkpoints": place,
+            "training.data": request.settings["data"], "image": os.environ.get("TRAINING_IMAGE", "")}  # fmt: skip
+    return live.started(request.checkpoints, request.run, params, tags | request.tags)
+
+
+def model_tags(request: TrainingRequest) -> dict[str, str]:
+    """What binds a tracked run to the model that it left."""
+    return {judged.MODEL: judged.model_tag(storage.read(f"{request.model}/{bundle.CARD}", most=files.MOST_JSON_BYTES))}
 
 
 def device_name(rank: Rank) -> str:

@@ -28,12 +28,14 @@ class Stopwatch:
         self.began = 0.0
 
     def reset(self) -> None:
-        self.host_s, self.forwards = 0.0, 0
+        #: Seconds on the host, of them those until the batch was there, and how many microbatches that was for.
+        self.host_s, self.waited_s, self.forwards = 0.0, 0.0, 0
 
     def begin(self) -> None:
         self.began = time.perf_counter()
 
     def has_batch(self) -> None:
+        self.waited_s += time.perf_counter() - self.began
         if self.events:
             self.host_s += time.perf_counter() - self.began
             self.events[0].record()

@@ -1,6 +1,6 @@
 """What a run is asked for, decided once on rank 0 before torch is imported, and read by every rank."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -13,6 +13,7 @@ from training.config import OPEN, TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
 from training.loop.order import Plan, count_microbatches
+from training.weights import Weights
 
 
 class Start(BaseModel):
@@ -47,8 +48,12 @@ class TrainingRequest(BaseModel):
     #: Names the parts that this launch saves.
     launch_id: str
     start: Start
+    #: The weights that it begins with, where it begins.
+    warm_start: Weights | None = None
     #: What was chosen of `precision`, `compile` and `deterministic` when the run began that is gone on with.
     begun: dict[str, Any] = {}
+    #: What else is told of the run where it is tracked, such as its pins.
+    tags: dict[str, str] = {}
 
     def settled(self, config: TrainConfig) -> "TrainingRequest":
         """The same with nothing left open: what checkpoints, the model's card and the figures tell."""
@@ -78,11 +83,19 @@ def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: s
 
 
 def planned(
-    config: TrainConfig, data: Manifest, task: str, world_size: int, source: Store, run: int
+    config: TrainConfig,
+    data: Manifest,
+    task: str,
+    world_size: int,
+    source: Store,
+    run: int,
+    *,
+    weights: Mapping[str, str] | None = None,
 ) -> tuple[Plan, dict[str, Any], dict[str, Any]]:
     """The plan of the run, the settings that its checkpoints are held to, and what was chosen when it began.
 
     Args:
+        weights: The fingerprint of those that it began with.
         source: The store of the checkpoints to go on from, which are those of `run`.
 
     Raises:
@@ -99,6 +112,8 @@ def planned(
     fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
     samples = data.rows("train")
     settings = {"config": fields, "microbatches": microbatches, "data": data.fingerprint, "samples": samples}
+    if weights:
+        settings["warm_start"] = dict(weights)
     if before and before < microbatches and not config.microbatches:
         then = _with_microbatches(then, microbatches)
     if then:
@@ -147,7 +162,7 @@ def _chosen_then(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any
 
 
 def _is_value(name: str, value: Any) -> bool:
-    return value in ("fp32", "bf16") if name == "precision" else value is True or value is False
+    return value in ("fp32", "bf16", "fp16") if name == "precision" else value is True or value is False
 
 
 def _newest_manifest(store: Store, run: int) -> Checkpoint | None:

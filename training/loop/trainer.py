@@ -7,6 +7,7 @@ are made from what they share there, which every rank sees alike, so all ranks t
 import sys
 import time
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from training import tasks
@@ -16,7 +17,7 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.data.rows import open_rows
 from training.errors import Preempted, UserError
-from training.loop import outcome, resume, selection
+from training.loop import memory, outcome, resume, selection
 from training.loop.average import Average
 from training.loop.batches import microbatches, tensors
 from training.loop.best import Best
@@ -26,9 +27,11 @@ from training.loop.learner import Learner
 from training.loop.memory import peak_bytes
 from training.loop.monitor import Decision, Monitor
 from training.loop.order import assignment
+from training.loop.profiling import Profiler
 from training.loop.request import TrainingRequest
 from training.loop.saving import Saving
 from training.loop.validation import Validation
+from training.loop.warm_start import Match
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 #: Rows that are looked at before training.
@@ -43,7 +46,10 @@ def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
     try:
         return trainer.train()
     finally:
+        trainer.profiler.close()
         trainer.monitor.close()
+        if trainer.tracker:
+            trainer.tracker.close()
 
 
 class Trainer:
@@ -53,6 +59,7 @@ class Trainer:
         self.request, self.rank = request, rank
         self.config, self.plan = request.config, request.plan
         self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
+        memory.remember_allocations(request, rank)
         self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
@@ -62,9 +69,10 @@ class Trainer:
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
             self._make_ready()
+        self.warm = None if checkpoint else self._warm_start()
         self.saving.resumed_from = checkpoint.step if checkpoint else 0
         self.step = self.resumed_from = checkpoint.step if checkpoint else 0
-        self.history = History(self.plan, self.config.learning_rate, self.config.warmup_fraction)
+        self.history = History(self.plan, self.config.learning_rate, self.learner.schedule.factor)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
         elif self.average:
@@ -73,6 +81,8 @@ class Trainer:
         if rank.leads:
             self._introduce(checkpoint)
         self.monitor = Monitor(request, rank, self.health, self.history, self.workload, self.step)
+        self.profiler = Profiler(request, rank)
+        self.tracker = outcome.tracked(self.request) if rank.leads else None
         self.began = self.saving.saved_at = time.monotonic()
 
     def _learner(self) -> Learner:
@@ -85,16 +95,14 @@ class Trainer:
         )  # fmt: skip
 
     def _make_ready(self) -> None:
-        """Makes what learns, warms it up, and gives it the weights that it is to start from."""
+        """Makes what learns, and warms it up."""
         self.learner = self._learner()
         self.request = self.request.settled(self.learner.config)
+        self.learner.out_of_memory = partial(memory.snapshot, self.request, self.rank)
         self.saving = Saving(self.request, self.rank, self.learner)
         self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
         self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
-        if self.config.warm_start:
-            self.learner.take_weights(self.config.warm_start)
-            self.health.require_weights(self.config.warm_start)
         self.validation.rehearse(self.learner)
         self._add_state()
 
@@ -114,12 +122,28 @@ class Trainer:
             self.best = Best(learner.module, config, direction, keeps=config.keep_best is not False)
             learner.state.add("best", self.best)
 
+    def _warm_start(self) -> Match | None:
+        """The weights that a run begins with; one that goes on has them in its checkpoint."""
+        if not self.request.warm_start:
+            return None
+        match = self.learner.take_weights(self.request.warm_start)
+        self.health.require_weights(self.config.warm_start)
+        if self.average:
+            self.average.begin()
+        return match
+
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
             _say(about)
         _say(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
-            _say(f"in float32, since bfloat16 would spoil their raw inputs: {listed(layers, 5)}")
+            half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
+            _say(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
+        if frozen := self.learner.frozen:
+            _say(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
+        if match := self.warm:
+            new = f"; new: {listed(match.new, 5)}" if match.new else ""
+            _say(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
         if why := self.learner.made_whole:
             _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
         if unused := self.learner.unused:
@@ -136,8 +160,10 @@ class Trainer:
     def train(self) -> dict[str, Any]:
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while not self.is_done:
+            self.profiler.begin_step(self.step)
             self.monitor.add(self.learner.step(self.step, batches))
             self.step += 1
+            self.profiler.end_step(self.step)
             if self.step == self.monitor.next_step or self.learner.norm.faulty:
                 self._act(self.monitor.meet(self.step, save=self.saving.is_due, validate=self.validation.is_due))
         return self._finish(time.monotonic() - self.began)
@@ -158,12 +184,20 @@ class Trainer:
         if validate:
             self._validate()
         if save or self.is_done:
+            self.monitor.flush()
             self.saving.save(self.step, self.history.state)
+        if decision.profile:
+            self.profiler.ask(self.step, decision.profile)
         if decision.stop and not self.is_done:
+            self.profiler.finish(self.step)
+            if self.tracker:
+                self.tracker.end("SCHEDULED")
             self.saving.wait(self.step)
             raise Preempted(
                 f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
             )
+        if self.tracker:
+            self.tracker.update(self.history.points)
         self.monitor.go_on(self.step)
 
     def _validate(self) -> None:
@@ -177,6 +211,7 @@ class Trainer:
 
     def _finish(self, seconds: float) -> dict[str, Any]:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
+        self.profiler.finish(self.step)  # of a run that has stopped early
         self.saving.wait(self.step)
         self.rank.trace.mark(self.step, "the end")
         shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
@@ -189,6 +224,9 @@ class Trainer:
                                   resumed_from=self.resumed_from, seconds=seconds,
                                   peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)
+        if self.tracker:
+            self.tracker.update(self.history.points)
+            self.tracker.end("FINISHED", figures, outcome.model_tags(self.request))
         return figures
 
 

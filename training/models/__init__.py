@@ -1,5 +1,6 @@
 """Networks, and what the loop must know of them.
 
+quantiles.py    mean and quantiles of a number as outputs, and their loss
 networks.py      a network for any table
 transformer.py   a decoder-only transformer
 shape.py         its sizes

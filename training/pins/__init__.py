@@ -7,6 +7,7 @@ days.py        the days on which files have rows
 table_days.py  the days on which tables of BigQuery have rows
 moment.py      the moment that a run looks back from
 champion.py    the files of a model
+weights.py     the files of the weights that training begins with
 earlier.py     the pins of an earlier run, verified and taken
 reading.py     what later steps take from the pins of the data
 documents.py   the three documents: data, champion, run

@@ -13,7 +13,7 @@ from training.data.split_time import ByTime
 from training.data.tabular import TabularTask
 from training.data.windows import Windows
 from training.errors import UserError
-from training.pins import champion, days, store, table_days
+from training.pins import champion, days, store, table_days, weights
 from training.pins.documents import DataPins, Package, Request, Seen
 from training.pins.moment import Moment
 from training.storage import pinned, storage
@@ -53,7 +53,10 @@ def pin(
         if relations:
             present |= table_days.present(work, relations, folder, run, dry_run=dry_run)
         options |= _dated(windows, present, moment, seen)
-    document = DataPins(pipeline=pipeline, task=tasks.spec(request.task), options=options, epoch=epoch, **fields)
+    begun = request.warm_start and store.save(folder, weights.pin(request.warm_start), dry_run=dry_run)
+    document = DataPins(
+        pipeline=pipeline, task=tasks.spec(request.task), options=options, weights=begun, epoch=epoch, **fields
+    )
     return PinnedData(
         document, seen, (*_words(document, options, request), *words, *_past_words(moment, seen, document))
     )

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from training.data import scratch
 from training.data.engines import opening
 from training.data.sources.files import NoRows
-from training.data.tables import features
+from training.data.tables import blame, features
 from training.data.tabular import TabularTask
 from training.errors import ProcessFailed, UserError
 from training.storage import storage, strict
@@ -57,7 +57,8 @@ def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
     try:
         with scratch.folder() as folder, opening.duckdb(task, pinned, folder, features.telling_days(task)) as engine:
             days = features.days(task, engine.source())
-            known = engine.read(days.filter(days.day.notnull()).distinct())
+            with blame.named(task, engine):
+                known = engine.read(days.filter(days.day.notnull()).distinct())
     except NoRows:
         return [[] for _ in files]
     by_file: dict[int, list[int]] = {number: [] for number in range(len(files))}

@@ -36,6 +36,8 @@ class DataPins(Frozen):
     #: Tables and queries of BigQuery.
     relations: tuple[PinnedRelation, ...] = ()
     package: Package | None = None
+    #: URI of the pins of the weights that training begins with; "" = none. What is prepared does not depend on them.
+    weights: str = ""
     #: Whether nothing tells a version of the data: then what the user gave, and the run that reads it and alone may.
     unpinned: bool = False
     asked: str = ""
@@ -45,7 +47,7 @@ class DataPins(Frozen):
 
 
 class ChampionPins(Frozen):
-    """The champion: the files of its folder that evaluation reads."""
+    """A model, such as the champion: the files of its folder that are read."""
 
     kind: Literal["champion"] = "champion"
     format: Literal[1] = 1
@@ -62,6 +64,8 @@ class Request(Frozen):
     task: str
     task_options: dict[str, Any]
     champion: str
+    #: What training begins with; "" = nothing.
+    warm_start: str = ""
 
 
 class RunPins(Frozen):

@@ -1,9 +1,13 @@
-"""What can be told to be wrong about pins, `as_of` and the champion before anything starts: nothing is listed."""
+"""What can be told to be wrong about data, pins, `as_of` and the champion before anything starts.
+
+Files of this machine are looked for; of a bucket nothing is listed.
+"""
 
 from datetime import UTC, datetime
 
+from training.data.tabular import TabularTask
 from training.errors import UserError
-from training.pins import champion, data, earlier, moment, store
+from training.pins import champion, data, earlier, moment, store, weights
 from training.pins.documents import Request, RunPins
 from training.storage import foreign, pinned, storage
 from training.storage.bigquery import names
@@ -11,11 +15,14 @@ from training.task import Task
 
 
 def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
-    """Raises UserError for data of a place that nothing is read from, a champion on this machine that is none, a wrong
-    `as_of`, or pins of something else."""
+    """Raises UserError for data that is not there, or of a place that nothing is read from, a champion on this machine
+    that is none, a wrong `as_of`, or pins of something else."""
     for part in storage.parts(request.data):
         foreign.refuse(part)
+    if not pins:
+        _check_files(work, request.data)
     champion.check(request.champion)
+    weights.check(request.warm_start)
     for part in names.parted(request.data)[0]:
         if names.is_table(part):
             names.parse(part)
@@ -26,3 +33,17 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         raise UserError(store.not_pins(pins))
     if not storage.is_remote(storage.uri(pins)):
         earlier.check(pins, store.load(pins, RunPins), request, as_of=as_of)
+
+
+def _check_files(work: Task, given: str) -> None:
+    """Raises UserError if a part that names files of this machine matches none, or none that the task takes; or if
+    nothing is given to a table that has no data of its own."""
+    if not given.strip() and isinstance(work, TabularTask) and type(work).package is Task.package:
+        work.default_data()
+    here = [
+        part
+        for part in storage.parts(given)
+        if not storage.is_remote(storage.uri(part)) and not names.is_bigquery(part)
+    ]
+    if here and work.finds_files:
+        work.files(",".join(here))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from training.data.engines.bigquery import BigQuery
 from training.data.settings import engines
-from training.data.tables import features, rebased
+from training.data.tables import blame, features, rebased
 from training.data.tabular import TabularTask
 from training.pins import days
 from training.storage import storage
@@ -30,7 +30,11 @@ def present(
     if memory and (known := days.remembered(memory)):
         return days.spread(known[_NAME])
     fields = features.telling_days(task)
-    with BigQuery.opened(relations, fields, engines().bigquery, Owner(run, "resolve"), values=False) as engine:
+    settings, owner = engines().bigquery, Owner(run, "resolve")
+    with (
+        BigQuery.opened(relations, fields, settings, owner, values=False) as engine,
+        blame.named(task, engine),
+    ):
         rows = engine.source()
         counted = engine.read(rows.select(day=rebased.said(task, "days", rows).epoch_days()).distinct())
     found = {day for day in counted["day"].to_pylist() if day is not None}

@@ -1,8 +1,10 @@
 """Dataset, model, evaluation and decision as one page.
 
 report.py       the page and the summary
+findings.py     thresholds, columns, single rows and drift
 cards.py        key figures and checks, in words
 plots.py        the plots
+residuals.py    the plots of a regression
 svg.py          matplotlib figures as inline SVG
 data.py         what the prepared data holds
 template.html   the page

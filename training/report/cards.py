@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from training.evaluation.decision import Decision
-from training.evaluation.reason import metric, rival
+from training.evaluation.reason import amount, metric, rival
 from training.evaluation.record import Evaluation, ModelMetrics
+from training.evaluation.regression import LOSSES, RegressionFigures
 
-MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline"}
+MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline", "boosting": "boosting"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Figure:
 
 FIGURES = (
     Figure("auc", "AUC", ".4f", True, "chance of ranking a random positive above a random negative"),
+    Figure("average_precision", "Average precision", ".4f", True, "mean share of right ones among those flagged"),
     Figure("accuracy", "Accuracy", ".2%", True, "share of rows whose likeliest class is right"),
     Figure("loss", "Log loss", ".4f", False, "mean surprise in nats"),
     Figure("calibration_error", "Calibration error", ".2%", False, "how far predicted rates are from what happens"),
@@ -33,6 +35,8 @@ def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
     """The figures of merit that the task has."""
     if evaluation.classes:
         return FIGURES
+    if evaluation.regression:
+        return _of_regression(evaluation.regression)
     unit = evaluation.unit
     losses = (
         Figure("bits", f"Bits per {unit}", ".4f", False, f"mean surprise for each {unit}"),
@@ -40,6 +44,23 @@ def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
     )
     compression = Figure("compression", "Compression", ".2f", True, "times smaller, as the model of a coder")
     return (*losses, compression) if unit == "byte" else losses
+
+
+def _of_regression(regression: RegressionFigures) -> tuple[Figure, ...]:
+    unit = f", in {regression.unit}" if regression.unit else ""
+    return (
+        Figure("rmse", "RMSE", ".5g", False, f"root mean squared error{unit}"),
+        Figure("mae", "MAE", ".5g", False, f"mean absolute error of the predicted {regression.absolute_of}{unit}"),
+        Figure("r2", "R²", ".4f", True, "share of the label's variance that is explained"),
+        Figure("mean_pinball", "Pinball loss", ".5g", False, f"mean loss of the predicted quantiles{unit}"),
+    )
+
+
+def value(evaluation: Evaluation, model: str, figure: Figure) -> float | None:
+    """The figure of a model."""
+    scores = evaluation.regression.models[model] if evaluation.regression else evaluation.models[model]
+    found: float | None = getattr(scores.scores, figure.field)
+    return found
 
 
 @dataclass(frozen=True)
@@ -69,25 +90,30 @@ def cards(evaluation: Evaluation) -> list[Card]:
 
 def _card(evaluation: Evaluation, figure: Figure) -> Card:
     ours = evaluation.models["challenger"]
-    value = getattr(ours.scores, figure.field)
+    own = value(evaluation, "challenger", figure)
     rivals = tuple(
-        _rival(figure, model, value, getattr(measured.scores, figure.field))
-        for model, measured in evaluation.models.items()
+        _rival(figure, model, own, value(evaluation, model, figure))
+        for model in evaluation.models
         if model != "challenger"
     )
-    return Card(figure, written(figure, value), _range(figure, ours), rivals)
+    return Card(figure, written(figure, own), _range(figure, evaluation, ours), rivals)
 
 
 def written(figure: Figure, value: float | None) -> str:
     return "undefined" if value is None else format(value, figure.format)
 
 
-def _range(figure: Figure, ours: ModelMetrics) -> str:
-    interval = {"auc": ours.auc_interval, "bits": ours.bits_interval}.get(figure.field)
+def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
+    intervals = {"auc": ours.auc_interval, "bits": ours.bits_interval}
+    if evaluation.regression:
+        of = evaluation.regression.models["challenger"]
+        intervals |= {"rmse": of.rmse_interval, "mae": of.mae_interval, "r2": of.r2_interval}
+        intervals |= {"mean_pinball": of.pinball_interval}
+    interval = intervals.get(figure.field)
     if not interval:
         return ""
-    low, high = interval
-    return f"95% interval {low:.3f} to {high:.3f}"
+    low, high = (format(end, ".4g" if evaluation.regression else ".3f") for end in interval)
+    return f"95% interval {low} to {high}"
 
 
 def _rival(figure: Figure, model: str, ours: float | None, theirs: float | None) -> Rival:
@@ -118,17 +144,22 @@ def _gain_check(decision: Decision) -> Check:
     assert decision.lower_bound is not None and decision.upper_bound is not None
     text = (
         f"Better: the gain in {metric(decision)} over {rival(decision)} is "
-        f"{decision.difference:+.4f}; at {100 * decision.confidence:g}% confidence it is above "
-        f"{decision.lower_bound:+.4f} and below {decision.upper_bound:+.4f}. Above {decision.margin:g} is required."
+        f"{_signed(decision, decision.difference)}; at {100 * decision.confidence:g}% confidence it is above "
+        f"{_signed(decision, decision.lower_bound)} and below {_signed(decision, decision.upper_bound)}. "
+        f"Above {decision.margin:g} is required."
     )
     return Check(decision.lower_bound > decision.margin, text)
 
 
+def _signed(decision: Decision, value: float) -> str:
+    return f"{'-' if value < 0 else '+'}{amount(decision, abs(value), 3)}"
+
+
 def _calibration_check(decision: Decision) -> Check:
     assert decision.reference and decision.calibration
-    check = decision.calibration
+    check, rates = decision.calibration, "quantiles" if decision.metric in LOSSES else "rates"
     text = (
-        f"Calibrated: beyond chance, predicted rates are off by {check.challenger:.1%}, "
+        f"Calibrated: beyond chance, predicted {rates} are off by {check.challenger:.1%}, "
         f"against {check.reference:.1%} of {rival(decision)}."
     )
     return Check(not check.worse, text)
@@ -138,12 +169,12 @@ def _slice_checks(decision: Decision) -> list[Check]:
     tested, worse, skipped = decision.tested_slices, decision.worse_slices, decision.untested_slices
     if not decision.slices:
         return []
-    loss = metric(decision) if decision.metric == "bits" else "log loss"
+    loss = metric(decision)
     text = (
         f"Fair: {len(worse) or 'none'} of {len(tested)} slices {'are' if len(worse) > 1 else 'is'} significantly worse"
     )
     if worse:
-        text += ": " + ", ".join(f"{s.column} {s.value} ({loss} {s.loss_increase:+.3f})" for s in worse)
+        text += ": " + ", ".join(f"{s.column} {s.value} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
     if skipped:
         text += f"; {len(skipped)} too small to test ({', '.join(f'{s.column} {s.value}' for s in skipped[:8])}"
         text += ", ...)" if len(skipped) > 8 else ")"

@@ -1,16 +1,15 @@
 """What the prepared data holds, for the report: exact figures from the manifest, shapes from a bounded sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from training.data.columns import elements
+from training.data import sampling
 from training.data.manifest import Column, Manifest, ShardFile
 from training.data.rows import read_shard
 
 #: Read per split for the histograms, so that a report costs the same for any amount of data.
-SAMPLE_SHARDS = 8
 SAMPLE_ROWS = 50_000
 BARS = 24
 MOST_SHOWN_VALUES = 3
@@ -37,6 +36,10 @@ class ColumnSummary:
     train_bars: tuple[float, ...]
     test_bars: tuple[float, ...]
 
+    def withheld(self) -> "ColumnSummary":
+        """Without its values, which the task keeps out of reports."""
+        return replace(self, text="values withheld")
+
 
 def splits(directory: str | Path, manifest: Manifest) -> list[SplitSummary]:
     label = next((column for column in manifest.columns if column.kind == "label"), None)
@@ -51,35 +54,19 @@ def splits(directory: str | Path, manifest: Manifest) -> list[SplitSummary]:
 def columns(directory: str | Path, manifest: Manifest, split: str) -> list[ColumnSummary]:
     """Every column that a model may learn from; `split` is compared with the train split."""
     shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
-    train = _sample(Path(directory), manifest.splits.get("train", ()), shown)
-    test = _sample(Path(directory), manifest.splits.get(split, ()), shown)
+    train = sampling.sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
+    test = sampling.sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
     return [_column(column, train.get(column.name), test.get(column.name)) for column in shown]
 
 
 def _class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | None) -> tuple[float, ...]:
-    if label is None or not files:
+    if label is None or not label.values or not files:
         return ()
     counts = np.zeros(len(label.values), np.int64)
     for file in files:
         codes = read_shard(folder, file, [label], verify=False)[label.name].to_numpy()
         counts += np.bincount(codes, minlength=len(counts))
     return tuple((counts / max(1, counts.sum())).tolist())
-
-
-def _sample(folder: Path, files: tuple[ShardFile, ...], columns: list[Column]) -> dict[str, np.ndarray]:
-    """Evenly spaced rows of evenly spaced shards, by column."""
-    files = tuple(file for file in files if file.rows)
-    if not files or not columns:
-        return {}
-    chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, SAMPLE_SHARDS).astype(int))]
-    rows = SAMPLE_ROWS // len(chosen)
-    parts: dict[str, list[np.ndarray]] = {column.name: [] for column in columns}
-    for file in chosen:
-        table = read_shard(folder, file, columns, verify=False)
-        index = np.linspace(0, len(table) - 1, min(rows, len(table))).astype(np.int64)
-        for name in parts:
-            parts[name].append(elements(table[name].combine_chunks())[index])
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
 def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -> ColumnSummary:

@@ -10,20 +10,23 @@ from matplotlib.figure import Figure
 
 from training.bundle import Point
 from training.evaluation.record import Evaluation, SliceMetrics
-from training.report.svg import BAD, BASELINE, CHALLENGER, CHAMPION, INK, LINE, MUTED, render
+from training.evaluation.regression import LOSSES
+from training.report.svg import BAD, BASELINE, BOOSTING, CHALLENGER, CHAMPION, INK, LINE, MUTED, render
 
-WIDTH_IN = 5.6
+#: Narrow, so that the text is not small where the page is a phone's.
+WIDTH_IN = 4.4
 #: Colour-blind safe (Okabe & Ito 2008, https://jfly.uni-koeln.de/color/), and told apart by the dashes as well.
 LOOKS = {
     "challenger": (CHALLENGER, "-", "new model"),
     "champion": (CHAMPION, "--", "champion"),
     "baseline": (BASELINE, ":", "baseline"),
+    "boosting": (BOOSTING, "-.", "gradient boosting"),
 }
 
 
 def learning_curve(history: Sequence[Point]) -> Markup:
     """Train and validation loss over the steps, the learning rate below."""
-    figure = Figure((WIDTH_IN, 3.9), layout="constrained")
+    figure = Figure((WIDTH_IN, 3.6), layout="constrained")
     loss, rate = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     steps = [p.step for p in history]
     loss.plot(steps, [p.loss for p in history], color=CHALLENGER, label="train")
@@ -46,7 +49,7 @@ def learning_curve(history: Sequence[Point]) -> Markup:
 
 def roc(evaluation: Evaluation) -> Markup:
     """ROC curves of all models that have one."""
-    figure = Figure((WIDTH_IN, 4.6), layout="constrained")
+    figure = Figure((WIDTH_IN, 4.2), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1)
     shown = []
@@ -68,9 +71,32 @@ def roc(evaluation: Evaluation) -> Markup:
     return render(figure, "roc", f"ROC curves. Area under the curve: {', '.join(shown)}.")
 
 
+def precision_recall(evaluation: Evaluation) -> Markup:
+    """Precision over recall of all models that have it, with the share of positives and the operating point."""
+    figure = Figure((WIDTH_IN, 4.2), layout="constrained")
+    axes = figure.subplots()
+    positives = evaluation.label_counts[1] / evaluation.rows
+    axes.axhline(positives, color=LINE, linewidth=1)
+    shown = []
+    for model, measured in evaluation.models.items():
+        curve, average = measured.precision_recall, measured.scores.average_precision
+        if curve is None or average is None:
+            continue
+        colour, dashes, label = LOOKS[model]
+        shown.append(f"{label} {average:.3f}")
+        order, text = 3 if model == "challenger" else 2, f"{label}, average {average:.3f}"
+        axes.plot(curve.recall, curve.precision, dashes, color=colour, label=text, zorder=order)
+    point = evaluation.thresholds.operating if evaluation.thresholds else None
+    if point and point.recall is not None and point.precision is not None:
+        axes.plot(point.recall, point.precision, "o", color=INK, markersize=6, zorder=4, label="operating point")
+    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.005), aspect="equal")
+    axes.legend(loc="lower left")
+    return render(figure, "precision", f"Precision over recall. Average precision: {', '.join(shown)}.")
+
+
 def calibration(evaluation: Evaluation) -> Markup:
     """Predicted against observed rates, and how often each is predicted."""
-    figure = Figure((WIDTH_IN, 4.6), layout="constrained")
+    figure = Figure((WIDTH_IN, 4.2), layout="constrained")
     axes, histogram = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1)
     for model, measured in evaluation.models.items():
@@ -132,6 +158,8 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
 
 def slice_metric_name(evaluation: Evaluation) -> str:
     names = {"auc": "AUC", "bits": f"bits per {evaluation.unit}"}
+    if evaluation.regression:
+        return LOSSES[evaluation.regression.decided_by]
     return names.get(evaluation.slice_metric, evaluation.slice_metric)
 
 
@@ -148,13 +176,14 @@ MARKS: dict[str, dict[str, Any]] = {
     "challenger": {"marker": "o", "markersize": 5, "color": CHALLENGER, "linestyle": "none"},
     "champion": {"marker": "D", "markersize": 4, "color": CHAMPION, "linestyle": "none", "markerfacecolor": "none"},
     "baseline": {"marker": "|", "markersize": 8, "color": BASELINE, "linestyle": "none", "markeredgewidth": 1.8},
+    "boosting": {"marker": "x", "markersize": 5, "color": BOOSTING, "linestyle": "none", "markeredgewidth": 1.4},
 }
 
 
 def _slice_legend(axes: Axes, evaluation: Evaluation) -> None:
     for model in evaluation.models:
         axes.plot([], [], label=LOOKS[model][2], **MARKS[model])
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.1, handletextpad=0.2)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.1, handletextpad=0.2)
 
 
 def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
@@ -164,4 +193,4 @@ def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:
     points += [end for row in rows if row.interval and row.rows > most / 50 for end in row.interval]
     low, high = min(points, default=0.0), max(points, default=1.0)
     pad = 0.04 * (high - low) or 0.05
-    return max(0.0, low - pad), high + pad if metric == "bits" else min(1.0, high + pad)
+    return max(0.0, low - pad), high + pad if metric in ("bits", "loss") else min(1.0, high + pad)

@@ -21,7 +21,7 @@ from training.evaluation import record
 from training.evaluation.decision import Decision
 from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
-from training.report import cards, plots, svg
+from training.report import cards, findings, plots, residuals, svg
 from training.report import data as summaries
 from training.script import collected
 from training.storage import files, storage
@@ -63,6 +63,7 @@ def write(
         "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
         **_data(data, dataset, measured),
+        **_findings(data, dataset, measured),
         "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset, card)},
     }
     html = _environment().get_template("template.html").render(context)
@@ -82,7 +83,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]
     for figure in cards.figures(measured):
-        values = [cards.written(figure, getattr(measured.models[m].scores, figure.field)) for m in models]
+        values = [cards.written(figure, cards.value(measured, m, figure)) for m in models]
         lines.append(f"| {figure.name} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
     lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
@@ -144,10 +145,17 @@ def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | No
         return {
             "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
+            **(residuals.plots(measured.regression) if measured.regression else {}),
+            "precision_recall": _precision_recall(measured),
             "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
             "unplotted": len(measured.slices) - len(plotted),
         }
+
+
+def _precision_recall(measured: Evaluation) -> Markup | None:
+    known = any(model.precision_recall for model in measured.models.values())
+    return plots.precision_recall(measured) if known else None
 
 
 def _most_frequent(rows: tuple[SliceMetrics, ...]) -> list[SliceMetrics]:
@@ -166,9 +174,18 @@ def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
 
 
 def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+    return {"splits": summaries.splits(data, dataset)}
+
+
+def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+    columns = summaries.columns(data, dataset, measured.split)
+    withheld = measured.examples.withheld if measured.examples else ()
     return {
-        "splits": summaries.splits(data, dataset),
-        "columns": summaries.columns(data, dataset, measured.split),
+        "columns": [c.withheld() if findings.hidden(c.name, withheld) else c for c in columns],
+        "bars": findings.bars(measured),
+        "shifts": findings.shifts(measured, columns),
+        "steady": findings.steady(measured) if measured.drift else "",
+        "rates": findings.rates,
     }
 
 

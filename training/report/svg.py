@@ -14,17 +14,18 @@ from matplotlib.figure import Figure
 
 #: Stand-ins that no figure would use by chance -> the CSS variable that the page puts there, light or dark.
 INK, MUTED, LINE, SURFACE = "#010a01", "#010a02", "#010a03", "#010a04"
-CHALLENGER, CHAMPION, BASELINE, BAD = "#010a05", "#010a06", "#010a07", "#010a08"
+CHALLENGER, CHAMPION, BASELINE, BAD, BOOSTING = "#010a05", "#010a06", "#010a07", "#010a08", "#010a09"
 VARIABLES = {
     INK: "ink", MUTED: "muted", LINE: "line", SURFACE: "surface",
     CHALLENGER: "challenger", CHAMPION: "champion", BASELINE: "baseline", BAD: "bad",
+    BOOSTING: "boosting",
 }  # fmt: skip
 
 STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own font
     "svg.hashsalt": "report",
     "text.parse_math": False,  # a dollar in a name is a dollar
-    "font.size": 9,
+    "font.size": 10,
     "text.color": INK,
     "axes.labelcolor": MUTED,
     "axes.edgecolor": LINE,
@@ -34,18 +35,18 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.titlesize": 9,
+    "axes.titlesize": 10,
     "grid.color": LINE,
     "grid.linewidth": 0.6,
     "xtick.color": LINE,
     "ytick.color": LINE,
     "xtick.labelcolor": MUTED,
     "ytick.labelcolor": MUTED,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
     "figure.facecolor": "none",
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": 9,
     "legend.labelcolor": INK,
     "lines.linewidth": 1.8,
     "patch.edgecolor": INK,

@@ -64,7 +64,7 @@ def local_copy(path: str, *, most: int | None = None) -> Iterator[str]:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
+def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
     """The object at gs://bucket/name#generation as a file: parts of it are fetched as they are read, unchecked.
 
     Raises:
@@ -74,7 +74,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     blob = _described(path)
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)
     retry = storage.patient(1, storage.READ_DEADLINE_S, path)
-    with storage.explained(path), pinned.open("rb", chunk_size=CHUNK_BYTES, retry=retry) as file:
+    with storage.explained(path), pinned.open("rb", chunk_size=chunk_bytes, retry=retry) as file:
         yield file
 
 

@@ -4,15 +4,18 @@ import base64
 import errno
 import io
 import os
+import shutil
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import Buffer
 
-from training.storage.storage import bucket, explained, os_errors, patient, split, starts_anew
+from training.storage import files
+from training.storage.storage import bucket, explained, is_remote, os_errors, patient, split, starts_anew
 
 #: What the name of an object begins with that is made and deleted, to find out whether that can be done.
 PROBE = ".writable-"
@@ -177,6 +180,15 @@ def replace(path: str, data: Buffer) -> None:
     """Writes gs://bucket/name in place of what is there. Raises as `Folder`."""
     folder, _, name = path.rpartition("/")
     Folder(folder).replace(name, data)
+
+
+def put(source: Path, path: str) -> None:
+    """A file of this machine under that name, here or in a bucket, in place of what is there. Raises OSError."""
+    if is_remote(path):
+        return replace(path, source.read_bytes())
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with files.replacing(path) as scratch:
+        shutil.copyfile(source, scratch)
 
 
 def read(path: str) -> bytes:

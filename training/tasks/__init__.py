@@ -3,6 +3,8 @@
 files.py            any files as they are, for a script of the user's
 flights.py          late arrivals of flights, from a table
 language_model.py   next tokens of any text files
+task_file.py        a task that is a file on this machine, task.toml, as options of the task table
+table/              any table, as a task.toml of the user's declares it
 """
 
 import difflib
@@ -14,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.errors import UserError
+from training.evaluation import operating
 from training.printable import quoted
 from training.task import Task
 
@@ -22,6 +25,7 @@ SHIPPED = {
     "files": "training.tasks.files:Files",
     "flights": "training.tasks.flights:Flights",
     "language_model": "training.tasks.language_model:LanguageModel",
+    "table": "training.tasks.table.task:Table",
 }
 #: What is said where rows are needed, and the task hands files on as they are.
 NO_ROWS = (
@@ -36,7 +40,9 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     Raises:
         UserError: no such module or class, or the class does not fill the contract of `training.task.Task`.
     """
-    return find(name)(options)
+    task = find(name)(options)
+    operating.parse(task.operating_point)
+    return task
 
 
 def spec(name: str) -> str:

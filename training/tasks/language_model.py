@@ -172,10 +172,13 @@ class LanguageModel(Task):
         from torch.optim import AdamW
 
         tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-        decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in tables]
-        kept = [p for p in model.parameters() if p.ndim < 2 or id(p) in tables]
+        trained = [p for p in model.parameters() if p.requires_grad]
+        decayed = [p for p in trained if p.ndim >= 2 and id(p) not in tables]
+        kept = [p for p in trained if p.ndim < 2 or id(p) in tables]
         groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
-        return AdamW(groups, lr=learning_rate, betas=(0.9, 0.95), fused=fusable(model))
+        return AdamW(
+            [group for group in groups if group["params"]], lr=learning_rate, betas=(0.9, 0.95), fused=fusable(model)
+        )
 
     def compiled(self, model: "nn.Module") -> "Sequence[nn.Module]":
         """The blocks, and what is computed of the logits."""
@@ -194,6 +197,10 @@ class LanguageModel(Task):
     def workload(self, data: "Manifest") -> Workload:
         shape = self.shape(data)
         return Workload("tokens", shape.sequence_length, shape.flops_per_row)
+
+    def text(self, row: Mapping[str, Any], data: "Manifest") -> str:
+        coder = tokens(data.statistics["vocabulary"])
+        return coder.decode(row["tokens"][1 : int(row["count"]) + 1].tolist())
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""

@@ -1,17 +1,20 @@
-"""The verbs over a repository of one's own: new project, update."""
+"""The verbs over a repository of one's own: new project, new table, update."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from vgp.cli import extras
-from vgp.cli.options import Json, SettingsFile, print_json
+from vgp.cli.options import Json, SettingsFile, console, print_json, say
 from vgp.errors import RequestError
 from vgp.text.figures import plural
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 app = typer.Typer()
-new = typer.Typer(help="Write a repository of your own.", no_args_is_help=True)
-app.add_typer(new, name="new", epilog="Example: pipelines new project churn")
+new = typer.Typer(help="Write a repository of your own, or the task of a table.", no_args_is_help=True)
+app.add_typer(new, name="new", epilog="Example: pipelines new table titanic.csv --target survived")
 
 
 @new.callback()
@@ -46,6 +49,77 @@ Wrote {name}. Next:
   pipelines run training         the whole workflow on this machine, on 336,776 flights
   python -m unittest discover tests
 README.md says what is where, and what to change first."""
+
+
+@new.command(epilog="Example: pipelines new table titanic.csv --target survived --out titanic.toml")
+def table(
+    data: Annotated[
+        str, typer.Argument(help="Files, folders, globs, gs:// (CSV, Parquet, JSON lines), separated by commas.")
+    ],
+    target: Annotated[str, typer.Option(help="The column that is to be predicted.")],
+    kind: Annotated[
+        Literal["classes", "regression"] | None,
+        typer.Option(
+            help="What is learned; default: regression for a number with more than 20 different values, or with "
+            "decimals, else classes."
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(help="Of two classes the one that is looked for; default: by its name, else the rarer."),
+    ] = None,
+    leave_out: Annotated[list[str] | None, typer.Option(help="A class whose rows are left out; repeatable.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="A column that names the rows, with others if repeated; default: found.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The column with the time of each row: later rows test; default: found.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="What rows belong to, such as a customer: never parted; default: found.")
+    ] = None,
+    out: Annotated[str, typer.Option(help="The file to write; its name ends in .toml.")] = "task.toml",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Look at a table and write the task.toml that trains on it, without a line of Python.
+
+    It reads the first 100,000 rows, proposes the type of every column, key, time and group, leaves out columns that
+    would tell the target by themselves or can tell nothing, and says why. Look at what it says: only you know which
+    columns are known before the outcome. Then: pipelines run training --set task=task.toml --set data=DATA.
+    """
+    from vgp.project.table import propose
+    from vgp.settings import repository_of
+
+    options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
+    texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
+    made = propose(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
+    if as_json:
+        return print_json(made)
+    console().print(_columns(made))
+    rows = f"{'all' if made['whole'] else 'the first'} {made['rows']:,} rows"
+    say(
+        f"Wrote {made['file']}, from {rows}: {'a regression: ' if made['kind'] == 'regression' else ''}{made['why']}.",
+        f"Next: {made['next']}",
+    )
+
+
+def _columns(made: dict[str, Any]) -> "Table":
+    """What each column is to the task, and why: what is left out last."""
+    from rich.text import Text
+
+    from vgp.text.printable import one_line
+    from vgp.text.table import table
+
+    colours = {"target": "bold", "leak": "red", "ignored": "dim"}
+    ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
+    cells = [
+        tuple(Text(one_line(column[part]), colours.get(column["role"], "")) for part in ("name", "type", "role", "why"))
+        for column in ordered
+    ]
+    return table(("column", "type", "is", "why"), cells)
 
 
 @app.command(epilog="Example: pipelines update --dry-run")

@@ -32,6 +32,10 @@ class Target(Protocol):
         """Where the summary of a run is sent, as an input of a step; "" where nothing is sent."""
 
     @property
+    def experiment(self) -> str:
+        """The Vertex AI experiment that a run becomes part of at its end, as an input of a step; "" for none."""
+
+    @property
     def email(self) -> Sequence[str]:
         """Who gets mail of Vertex AI's when a run ends."""
 
@@ -82,6 +86,7 @@ class Local:
     caching = True
     scheduled = ""
     webhook = ""
+    experiment = ""
     email: Sequence[str] = ()
 
     def __init__(self, settings: "Settings | None" = None) -> None:

@@ -73,6 +73,10 @@ class Vertex:
         return self.settings.notify.webhook or ""
 
     @property
+    def experiment(self) -> str:
+        return self.settings.experiment or ""
+
+    @property
     def email(self) -> tuple[str, ...]:
         return self.settings.notify.email
 

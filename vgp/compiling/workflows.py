@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,10 +22,11 @@ from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
 from vgp.spec import engines, kfp_package, script_arguments
 from vgp.spec.caching import as_pinned
+from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
 
-__all__ = ["check", "compiled", "find", "known", "load", "members"]
+__all__ = ["check", "compiled", "expanded", "find", "known", "load", "look", "members"]
 
 _OURS = Path(vgp.__file__).parent
 
@@ -75,7 +77,7 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
             )
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
-        compiled = PipelineSpec.read(written)
+        compiled = with_defaults(PipelineSpec.read(written), partial(expanded, name, repository=repository))
         if target.email:
             compiled = with_email(compiled, target.email)
     return as_pinned(compiled, otherwise=target.caching)
@@ -106,6 +108,22 @@ def check(
             raise RequestError(str(error)) from None
 
 
+def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository) -> None:
+    """What the workflow can tell by looking at what its arguments name, if it has a function `look(arguments)`.
+
+    Raises:
+        RequestError: something is not there.
+    """
+    path = known(name, repository)
+    judge = getattr(load(path, repository), "look", None)
+    if judge is not None:
+        with explained(path, repository):
+            try:
+                judge({**spec.defaults, **arguments})
+            except ValueError as error:
+                raise RequestError(str(error)) from None
+
+
 def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
     return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec)}
 
@@ -113,6 +131,29 @@ def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
 def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:
     """Of what is known the part that a workflow's `check` takes."""
     return {name: known[name] for name in inspect.signature(judge).parameters if name in known}
+
+
+def expanded(
+    name: str, values: Mapping[str, Any], repository: Repository, folder: Path | None = None
+) -> dict[str, Any]:
+    """The arguments as they go on, with what files of this machine say in place of their names, if the workflow has a
+    function `expanded(arguments, folder)` that knows any.
+
+    Args:
+        folder: What relative paths are relative to; None: the repository.
+
+    Raises:
+        RequestError: such a file is not there, or wrong.
+    """
+    path = known(name, repository)
+    replace = getattr(load(path, repository), "expanded", None)
+    if replace is None:
+        return dict(values)
+    with explained(path, repository):
+        try:
+            return dict(replace(dict(values), folder or repository.root))
+        except ValueError as error:
+            raise RequestError(str(error)) from None
 
 
 def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:

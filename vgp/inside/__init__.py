@@ -1,6 +1,7 @@
 """The little of the tool that is part of a run: what components may import.
 
-google_api.py   reads of Google's APIs from within a run
+experiment.py   a run as part of a Vertex AI experiment
+google_api.py   calls of Google's APIs from within a run
 image.py        the name that stands in a component for the one image
 imports.py      whose modules a process imports: those of the repository
 job_steps.py    the steps of a run, from its PipelineJob

@@ -1,6 +1,7 @@
-"""Reads of Google's APIs from within a run, as the account that the step runs as."""
+"""Calls of Google's APIs from within a run, as the account that the step runs as."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,19 +20,42 @@ def read(host: str, path: str) -> dict[str, Any]:
         google.auth.exceptions.GoogleAuthError: the step has no credentials.
         requests.RequestException: there was no answer.
     """
+    answer = _send("GET", host, path)
+    answer.raise_for_status()
+    return dict(answer.json())
+
+
+def holds(host: str, path: str) -> bool:
+    """Whether there is something at `path`. Raises as `read`."""
+    answer = _send("GET", host, path)
+    if answer.status_code == 404:
+        return False
+    answer.raise_for_status()
+    return True
+
+
+def write(host: str, path: str, body: Mapping[str, Any]) -> None:
+    """Sends what may be sent twice: it is tried again, and what is there already (409) is as good. Raises as `read`."""
+    answer = _send("POST", host, path, json=body)
+    if answer.status_code != 409:
+        answer.raise_for_status()
+
+
+def _send(method: str, host: str, path: str, **body: Any) -> Any:
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
 
     credentials = google.auth.default(scopes=[SCOPE])[0]
-    again = Retry(total=TRIES - 1, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
+    again = Retry(
+        total=TRIES - 1, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False,
+        allowed_methods=None,
+    )  # fmt: skip
     with AuthorizedSession(credentials) as session:
         session.mount("https://", HTTPAdapter(max_retries=again))
         session.mount("http://", HTTPAdapter(max_retries=again))
-        answer = session.get(f"{address(host)}/{path}", timeout=ATTEMPT_S)
-        answer.raise_for_status()
-        return dict(answer.json())
+        return session.request(method, f"{address(host)}/{path}", timeout=ATTEMPT_S, **body)
 
 
 def address(host: str) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vgp.inside import experiment as experiments
 from vgp.inside import google_api, webhook
 from vgp.inside.page import markdown
 from vgp.inside.summary import Summary, run_page, summary_of
 from vgp.text.printable import one_line
 
 
-def tell(status: Any, path: str, *, address: str, prices: Mapping[str, float]) -> dict[str, Any]:
+def tell(status: Any, path: str, *, address: str, prices: Mapping[str, float], experiment: str = "") -> dict[str, Any]:
     """Writes the summary to `path`, prints it, sends it, and returns what belongs into the artifact's metadata.
 
     Args:
@@ -24,34 +25,53 @@ def tell(status: Any, path: str, *, address: str, prices: Mapping[str, float]) -
         path: Of the artifact.
         address: Where it is sent, https:// or the name of such an address in Secret Manager; empty: nowhere.
         prices: Dollars per hour of each step.
+        experiment: The Vertex AI experiment that the run becomes part of, unless it found nothing new; empty: none.
     """
     try:
-        summary = _summary(status, prices)
+        job = _job(status)
+        # kfp.local calls a run by its group of steps, and that is what it says failed: the command tells which step.
+        error = str(status.error_message or "") if job else ""
+        summary = summary_of(job, prices, state=str(status.state), error=error)
         page = markdown(summary)
         print(page, flush=True)
         _write(path, page)
-        return {"words": summary.words, "sent": _sent(summary, address)}
+        joined = {"experiment": _joined(job, summary, experiment)} if experiment else {}
+        return {"words": summary.words, "sent": _sent(summary, address)} | joined
     except Exception as error:
         _warn(f"the run could not be summed up: {type(error).__name__}.")
         return {}
 
 
-def _summary(status: Any, prices: Mapping[str, float]) -> Summary:
-    """By what Google knows of the run, else by what the status alone tells: kfp.local's runs are known to nobody."""
+def _job(status: Any) -> dict[str, Any]:
+    """What Google knows of the run, else its name; nothing of kfp.local's runs, which are known to nobody."""
     name = str(status.pipeline_job_resource_name)
-    state, error = str(status.state), str(status.error_message or "")
     if run_page(name):
         try:
-            job = google_api.read(f"{name.split('/')[3]}-aiplatform", f"v1/{name}")
-            return summary_of({**job, "name": name}, prices, state=state, error=error)
+            return {**google_api.read(f"{name.split('/')[3]}-aiplatform", f"v1/{name}"), "name": name}
         except Exception as why:
             _warn(
                 f"the run's steps are not known: {_reason(why)}. The step's account needs aiplatform.pipelineJobs.get "
                 "(roles/aiplatform.user)."
             )
-        return summary_of({"name": name}, prices, state=state, error=error)
-    # kfp.local calls a run by its group of steps, and that is what it says has failed: the command tells which step.
-    return summary_of({}, prices, state=state)
+        return {"name": name}
+    return {}
+
+
+def _joined(job: Mapping[str, Any], summary: Summary, name: str) -> str:
+    """Whether the run is in the experiment now, in words."""
+    if not run_page(summary.name):
+        return "no: this is no run on Vertex AI"
+    if summary.nothing_new:
+        return "no: nothing is new"
+    try:
+        experiments.join(job, name)
+        return f"yes: {name}"
+    except Exception as error:
+        _warn(
+            f"the run is not in the experiment {name}: {_reason(error)}. The step's account needs "
+            "aiplatform.contexts.get, .create and .addContextChildren (roles/aiplatform.user)."
+        )
+        return f"no: {_reason(error)}"
 
 
 def _write(path: str, page: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -57,6 +58,9 @@ def _signals_raise() -> Iterator[None]:
             signal.signal(caught, signal.SIG_IGN)
         raise Interrupted(number)
 
+    if threading.current_thread() is not threading.main_thread():  # Python gives signals to the main thread alone
+        yield
+        return
     caught = [number for number in STOPS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in caught}  # nohup has SIGHUP ignored
     try:

@@ -97,6 +97,7 @@ def started(
     spec = workflows.compiled(name, Local(settings), repository)
     _refuse(spec, nproc, nodes)
     values = arguments.parsed(spec.parameters, texts, partial(workflows.members, name, repository))
+    values = workflows.expanded(name, values, repository, Path.cwd())
     workflows.check(name, spec, values, repository)
     portable.refuse(spec, out.absolute(), repository.root)
     run = folder.new(out.absolute(), name, spec, values, repository)

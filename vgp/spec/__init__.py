@@ -4,6 +4,7 @@ arguments.py            the arguments of a run, checked against the parameters
 caching.py              whether steps take results of earlier runs
 conditions.py           trigger conditions, evaluated without `eval`
 dag.py                  tasks, and the components that they run
+defaults.py             the defaults of parameters, changed
 difference.py           two specs compared, as a person would tell it
 engines.py              what the steps of a spec may use to prepare data
 kfp_package.py          kfp imported without its client

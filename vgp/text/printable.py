@@ -1,7 +1,9 @@
 """Text from elsewhere (names, messages, parameters) made safe to print: no control character and no password of an
 address reaches the terminal."""
 
+import hashlib
 import re
+from typing import Any
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: C0 and C1 controls but for line feed and tab, marks that turn the direction of text, halves of surrogate pairs.
@@ -29,3 +31,14 @@ def clipped(text: str, most: int = 1500) -> str:
     """The text, or its two ends."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
+def abridged(value: Any) -> Any:
+    """A JSON value in which a text of several lines, such as a file's, is told by its size and its checksum."""
+    if isinstance(value, dict):
+        return {key: abridged(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [abridged(member) for member in value]
+    if not isinstance(value, str) or "\n" not in value.strip():
+        return value
+    return f"{len(value.splitlines())} lines, sha256 {hashlib.sha256(value.encode()).hexdigest()[:12]}"

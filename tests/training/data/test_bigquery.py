@@ -143,6 +143,18 @@ def test_what_is_not_there_or_not_readable_is_said_before_anything_runs(
     assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
 
 
+def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, warehouse, prepared, monkeypatch):
+    def features(self, rows):
+        return {"city": rows.city, "number": rows.code.cast("int64")}
+
+    monkeypatch.setattr(warehouse.Parcels, "features", features)
+    codes = [*map(str, range(19)), "none"]
+    cloud.bigquery.write(warehouse.TABLE, warehouse.changed(warehouse.parcels(20), code=pa.array(codes)))
+    words = r"Parcels.features: number cannot be computed for a row of bq://\S+ with id=.*, code=none.*try_cast"
+    with pytest.raises(UserError, match=words):
+        prepared()
+
+
 def test_more_than_max_gb_is_refused_before_it_costs(cloud, warehouse, prepared, tmp_path):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     cloud.bigquery.pretended_bytes = 5 << 40

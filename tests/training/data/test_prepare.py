@@ -371,7 +371,10 @@ def test_an_infinite_number_is_refused_in_every_split(visits, write_csv, tmp_pat
     row = next(i for i, line in enumerate(lines) if f"2024-0{month}-" in line)
     visitor, day, *_ = lines[row].split(",")
     lines[row] = f"{visitor},{day},home,1e999,0,false"
-    with pytest.raises(UserError, match="column seconds holds infinite values"):
+    with pytest.raises(
+        UserError,
+        match=r"column seconds holds infinite values; .* The first is in .*visits.csv, line \d+ \(seconds = inf\)",
+    ):
         prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
 
 

@@ -99,7 +99,7 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
         ({"features": lambda self, rows: rows.page}, "Mine.features gives a StringColumn: it must be values by name"),
         (
             {"features": lambda self, rows: {"x": rows.page.cast("int64")}},
-            "DuckDB cannot compute that: .* to INT64",
+            r"Mine.features: x cannot be computed for .*x.csv, line 2 \(page = .p0.\): .* to INT64",
         ),
         ({"days": lambda self, rows: rows.page}, "Mine.days gives string: it must give a date for each row"),
         (

@@ -41,6 +41,19 @@ def test_a_large_model_on_a_gpu_is_compiled_and_takes_the_fastest_kernels(gpu):
     assert reasons["precision"] == "NVIDIA H100 has it" and reasons["compile"] == "50,005,000 parameters on a GPU"
 
 
+@pytest.mark.parametrize(("name", "capability", "expected"), [
+    ("Tesla V100-SXM2-16GB", (7, 0), "fp16"), ("Tesla T4", (7, 5), "fp16"), ("Tesla P100-PCIE-16GB", (6, 0), "fp32"),
+])  # fmt: skip
+def test_a_gpu_without_bfloat16_takes_float16_if_it_has_tensor_cores(gpu, monkeypatch, name, capability, expected):
+    """PyTorch says of each that it supports bfloat16, by emulation."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    values, reasons = chosen(SMALL, GPU)
+    assert values[0] == expected and f"{name} has no bfloat16" in reasons["precision"]
+    assert chosen(SMALL, GPU, {"precision": "bf16"})[0][0] == "bf16"
+
+
 def test_a_small_model_and_every_model_on_a_cpu_stay_bit_identical(gpu):
     assert chosen(LARGE, CPU) == (("fp32", False, True), dict.fromkeys(arithmetic.OPEN, "on a CPU"))
     values, reasons = chosen(SMALL, GPU)
@@ -83,6 +96,7 @@ def test_what_was_chosen_then_counts_where_it_is_left_open_now():
     then = {"config": {"precision": "auto", "compile": False, "deterministic": True, "seed": 0}}
     assert _chosen_then(then, parse({})) == {"compile": False, "deterministic": True}
     assert _chosen_then(then, parse({"compile": True})) == {"deterministic": True}
+    assert _chosen_then({"config": {"precision": "fp16"}}, parse({})) == {"precision": "fp16"}
     for strange in ({}, {"config": []}, {"config": {"precision": ["x"], "compile": 1, "deterministic": "no"}}):
         assert _chosen_then(strange, parse({})) == {}
 

@@ -51,7 +51,9 @@ def test_a_run_ends_before_anything_that_is_not_finite_is_kept_and_does_not_go_o
               for name, (fault, config, _) in FAULTS.items()]  # fmt: skip
     trials.append({"fault": "validation:-1:0", "folder": str(tmp_path / "resumed"), "data": str(data)})
     trials += [trials[-1] | {"fault": "none:-1:0", "poison": steps} for steps in ([5], [1, 2, 3, 4, 5])]
-    *faults, validation, resumed, refused = launch("faulty:trials", {"trials": trials}, nproc=2)
+    half = {"precision": "fp16", "epochs": 2, "checkpoint_every_steps": 50}
+    trials.append({"fault": "gradient:1:3", "config": half, "folder": str(tmp_path / "half"), "data": str(data)})
+    *faults, validation, resumed, refused, unscaled = launch("faulty:trials", {"trials": trials}, nproc=2)
     said = capfd.readouterr().err
     for (name, (fault, _, expected)), errors in zip(FAULTS.items(), faults, strict=True):
         assert errors[0] == errors[1], name  # the ranks agree
@@ -62,6 +64,8 @@ def test_a_run_ends_before_anything_that_is_not_finite_is_kept_and_does_not_go_o
         assert f"checkpoint is of step {step}" in errors[0], name
         assert not (tmp_path / name / "model" / "model.json").exists(), name
         assert ("Parameters whose gradients are not finite: layers.0.weight, " in errors[0]) == ("gradient" in fault)
+    assert "the gradient of step 19 is not finite, though its loss is" in unscaled[0]  # 16 times half of 2^16, and 1
+    assert unscaled[0] == unscaled[1] and "and is no longer scaled" in unscaled[0] and "precision=fp32" in unscaled[0]
     assert validation == resumed == ["", ""]
     assert "warning: after step 5 the validation loss is nan; it is left out" in said
     passed = (

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.loop.order import Plan, assignment, count_microbatches, learning_rate_factor, permute, seed_of
+from training.loop.order import Plan, assignment, count_microbatches, permute, seed_of
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**62))
@@ -81,11 +81,3 @@ def test_an_epoch_ends_where_its_last_row_is_taken():
 )  # fmt: skip
 def test_the_number_of_microbatches_suits_the_processes(world, batch, exact, count):
     assert count_microbatches(world, batch, exact=exact) == count
-
-
-def test_the_learning_rate_rises_then_falls_to_nearly_zero():
-    factors = [learning_rate_factor(step, 100, 0.1) for step in range(100)]
-    assert factors[0] == pytest.approx(1 / 11)
-    assert np.argmax(factors) == 10 and max(factors) == 1
-    assert all(a > b for a, b in zip(factors[10:], factors[11:], strict=False))
-    assert 0 < factors[-1] < 0.001

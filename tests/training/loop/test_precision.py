@@ -16,17 +16,18 @@ STRATEGIES = {
 
 
 def test_every_strategy_and_precision_learns_what_plain_float32_learns_on_inputs_of_any_scale(monkeypatch, capfd):
-    """Each step's loss: in float32 within 0.01 % (the order of additions), in bfloat16 within 1 %."""
+    """Each step's loss: in float32 within 0.01 % (the order of additions), in bfloat16 and float16 within 1 %."""
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # virtual machines may offer AMX and then fault
     runs = {f"{name} {precision}": {"precision": precision, **changes}
             for name, changes in STRATEGIES.items() for precision in ("fp32", "bf16")}  # fmt: skip
+    runs |= {f"{name} fp16": {"precision": "fp16", **STRATEGIES[name]} for name in ("ddp", "fsdp")}
     del runs["ddp fp32"], runs["fsdp, recomputed fp32"]  # plain, and no other arithmetic than fsdp's
     curves = launch("scales:curves", runs, nproc=2)
     plain = curves.pop("plain")
     assert plain[-1] < 0.8 * plain[0]
     for name, losses in curves.items():
         assert losses == pytest.approx(plain, rel=1e-4 if name.endswith("fp32") else 1e-2), name
-    assert curves["ddp bf16"] != plain
+    assert curves["ddp bf16"] != plain != curves["ddp fp16"]
     assert "Warning" not in capfd.readouterr().err
 
 
@@ -50,15 +51,27 @@ class Raw(nn.Module):
         return deep + self.standard((column - 101_325) / 100), self.image(image) + bright
 
 
-def test_only_layers_on_raw_values_far_from_zero_compute_in_float32():
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_only_layers_on_raw_values_far_from_zero_compute_in_float32(dtype):
     torch.manual_seed(0)
     module, random = Raw(), torch.Generator().manual_seed(0)
     column = 101_325 + 100 * torch.randn(64, 2, generator=random)
     column[3, 0] = torch.nan  # missing
     image = torch.rand(8, 3, 9, 9, generator=random) * 0.01 + BRIGHTNESS
-    names = precision.keep_float32(module, lambda: module(column, image))
+    names = precision.keep_float32(module, lambda: module(column, image), dtype)
     assert names == ["column", "image"]
     assert module.training
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", dtype):
         assert module.column(column).dtype == module.image(image).dtype == torch.float32
-    assert precision.keep_float32(nn.Sequential(nn.Linear(2, 1)), lambda: None) == []
+    assert precision.keep_float32(nn.Sequential(nn.Linear(2, 1)), lambda: None, torch.bfloat16) == []
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "spoilt"),
+    [(100, 1, [torch.bfloat16]), (70_000, 0, [torch.float16]), (0, 1e-9, [torch.float16]), (0, 1, [])],
+    ids=["100 +- 1 wants more bits", "70,000 is too large", "a billionth is too small", "a standard one"],
+)  # fmt: skip
+def test_what_spoils_a_column_depends_on_the_bits_and_the_range_of_the_precision(mean, deviation, spoilt):
+    values, layer = mean + deviation * torch.randn(99, 1, generator=torch.Generator().manual_seed(0)), nn.Linear(1, 1)
+    kinds = (torch.bfloat16, torch.float16)
+    assert [kind for kind in kinds if precision.keep_float32(layer, lambda: layer(values), kind)] == spoilt

@@ -97,7 +97,7 @@ def test_every_kind_of_run_gets_a_whole_page_that_loads_nothing(made, tmp_path, 
 def test_every_plot_is_valid_svg_with_a_description(made, tmp_path):
     html = page(tmp_path, made(champion=True))
     plots = re.findall(r"<svg role.*?</svg>", html, flags=re.DOTALL)
-    assert len(plots) == 4
+    assert len(plots) == 5
     for plot in plots:
         assert len(ElementTree.fromstring(plot).attrib["aria-label"]) > 30
     labelled = [attributes for tag, attributes in Outline(html).elements if tag == "svg"]
@@ -180,14 +180,6 @@ def test_the_data_summary_counts_what_is_there(made):
     assert (tilt.missing, size.missing) == (20 / 1_200, 0)
     assert max(tilt.train_bars + tilt.test_bars) == 1 and len(tilt.train_bars) == summaries.BARS
     assert tilt.train_bars.index(max(tilt.train_bars)) in range(6, 18)  # a bell
-
-
-def test_a_sample_of_large_shards_spans_all_of_them(made, monkeypatch):
-    monkeypatch.setattr(summaries, "SAMPLE_ROWS", 40)
-    arguments = made()
-    manifest = manifests.load(arguments["data"])
-    found = summaries._sample(Path(arguments["data"]), manifest.splits["train"], [manifest.column("row_id")])["row_id"]
-    assert len(found) <= 40 and found.min() < 1_000 and found.max() >= 19_000
 
 
 def test_what_a_reader_must_know_of_the_data_is_in_the_report(made, tmp_path):

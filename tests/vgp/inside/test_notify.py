@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from kfp import dsl
-from loopback.cloud import Cloud, slow, status
+from loopback.cloud import Cloud, lost_response, slow, status
 
 from components.notify import notify
 from vgp.inside import google_api, webhook
@@ -169,3 +169,49 @@ def test_nothing_that_breaks_fails_the_run(
     assert "warning: the summary could not be written" in capfd.readouterr().err
     notify.python_func(status=None, summary=artifact, prices={}, webhook="")
     assert "warning: the run could not be summed up" in capfd.readouterr().err
+
+
+def members(cloud: Cloud) -> list[str]:
+    names = [name for name in cloud.contexts.created if name.endswith("/contexts/nights")]
+    return [child["name"].rpartition("/")[2] for name in names for child in cloud.contexts.children(name)]
+
+
+def test_a_run_that_nobody_submitted_joins_its_experiment_once_and_a_night_without_news_does_not(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    first = started(cloud, "first")
+    for _ in range(2):  # the step may be tried again
+        assert told(tmp_path, first, experiment="nights")[1]["experiment"] == "yes: nights"
+    cloud.clock.advance(3600)
+    second = told(tmp_path, started(cloud, "second"), experiment="nights")[1]
+    assert second["experiment"] == "no: nothing is new" and members(cloud) == ["first"]
+    context = next(made for name, made in cloud.contexts.created.items() if name.endswith("/nights"))
+    assert (context.schema_title, context.schema_version, context.display_name) == (
+        "system.Experiment", "0.0.1", "nights"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["get", "create", "addContextChildren"])
+@pytest.mark.parametrize("fault", [status(503), lost_response()], ids=["503", "lost"])
+def test_an_experiment_is_joined_through_faults(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fault: Any
+) -> None:
+    monkeypatch.setattr("urllib3.util.Retry.DEFAULT_BACKOFF_MAX", 0.01)
+    name = started(cloud, "a")
+    cloud.fail(f"aiplatform.projects.locations.metadataStores.contexts.{method}", fault)
+    assert told(tmp_path, name, experiment="nights")[1]["experiment"] == "yes: nights"
+    assert members(cloud) == ["a"]
+
+
+def test_an_experiment_that_may_not_be_joined_is_a_warning_with_the_permissions(
+    cloud: Cloud, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = started(cloud, "a")
+    cloud.policies.missing |= {"aiplatform.contexts.addContextChildren"}
+    _, metadata = told(tmp_path, name, experiment="nights")
+    assert metadata["words"] == "trained" and metadata["experiment"] == "no: HTTPError, 403"
+    assert "needs aiplatform.contexts.get, .create and .addContextChildren" in capfd.readouterr().err
+
+
+def test_a_run_on_this_machine_joins_nothing(tmp_path: Path) -> None:
+    assert told(tmp_path, "local", experiment="nights")[1]["experiment"] == "no: this is no run on Vertex AI"

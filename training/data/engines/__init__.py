@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import ibis.expr.types as ir
 import pyarrow as pa
 
+from training.errors import UserError
+
 if TYPE_CHECKING:
     from training.data.manifest import SourceFile
 
@@ -24,6 +26,18 @@ SOURCE = "source"
 PLACE = ("_file", "_record")
 #: The column of a row's number (`training.data.identity`): of its key, else of all columns; some sources have it.
 ID = "_row_id"
+
+
+class Uncomputable(UserError):
+    """An engine can read its source, and not compute what is asked of it.
+
+    Args:
+        reason: What the engine says, in a line.
+    """
+
+    def __init__(self, message: str, reason: str):
+        super().__init__(message)
+        self.reason = reason
 
 
 class Engine(Protocol):
@@ -52,7 +66,8 @@ class Engine(Protocol):
         """Runs the expression and keeps its result until the engine is closed; the unbound table of that name.
 
         Raises:
-            UserError: the engine refuses the expression, or the disk is full.
+            Uncomputable: the engine refuses the expression, or cannot compute it for some row.
+            UserError: the disk or the memory is full.
         """
 
     def read(self, expression: ir.Table) -> pa.Table:

@@ -14,14 +14,14 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from training.data.engines import SOURCE, canonical
+from training.data.engines import SOURCE, Uncomputable, canonical
 from training.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
 from training.data.sources.files import NoRows
 from training.errors import UserError
-from training.storage.bigquery import stream
+from training.storage.bigquery import client, stream
 from training.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from training.storage.bigquery.names import TableName
 from training.storage.pinned import PinnedRelation
@@ -77,12 +77,14 @@ class BigQuery:
         return self._source
 
     def create(self, name: str, expression: ir.Table) -> ir.Table:
-        table = self._jobs.table(name, self._sql(expression), name)
+        with _refusals_named():
+            table = self._jobs.table(name, self._sql(expression), name)
         self._own[table.table] = table
         return ibis.table(expression.schema(), name=table.table, catalog=table.project, database=table.dataset)
 
     def read(self, expression: ir.Table) -> pa.Table:
-        rows = self._jobs.rows("a query of the data", self._sql(expression))
+        with _refusals_named():
+            rows = self._jobs.rows("a query of the data", self._sql(expression))
         return pa.Table.from_batches([_typed(batch, expression) for batch in rows.to_batches()],
                                      _schema(expression))  # fmt: skip
 
@@ -90,7 +92,8 @@ class BigQuery:
         """All rows, in no order: where one is needed, it is made here."""
         operation = expression.op()
         made = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
-        table = made or self._jobs.table("rows", self._sql(expression), "rows")
+        with _refusals_named():
+            table = made or self._jobs.table("rows", self._sql(expression), "rows")
         rows = stream.open_rows(table.uri, self._jobs.project, table, expression.columns)
         for batch in rows.batches():
             if batch.num_rows:
@@ -133,6 +136,18 @@ class BigQuery:
         if value is None or value == "":
             return f"{self.place(others)}: column {name} is empty, {NEVER_EMPTY}{more}"
         return f"{self.place(others)}, column {name}: {value} is not of type {field.type}.{more}"
+
+
+@contextmanager
+def _refusals_named() -> Iterator[None]:
+    """Raises Uncomputable for what BigQuery, or Ibis in its name, refuses."""
+    try:
+        yield
+    except client.Refused as error:
+        raise Uncomputable(str(error), error.reason) from None
+    except ibis.IbisError as error:
+        reason = " ".join(str(error).split())
+        raise Uncomputable(f"BigQuery cannot compute that: {reason}", reason) from None
 
 
 def _wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:

@@ -16,7 +16,7 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from training.data.engines import ID, PLACE, SOURCE, canonical
+from training.data.engines import ID, PLACE, SOURCE, Uncomputable, canonical
 from training.data.engines.stored import store
 from training.data.identity import numbered
 from training.data.schema import Field
@@ -138,7 +138,10 @@ class DuckDB:
 
 
 def _sql(expression: ir.Table) -> str:
-    return str(ibis.to_sql(expression, dialect="duckdb"))
+    try:
+        return str(ibis.to_sql(expression, dialect="duckdb"))
+    except ibis.IbisError as error:
+        raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
 
 
 def _quoted(name: str) -> str:
@@ -171,7 +174,7 @@ def _errors_named() -> Iterator[None]:
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except duckdb.Error as error:
-        raise UserError(f"DuckDB cannot compute that: {_first_line(error)}") from None
+        raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
 
 
 def _first_line(error: Exception) -> str:

@@ -17,6 +17,8 @@ from training.data.sources.header import in_windows
 from training.data.sources.mistakes import Mistake
 from training.printable import listed, quoted
 
+#: What Arrow takes for a missing number unless it is told otherwise.
+NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
 REPEATED = " repeats the header: the file was put together from several; take the line out."
 
 
@@ -28,6 +30,8 @@ class Delimited:
     separator: str = ","
     quote: str = '"'
     decimal: str = "."
+    #: Texts that stand for a missing value of any type but text.
+    missing: tuple[str, ...] = ()
 
     doubt = "is a quote never closed?"
 
@@ -75,6 +79,7 @@ class Delimited:
                 column_types=types,
                 include_columns=list(types),
                 decimal_point=self.decimal,
+                null_values=[*NULLS, *self.missing],
             ),
         )
 
@@ -136,7 +141,8 @@ class Delimited:
             return Mistake(record, REPEATED)
         column = re.match(r"In CSV column #(\d+)", message)
         name = f", column {listed([self.columns[int(column[1])]])}" if column else ""
-        return Mistake(record, f"{name}: {self._reason(data, record, reason)}")
+        fix = next((field.fix for field in fields if column and field.name == self.columns[int(column[1])]), "")
+        return Mistake(record, f"{name}: {self._reason(data, record, reason)}{fix}")
 
     def _fields(self, data: bytes, record: int) -> tuple[str, ...]:
         rows = (tuple(fields) for fields, _ in records.of(data, self.separator, self.quote))

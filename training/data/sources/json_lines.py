@@ -104,7 +104,7 @@ class JsonLines:
         if "twice" in message:
             return f", column {name} occurs twice."
         nested = " Write its parts as members of their own." if isinstance(value, dict | list) else ""
-        return f", column {name}: {_shown(value)} is not of type {field.type}.{nested}"
+        return f", column {name}: {_shown(value)} is not of type {field.type}.{nested}{field.fix}"
 
 
 def require_lines(name: str, head: bytes) -> None:

@@ -10,7 +10,7 @@ from training.data.sources.delimited import Delimited
 from training.data.sources.reading import Reading
 from training.printable import listed, quoted
 
-_SAID = re.compile(rb'"?sep=[,;\t|]"?\r?\n')
+SAID = re.compile(rb'"?sep=[,;\t|]"?\r?\n')
 
 
 class Layouts:
@@ -37,14 +37,15 @@ class Layouts:
             UserError: the header names no columns, lacks one, or can be understood in two ways.
         """
         usual = "\t" if suffix.startswith(".tsv") else ","
-        if said := _SAID.match(head):  # as Excel writes it above the header
+        if said := SAID.match(head):  # as Excel writes it above the header
             below = self.of(name, suffix, head[said.end() :], rest)
             return below[0], below[1] + said.end(), head[: said.end()] + below[2]
         end = head.find(b"\n") + 1
         layout = self.known.get((usual, head[:end]))
         if layout is None:
             end, head = header.end(name, head, rest, self.reading.quote or '"')
-            layout = Delimited(*header.columns(name, head[:end], self.fields, self.reading, usual))
+            columns = header.columns(name, head[:end], self.fields, self.reading, usual)
+            layout = Delimited(*columns, missing=self.reading.missing)
             if end == head.find(b"\n") + 1:
                 self.known[usual, head[:end]] = layout
         decimal = self.reading.decimal or decimals.found(name, head[end:], layout, self.fields)

@@ -47,7 +47,7 @@ class Types:
 
     def check(self, name: str, stored: pa.DataType, field: Field) -> None:
         """Raises UserError if values of the stored type cannot be the field's."""
-        stored = _plain(stored)
+        stored = plain(stored)
         if fits(stored, field.type):
             self.known.setdefault(field.name, (stored, name))
             return
@@ -55,7 +55,7 @@ class Types:
         also = f"; in {other[1]} it is {other[0]}" if other else ""
         raise UserError(
             f"{name}: column {listed([field.name])} is {stored}, and the schema says {field.type}{also}."
-            + _fix(stored, field)
+            + (f" Change {field.declared}." if field.declared else _fix(stored, field))
         )
 
 
@@ -140,7 +140,7 @@ def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Raises pa.ArrowInvalid for a value that would change."""
-    stored = _plain(column.type)
+    stored = plain(column.type)
     if column.type != stored:
         column = column.cast(stored)
     if pa.types.is_integer(stored) and pa.types.is_decimal(field.type):
@@ -165,10 +165,10 @@ def _first(stored: pa.ChunkedArray, field: Field) -> int:
     return good
 
 
-def _plain(stored: pa.DataType) -> pa.DataType:
+def plain(stored: pa.DataType) -> pa.DataType:
     """The type of the values, however they are encoded."""
     if pa.types.is_dictionary(stored):
-        return _plain(stored.value_type)
+        return plain(stored.value_type)
     return stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
 
 

@@ -27,11 +27,13 @@ class Reading:
     encoding: str = ""
     #: In numbers: `.` or `,`.
     decimal: str = ""
+    #: Texts that stand for a missing number, date or boolean, beside an empty field and what Arrow knows (NA, null).
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, str):
+            if field.name != "missing" and not isinstance(value, str):
                 raise UserError(f"the option {field.name} must be text; it is {value!r}.")
         self._check_mark("separator", self.separator)
         if self.quote != NO_QUOTE:

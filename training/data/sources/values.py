@@ -27,7 +27,8 @@ def check_present(table: pa.Table, fields: Sequence[Field]) -> None:
     """Raises Mistake for the first value that is missing where the schema says that none is."""
     for field in fields:
         if not field.nullable and (record := first_missing(table[field.name])) >= 0:
-            raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is.")
+            where = f" ({field.declared}: a key and the time never are)" if field.declared else ""
+            raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
 
 
 def first_missing(values: pa.ChunkedArray) -> int:

@@ -4,6 +4,8 @@ preparation.py   the flow, from the source to the manifest
 duplicates.py    the id of every row, and keys that occur twice
 survey.py        what must be known of all rows before their splits are chosen
 features.py      one expression from the source to finished rows
+blame.py         which expression could not be computed, and for which row
+own_code.py      where a task's own Python raised an error
 rebased.py       what a task's methods say, over the columns they may see
 future.py        features that look into the future
 order.py         orders that nobody stated

@@ -31,13 +31,21 @@ def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
     day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {
         MARK: task.split.mark(rows, day),
-        LABEL: rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64"),
+        LABEL: _label(task, rows),
     }
     if task.time:
         values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
     if task.group == "day" and day is not None:
         values[DAY] = day.cast("int32")
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+
+
+def _label(task: TabularTask, rows: ir.Table) -> ir.Value:
+    """Codes of classes, or numbers; null where the outcome is unknown."""
+    if not task.regression:
+        return rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64")
+    number = rebased.value(task, "labels", rows, ir.NumericValue).cast("float64")
+    return ibis.cases((number.isnan(), None), else_=number)
 
 
 def days(task: TabularTask, source: ir.Table) -> ir.Table:
@@ -97,14 +105,11 @@ def finished(
         past: (moment, id): rows before this moment with ids below this one are there whatever their split and label,
             and told apart by `_past`.
     """
-    hidden = {f.name for f in task.schema if f.known == "after"}
-    names = [name for name in table.columns if name not in hidden and name not in INTERNAL]
-    rows = rebased.visible(table, names)
-    features = _checked(task, rebased.said(task, "features", rows))
+    features = values_of(task, table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     if task.group and task.group not in features:
-        values[task.group] = _group(task, table, names)
-    values |= {name: rebased.onto(table, rows, value) for name, value in features.items()}
+        values[task.group] = _group(task, table, _visible(task, table))
+    values |= features
     values[task.label] = table[LABEL]
     if past:
         values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
@@ -116,6 +121,19 @@ def finished(
     kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
     inside = (kept[SPLIT] >= 0) & kept[task.label].notnull()
     return kept.filter(inside | kept[PAST] if past else inside)
+
+
+def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
+    """The features by name, float32 or string, over rows with what they look back on. Raises as `rebased.said`, and
+    UserError for what can be no feature."""
+    rows = rebased.visible(table, _visible(task, table))
+    said = _checked(task, rebased.said(task, "features", rows))
+    return {name: rebased.onto(table, rows, value) for name, value in said.items()}
+
+
+def _visible(task: TabularTask, table: ir.Table) -> list[str]:
+    hidden = {field.name for field in task.schema if field.known == "after"}
+    return [name for name in table.columns if name not in hidden and name not in INTERNAL]
 
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:

@@ -1,10 +1,11 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from training.data import alike, finish, leaks, manifest
 from training.data.destination import Destination
@@ -13,7 +14,7 @@ from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.progress import stage
 from training.data.shares import NAMES
-from training.data.tables import duplicates, features, future
+from training.data.tables import blame, duplicates, features, future
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
@@ -24,17 +25,18 @@ from training.processes.cluster import cores
 
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
     """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
-    with Sorting(task.scratch / "finished", task.label) as finished:
+    with Sorting(task.scratch / "finished", task.label, regression=task.regression) as finished:
         with ExitStack() as stack:
             with stage("reading the source"):
                 engine = stack.enter_context(opened(task, data, target, workers))
-            statistics = _finish(task, engine, finished)
+            with blame.named(task, engine):
+                statistics = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
-        _check(task, finished, statistics["notes"])
+        label = _check(task, finished, statistics["notes"])
         absent = finish.absent(task, set(finished.labels[NAMES.index("test")]))
         finish.say([*statistics["notes"], *absent])
-        return _written(name, task, finished, statistics, target, workers or cores())
+        return _written(name, task, finished, statistics, label, target, workers or cores())
 
 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
@@ -51,8 +53,8 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         joined = features.looking_back(task, engine, marked)
     finished.expected = sum(counted.labelled.values())
     compared = (past.moment, past.below) if past else None
-    with stage("computing features") as work:
-        batches = engine.batches(features.finished(task, joined, planned, engine.dialect, compared))
+    rows = features.finished(task, joined, planned, engine.dialect, compared)
+    with stage("computing features") as work, closing(engine.batches(rows)) as batches:
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
@@ -60,24 +62,38 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
 
 
 def _written(
-    name: str, task: TabularTask, finished: Sorting, statistics: Mapping[str, Any], target: Destination, threads: int
+    name: str,
+    task: TabularTask,
+    finished: Sorting,
+    statistics: Mapping[str, Any],
+    label: NDArray[np.generic],
+    target: Destination,
+    threads: int,
 ) -> Manifest:
     with stage("writing") as work, target.writing() as folder:
         work.total = sum(finished.rows(split) for split in range(len(NAMES)))
         shards = Shards(folder, task.label, finished.values())
         for file in shards.write(finished.tables(), threads):
             work.rows += file.rows
-        made = finish.manifest_of(name, task, statistics, shards.columns(task.classes), shards.files)
+        columns = shards.columns(task.classes)
+        columns = finish.with_quantiles(columns, task.label, label) if task.regression else columns
+        made = finish.manifest_of(name, task, statistics, columns, shards.files)
         manifest.save(made, folder)
     return made
 
 
-def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> None:
-    """Raises UserError if there is nothing to learn from or to test on, or a column tells the label."""
+def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> NDArray[np.generic]:
+    """The labels of train rows, many or all. Raises UserError if there is nothing to learn from or to test on, or a
+    column tells the label."""
     finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
+    finish.require_several(task, finished.labels.values())
     finish.require_classes(task, finished.labels[NAMES.index("train")])
     sample = finished.first(leaks.SAMPLE_ROWS)
+    label: NDArray[np.generic] = sample[task.label].to_numpy()
+    if task.regression:
+        finish.require_spread(label)
     categories = finished.values()
     columns = {name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID}
     coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
     leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, task.group))
+    return label

@@ -11,7 +11,7 @@ from ibis import Deferred
 from ibis.common.exceptions import IntegrityError
 
 from training.data.events import Events
-from training.data.tables import order
+from training.data.tables import order, own_code
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.options import nearest
@@ -32,8 +32,8 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
     """What a method of the task says of `rows`.
 
     Raises:
-        UserError: it names a column that there is not, or that it may not see; Ibis refuses what it says; or it says
-            something else every time.
+        UserError: it names a column that there is not, or that it may not see; it raises an error, or Ibis does; or it
+            says something else every time.
     """
     where = f"{type(task).__name__}.{method}"
     try:
@@ -55,9 +55,11 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
             raise UserError(
                 f"{where}: the rows have no column {asked[1]!r}. {nearest(asked[1], rows.columns)}"
             ) from None
-        if isinstance(error, ibis.IbisError):
-            raise UserError(f"{where}: {message[:500]}") from None
+        raise UserError(f"{where}: {own_code.spoken(error)}") from error
+    except UserError:
         raise
+    except Exception as error:  # whatever it is: the code is the user's
+        raise UserError(f"{where}: {own_code.spoken(error)}") from error
     for name, part in answer.items() if isinstance(answer, Mapping) else [("", answer)]:
         expression = part.table if isinstance(part, Events) else part
         if isinstance(expression, ir.Expr):
@@ -75,7 +77,7 @@ def _bound(answer: Any, rows: ir.Table) -> Any:
 
 
 #: What a method must give, in words.
-KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number"}
+KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number", ir.NumericValue: "a number"}
 
 
 def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> Value:

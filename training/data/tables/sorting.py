@@ -28,11 +28,15 @@ Batch = dict[str, NDArray[np.generic]]
 
 
 class Sorting:
-    """Takes rows in any order and gives them back in that of split and id."""
+    """Takes rows in any order and gives them back in that of split and id.
 
-    def __init__(self, folder: Path, label: str):
+    Args:
+        regression: Whether the label is a number, float64, and no class.
+    """
+
+    def __init__(self, folder: Path, label: str, *, regression: bool = False):
         folder.mkdir()
-        self._folder, self._label = folder, label
+        self._folder, self._label, self._regression = folder, label, regression
         #: How many rows there will be, about.
         self.expected = 0
         self._stored: pa.Schema | None = None
@@ -40,7 +44,7 @@ class Sorting:
         self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
         #: The provisional code of each value of each category, in the order in which they came.
         self._codes = dict[str, dict[str, int]]()
-        #: The rows of each split by the code of their label.
+        #: The rows of each split by the code of their label; all under 0 where it is no code.
         self.labels: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
 
     def __enter__(self) -> "Sorting":
@@ -61,7 +65,8 @@ class Sorting:
         }
         ids, splits, labels = (columns[name].to_numpy() for name in (ROW_ID, SPLIT, self._label))
         for split in np.unique(splits).tolist():
-            values, counts = np.unique(labels[splits == split], return_counts=True)
+            own = labels[splits == split]
+            values, counts = np.unique(np.zeros(len(own), int) if self._regression else own, return_counts=True)
             for label, count in zip(values.tolist(), counts.tolist(), strict=True):
                 self.labels[split][label] += count
         ranges = (splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))
@@ -99,7 +104,9 @@ class Sorting:
         return pa.concat_tables(held).slice(0, most)
 
     def _begin(self, schema: pa.Schema) -> None:
-        self._stored = pa.schema([(field.name, _stored(field.type)) for field in schema])
+        number = pa.float64() if self._regression else None
+        stored = {field.name: _stored(field.type) for field in schema}
+        self._stored = pa.schema({**stored, **({self._label: number} if number else {})})
         self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
         width = sum(field.type.bit_width // 8 for field in self._stored)
         self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
@@ -116,7 +123,7 @@ class Sorting:
     def _plain(self, name: str, column: pa.Array) -> pa.Array:
         if name in self._codes:
             return self._coded(name, column)
-        if pa.types.is_floating(column.type):
+        if pa.types.is_floating(column.type) and name != self._label:
             values = pc.fill_null(column.cast(pa.float32()), np.nan)
             require_finite(name, values.to_numpy())
             return values

@@ -26,15 +26,15 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     """Counts the rows of the source with `_mark` and `_label`.
 
     Raises:
-        UserError: a label is no class, or a row cannot be split; names the row.
+        UserError: a label is no class, or infinite, or a row cannot be split; names the row.
     """
     label, mark = marked["_label"], marked["_mark"]
-    wrong = ((label < 0) | (label >= len(task.classes))).fill_null(False)
+    wrong = (label.isinf() if task.regression else (label < 0) | (label >= len(task.classes))).fill_null(False)
     counted = marked.group_by("_mark").agg(rows=marked.count(), labelled=label.count(), wrong=wrong.sum())
     marks = engine.read(counted).to_pylist()
     if any(row["wrong"] for row in marks):
         row = _first(engine, task, marked.filter(wrong))
-        raise UserError(f"{engine.place(row)}: {_no_class(task, row)}")
+        raise UserError(f"{engine.place(row)}: {_no_label(task, row)}")
     if any(row["_mark"] is None for row in marks):
         row = _first(engine, task, marked.filter(mark.isnull()))
         raise UserError(f"{engine.place(row)}: {task.split.wrong(row)}")
@@ -51,8 +51,10 @@ def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> dict[str, Any]:
     return dict(engine.read(first).to_pylist()[0])
 
 
-def _no_class(task: TabularTask, row: Mapping[str, Any]) -> str:
+def _no_label(task: TabularTask, row: Mapping[str, Any]) -> str:
     label = row[task.target] if task.target else row["_label"]
     shown = quoted(label) if isinstance(label, str) else label
+    if task.regression:
+        return f"the label {shown} is no number that can be learned: bound it in `labels`, or make it null = unknown."
     codes = "" if task.target else f" (codes 0 to {len(task.classes) - 1})"
     return f"the label {shown} is none of {', '.join(task.classes)}{codes}."

@@ -30,6 +30,18 @@ QUOTAS = {
 }
 
 
+class Refused(UserError):
+    """BigQuery does not take a query, or cannot compute it.
+
+    Args:
+        reason: What BigQuery says, in a line.
+    """
+
+    def __init__(self, message: str, reason: str):
+        super().__init__(message)
+        self.reason = reason
+
+
 def project(chosen: str = "") -> str:
     """The project that queries run in and are billed to.
 
@@ -128,7 +140,7 @@ def explained(what: str) -> Iterator[None]:
         if isinstance(error, NotFound):
             raise UserError(f"{what} is not there: {sentence(error)}") from None
         if isinstance(error, BadRequest | Conflict):
-            raise UserError(f"{what} is refused by BigQuery: {sentence(error)}") from None
+            raise Refused(f"{what} is refused by BigQuery: {sentence(error)}", sentence(error)) from None
         raise ProcessFailed(f"{what} failed in BigQuery: {sentence(error)}") from None
     except (GoogleAuthError, RequestException) as error:
         raise ProcessFailed(f"{what}: BigQuery could not be reached: {type(error).__name__}: {error}") from None

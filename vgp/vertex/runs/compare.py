@@ -13,7 +13,7 @@ from rich.text import Text
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.text.figures import took
-from vgp.text.printable import one_line
+from vgp.text.printable import abridged, one_line
 from vgp.text.table import table
 from vgp.vertex import names
 from vgp.vertex.runs import cost, outputs, report, search
@@ -137,6 +137,7 @@ def _cells(row: Row) -> list[Text]:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    value = abridged(value)
     return value if isinstance(value, str) and value else json.dumps(value)
 
 

@@ -4,9 +4,10 @@ The new id follows from the old one and from what is changed, so a command that 
 from a failed step goes on with what the old run had pinned; any other pins anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from vgp.compiling import workflows
@@ -36,12 +37,18 @@ _OLD = (_GOOGLES, _OF, ATTEMPT, KEY, PINNED_BY)
 
 
 def body(
-    run: Run, parameters: Sequence[str] = (), *, from_failed: bool = False, members: arguments.Members = dict
+    run: Run,
+    parameters: Sequence[str] = (),
+    *,
+    from_failed: bool = False,
+    members: arguments.Members = dict,
+    expanded: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> dict[str, Any]:
     """The PipelineJob of the second run.
 
     `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
-    lets take earlier results, or all of a spec that says nothing about it. `members`: as of `arguments.parsed`.
+    lets take earlier results, or all of a spec that says nothing about it. `members`: as of `arguments.parsed`;
+    `expanded`: puts the text of a file in place of its name.
 
     Raises:
         RequestError: a parameter that the pipeline does not have, or a value of the wrong type.
@@ -59,7 +66,8 @@ def body(
         made["runtimeConfig"] = pinned.unpinned(made)["runtimeConfig"]
     if parameters:
         config = made.setdefault("runtimeConfig", {})
-        config["parameterValues"] = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
+        values = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
+        config["parameterValues"] = expanded(values)
     kept = {key: value for key, value in run.labels.items() if key not in _OLD}
     of = {_OF: run.id} if names.in_label(run.id) else {}
     labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
@@ -89,7 +97,11 @@ def rerun(
     policy = Policy(if_exists="new" if new else "attach")
     members = partial(workflows.members, old.pipeline, settings.repository)
     known = old.pipeline in workflows.find(settings.repository)
-    again = body(old, parameters, from_failed=from_failed, members=members if known else dict)
+    replaced = partial(workflows.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
+    again = body(
+        old, parameters, from_failed=from_failed, members=members if known else dict,
+        expanded=replaced if known else dict,
+    )  # fmt: skip
     job, fresh = attempts.start(settings, again, policy)
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vgp.settings import Settings
-from vgp.text.printable import one_line
+from vgp.text.printable import abridged, one_line
 from vgp.text.times import local
 from vgp.vertex import names
 from vgp.vertex.runs import outputs, report, search, view
@@ -110,5 +110,6 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _text(value: Any) -> str:
+    value = abridged(value)
     shown = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) and value else ""
     return one_line(shown or json.dumps(value, ensure_ascii=False), _MOST)

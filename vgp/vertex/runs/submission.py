@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -78,6 +79,8 @@ def submit(
         return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
         refuse_cheaply(settings)
+        spec = PipelineSpec(body["pipelineSpec"])
+        workflows.look(name, spec, body["runtimeConfig"].get("parameterValues", {}), settings.repository)
     if options.id is not None:
         job, fresh = pipeline_job.create(settings, body, job_id)
     else:
@@ -102,6 +105,7 @@ def _request(
     spec, uri, steps = _specification(name, settings, options)
     members = partial(workflows.members, name, settings.repository)
     values = arguments.parsed(spec.parameters, parameters, members)
+    values = workflows.expanded(name, values, settings.repository, Path.cwd())
     workflows.check(name, spec, values, settings.repository, remote=True)
     held.refuse_missing(settings, spec, values)
     caching = settings.caching if options.caching is None else options.caching

@@ -30,7 +30,7 @@ from vgp.vertex.schedules.nights import NIGHT
 _TIMEOUT_S = 300
 _OPTIONS = {
     "pipeline": "--pipeline", "data": "--data", "task": "--task", "task_options": "--options",
-    "champion": "--champion", "as_of": "--as-of", "pins": "--pins",
+    "champion": "--champion", "training_options": "--training-options", "as_of": "--as-of", "pins": "--pins",
 }  # fmt: skip
 
 Ask = Callable[[Mapping[str, Any]], tuple[dict[str, Any], str]]

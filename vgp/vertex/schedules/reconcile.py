@@ -52,6 +52,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             template = templates[key]
             members = partial(workflows.members, schedule.pipeline, settings.repository)
             values = arguments.checked(template.spec.parameters, schedule.parameters, members)
+            values = workflows.expanded(schedule.pipeline, values, settings.repository)
             workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
             held.refuse_missing(settings, template.spec, values)
         except RequestError as error:

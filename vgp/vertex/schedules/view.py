@@ -10,7 +10,7 @@ from rich.text import Text
 
 from vgp.compiling.difference import unified
 from vgp.spec.difference import Difference
-from vgp.text.printable import one_line, printable
+from vgp.text.printable import abridged, one_line, printable
 from vgp.text.table import facts, table
 from vgp.vertex import names
 from vgp.vertex.schedules import forecast
@@ -119,7 +119,7 @@ def _both_sides(change: Change | Difference) -> Text:
 
 
 def _shown(value: Any) -> str:
-    return '""' if value == "" else one_line(value, _WIDE)
+    return '""' if value == "" else one_line(abridged(value), _WIDE)
 
 
 def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) -> Iterator[RenderableType]:

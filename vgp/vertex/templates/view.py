@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.text.printable import one_line
+from vgp.text.printable import abridged, one_line
 from vgp.text.table import facts, table
 
 #: Types of parameters, as the form of the console asks for them.
@@ -55,7 +55,7 @@ def _default(value: Any) -> str:
     """` = 1024`: a spec keeps every number as a double."""
     if value is None:
         return ""
-    return f" = {value:.15g}" if isinstance(value, float) else f" = {json.dumps(value, ensure_ascii=False)}"
+    return f" = {value:.15g}" if isinstance(value, float) else f" = {json.dumps(abridged(value), ensure_ascii=False)}"
 
 
 def _day(time: str | None) -> str:

@@ -1,0 +1,109 @@
+"""The examples on texts, part by part. Of digits: test_your_own_task.py; of images: training/data/test_images.py."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+
+from docs.examples.finetune import Finetune
+from docs.examples.topics import Topics
+from training.data.manifest import Manifest
+from training.data.prepare import prepare
+from training.data.rows import open_rows
+from training.errors import UserError
+from training.loop.batches import tensors
+from training.task import Task
+
+WORDS = {"sport": ["goal", "team"], "weather": ["rain", "sun"], "good": ["fine", "great"], "bad": ["awful", "dull"]}
+
+
+def write(folder: Path, classes: tuple[str, ...]) -> str:
+    """200 texts in two files, with commas, quotes and line breaks."""
+    folder.mkdir()
+    for part in range(2):
+        with (folder / f"{part}.csv").open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(["text", "label"])
+            for number in range(part * 100, part * 100 + 100):
+                label = classes[number % 2]
+                rows.writerow([f'No. {number},\n"the" {WORDS[label][number // 2 % 2]} today', label])
+    return str(folder)
+
+
+def learns(task: Task, made: Manifest, folder: Path, steps: int, learning_rate: float) -> float:
+    """The share of the test rows that a model guesses after so many steps on all train rows."""
+    torch.manual_seed(0)
+    model = task.model(made).train()
+    optimizer = task.optimizer(model, learning_rate, 0.0)
+    train, test = (tensors(open_rows(folder, split).columns, torch.device("cpu")) for split in ("train", "test"))
+    for _ in range(steps):
+        task.loss(model, train).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad():
+        probabilities = task.predict(model, test)
+    assert torch.allclose(probabilities.sum(dim=1), torch.ones(len(probabilities)))
+    return float((probabilities.argmax(dim=1) == test["label"]).float().mean())
+
+
+def test_texts_of_two_topics_are_told_apart(tmp_path: Path) -> None:
+    texts, options = write(tmp_path / "topics", Topics.classes), {"words": 8}
+    made = prepare("docs.examples.topics:Topics", texts, tmp_path / "data", options=options, workers=1)
+    assert sum(made.rows(split) for split in made.splits) == 200 and made.column("words").width == 8
+    assert learns(Topics(options), made, tmp_path / "data", 30, 0.05) == 1.0
+
+
+def test_a_table_of_other_columns_or_classes_is_refused_with_its_file(tmp_path: Path) -> None:
+    texts = write(tmp_path / "reviews", Finetune.classes)
+    with pytest.raises(UserError, match=r"0.csv, row 1: the label 'bad' is none of sport, weather"):
+        prepare("docs.examples.topics:Topics", texts, tmp_path / "data", workers=1)
+    (tmp_path / "reviews" / "0.csv").write_text("words,label\na,good\n")
+    with pytest.raises(UserError, match=r"0.csv has no column 'text'; it has words, label"):
+        prepare("docs.examples.topics:Topics", texts, tmp_path / "data", workers=1)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A BERT of random weights and 16 words, as save_pretrained writes it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "No", ".", ",", '"', "the", "today", "fine", "great", "awful", "dull"]
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    marks = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    folder = str(tmp_path_factory.mktemp("bert"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **marks).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=len(words), max_position_embeddings=32, **sizes)).save_pretrained(folder)
+    return folder
+
+
+def test_a_pretrained_model_is_tuned_slowly_below_and_fast_in_its_head(tmp_path: Path, pretrained: str) -> None:
+    options = {"pretrained": pretrained, "tokens": 16, "frozen": 1, "body_rate": 0.5}
+    texts = write(tmp_path / "reviews", Finetune.classes)
+    made = prepare("docs.examples.finetune:Finetune", texts, tmp_path / "data", options=options, workers=1)
+    task = Finetune(options)
+    model = task.model(made)
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    assert all(name.startswith(("bert.embeddings.word", "bert.encoder.layer.0.")) for name in frozen)
+    assert len(frozen) == 17 and len(task.blocks(model)) == 2
+    groups = task.optimizer(model, 0.02, 0.1).param_groups
+    assert [(group["lr"], group["weight_decay"]) for group in groups] == [
+        (0.01, 0.1), (0.01, 0.0), (0.02, 0.1), (0.02, 0.0)
+    ]  # fmt: skip
+    trained = {id(p) for group in groups for p in group["params"]}
+    assert trained == {id(p) for p in model.parameters() if p.requires_grad}
+    assert learns(task, made, tmp_path / "data", 25, 0.02) == 1.0
+
+
+def test_a_folder_without_a_pretrained_model_is_refused_before_any_row(tmp_path: Path) -> None:
+    texts = write(tmp_path / "reviews", Finetune.classes)
+    with pytest.raises(UserError, match=r"pretrained = '' holds no config.json: give the folder"):
+        prepare("docs.examples.finetune:Finetune", texts, tmp_path / "data", workers=1)

@@ -1,0 +1,30 @@
+import numpy as np
+import pytest
+
+from training.data import manifest, sampling
+
+
+@pytest.fixture
+def split(tmp_path):
+    """The folder, the files and the columns of a split of 20 shards with 60 rows each, and all its rows' ids."""
+    import coins
+
+    data = manifest.load(coins.dataset(tmp_path))
+    column = [data.column("row_id")]
+    return tmp_path, data.splits["train"], column
+
+
+def test_a_sample_of_large_shards_spans_all_of_them(split):
+    found = sampling.sample(*split, 40)["row_id"]
+    assert 30 < len(found) <= 40 and found.min() < 1_000 and found.max() >= 19_000
+
+
+def test_a_sample_of_more_rows_than_there_are_is_all_of_them(split):
+    found = sampling.sample(*split, 1_200)["row_id"]
+    assert len(np.unique(found)) == len(found) == 1_200
+
+
+def test_rows_are_found_by_their_numbers_in_the_order_that_was_asked_for(split):
+    whole = sampling.sample(*split, 10_000)["row_id"]
+    rows = np.array([700, 3, 3, 1_199, 60])
+    assert sampling.at(*split, rows)["row_id"].tolist() == whole[rows].tolist()

@@ -1,0 +1,83 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from training.errors import UserError
+from training.loop import optimizers
+
+
+class Task:
+    """Gives what it was made with."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def optimizer(self, model, learning_rate, weight_decay):
+        return self.given
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+
+
+def of(module, given):
+    return optimizers.of_task(Task(given), module, 0.1, 0.0)
+
+
+def parts(module):
+    matrices = [p for p in module.parameters() if p.ndim == 2]
+    vectors = [p for p in module.parameters() if p.ndim == 1]
+    return [
+        torch.optim.Muon(matrices, lr=0.02),
+        torch.optim.AdamW([{"params": vectors[:1]}, {"params": vectors[1:], "lr": 0.1}], lr=0.01),
+    ]
+
+
+def stepped(module, both):
+    module(torch.ones(4, 3)).square().sum().backward()
+    both.step()
+    both.zero_grad()
+    return both
+
+
+def test_several_optimizers_are_one_with_all_groups_and_states_and_their_state_comes_back():
+    module, other = net(), net()
+    both, again = (of(each, parts(each)) for each in (module, other))
+    stepped(module, both)
+    assert [group["lr"] for group in both.param_groups] == [0.02, 0.01, 0.1]
+    assert both.state.keys() == set(module.parameters())
+    other.load_state_dict(module.state_dict())
+    saved = copy.deepcopy(both.state_dict())
+    assert [group["params"] for group in saved["param_groups"]] == [[0, 1], [2], [3]]
+    again.load_state_dict(saved)
+    stepped(module, both), stepped(other, again)
+    assert all(map(torch.equal, module.parameters(), other.parameters()))
+
+
+@pytest.mark.parametrize("given", [None, [], "adam", [nn.Linear(1, 1)]])
+def test_what_is_no_optimizer_is_refused(given):
+    with pytest.raises(UserError, match="the task's optimizer gives .*: it must give a torch.optim.Optimizer"):
+        of(net(), given)
+
+
+def test_a_parameter_in_two_optimizers_or_in_none_is_named():
+    module = net()
+    first, second = (torch.optim.SGD(module[n].parameters(), lr=0.1) for n in (0, 1))
+    whole = torch.optim.SGD(module.parameters(), lr=0.1)
+    with pytest.raises(UserError, match=r"more than once: 1\.weight, 1\.bias\."):
+        of(module, [whole, second])
+    with pytest.raises(UserError, match=r"updates these parameters: 1\.weight, 1\.bias\. .*requires_grad=False"):
+        of(module, [first])
+    module[1].requires_grad_(False)
+    assert of(module, first).parts == [first]
+
+
+def test_a_parameter_that_is_not_the_models_and_a_rate_that_is_no_number_are_refused():
+    module = net()
+    with pytest.raises(UserError, match="updates 2 tensors that are no parameters of its model: no checkpoint"):
+        of(module[0], torch.optim.SGD(module.parameters(), lr=0.1))
+    with pytest.raises(UserError, match=r"has learning rates \[nan\]"):
+        of(module, torch.optim.SGD(module.parameters(), lr=float("nan")))

@@ -1,0 +1,107 @@
+"""Requests for a trace, and traces that cannot be taken; that one changes no bit of training: test_fit.py."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from training.config import parse
+from training.loop import profiling
+from training.loop.order import Plan
+from training.loop.profiling import Profiler, Requests
+from training.loop.request import TrainingRequest
+from training.processes.rank import Rank
+
+
+def profiler(folder: Path, steps: int = 20, **settings: object) -> Profiler:
+    request = TrainingRequest.model_construct(
+        checkpoints=str(folder), run=0, config=parse(settings), plan=Plan(steps * 8, 1, 8, 1, 0)
+    )
+    return Profiler(request, Rank(0, 1, 0, 1, torch.device("cpu")))
+
+
+def train(profiler: Profiler, done: int, last: int) -> None:
+    for step in range(done, last):
+        profiler.begin_step(step)
+        torch.ones(3).add(1)
+        profiler.end_step(step + 1)
+    profiler.close()
+
+
+def steps(folder: Path) -> list[str]:
+    return [path.name[7:31] for path in sorted((folder / "profile").glob("*"))]
+
+
+def test_a_request_is_taken_once_and_goes(tmp_path: Path) -> None:
+    requests = Requests(str(tmp_path))
+    assert requests.take() == 0
+    (tmp_path / profiling.REQUEST).write_text("3")
+    requests.looked_at = -10.0
+    assert requests.take() == 3 and list(tmp_path.iterdir()) == []
+    requests.looked_at = -10.0
+    assert requests.take() == 0
+
+
+@pytest.mark.parametrize("kind", ["words", "folder", "link"])
+def test_a_request_that_cannot_be_read_is_a_warning_once(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / profiling.REQUEST
+    if kind == "words":
+        path.write_text("all of them")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/etc/hostname")
+    requests = Requests(str(tmp_path))
+    for _ in range(3):
+        assert requests.take() == 0
+        requests.looked_at -= 10.0
+    assert capsys.readouterr().err.count(f"warning: {path} ") == 1
+
+
+def test_what_was_asked_for_at_the_end_is_cut_short_and_what_was_planned_stays(tmp_path: Path) -> None:
+    late = profiler(tmp_path / "late")
+    late.ask(18, 5)
+    train(late, 18, 20)
+    assert steps(tmp_path / "late") == ["step000000020-000000020-"]
+    planned = profiler(tmp_path / "planned", profile_steps="9-10")
+    train(planned, 0, 3)
+    planned.ask(3, 2)
+    train(planned, 3, 20)
+    assert steps(tmp_path / "planned") == ["step000000005-000000006-", "step000000009-000000010-"]
+
+
+def test_a_run_that_goes_on_within_the_steps_traces_the_rest_and_one_after_them_none(tmp_path: Path) -> None:
+    train(profiler(tmp_path, profile_steps="5-9"), 7, 20)
+    train(profiler(tmp_path, profile_steps="5-9"), 9, 20)
+    assert steps(tmp_path) == ["step000000008-000000009-"]
+
+
+def test_a_run_that_is_stopped_leaves_the_trace_so_far(tmp_path: Path) -> None:
+    stopped = profiler(tmp_path, profile_steps="5-9")
+    for step in range(7):
+        stopped.begin_step(step)
+        stopped.end_step(step + 1)
+    stopped.finish(7)
+    stopped.close()
+    assert steps(tmp_path) == ["step000000005-000000007-"]
+
+
+@pytest.mark.parametrize("when", ["prepare_trace", "start_trace", "stop_trace"])
+def test_a_profiler_that_cannot_begin_or_end_is_a_warning_and_training_goes_on(
+    tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(self: object) -> None:
+        raise RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+
+    monkeypatch.setattr(torch.profiler.profile, when, refused)
+    train(profiler(tmp_path, profile_steps="2-3"), 0, 5)
+    told = "warning: no profile on rank 0: RuntimeError: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+    assert capsys.readouterr().err.count(told) == 1 and steps(tmp_path) == []
+
+
+def test_a_trace_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "profile").write_text("in the way")
+    train(profiler(tmp_path, profile_steps="2-3"), 0, 5)
+    assert "warning: no profile on rank 0: FileExistsError" in capsys.readouterr().err

@@ -1,0 +1,246 @@
+"""What is proposed for a table: types, roles, leaks, kinds of targets; and what is refused, with the reason."""
+
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.training.declared import passengers, proposed, write
+from training.errors import UserError
+from training.tasks.table import new, proposal, sample, written
+from training.tasks.table.parsing import parse
+from training.tasks.table.proposal import Asked
+
+DRAW = random.Random(5)
+NOISE = [DRAW.gauss(0, 1) for _ in range(400)]
+FLIPS = [DRAW.random() < 0.3 for _ in range(400)]
+
+
+def y(number):
+    return "yes" if FLIPS[number] else "no"
+
+
+def types(made):
+    return {column.name: column.type for column in made.columns}
+
+
+def roles(made):
+    return {column.name: column.role for column in made.columns}
+
+
+def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
+    made = proposed(
+        tmp_path,
+        {
+            "y": y,
+            "whole": lambda i: i % 50 - 7,
+            "real": lambda i: "?" if i % 9 == 0 else f"{NOISE[i]:.3f}",
+            "unforeseen": lambda i: "n.v." if i % 9 == 0 else i % 40,
+            "money": lambda i: f"${i},{100 + i % 900}.50",
+            "plz": lambda i: f"0{1000 + i % 7}",
+            "zip code": lambda i: 10115 + i % 7,
+            "flag": lambda i: "true" if i % 3 else "false",
+            "day": lambda i: f"{i % 28 + 1:02}.0{i % 9 + 1}.2024",
+            "at": lambda i: f"2024-0{i % 9 + 1}-01 10:00:00",
+            "zone": lambda i: f"2024-0{i % 9 + 1}-01T10:00:00Z",
+            "mixed": lambda i: ("2024-01-31", "31.01.2024", "Jan 31")[i % 3],
+            "words": lambda i: f"it said, in so many words, {NOISE[i]}",
+            "many": lambda i: f"v{i % 60}",
+        },
+        time="at",
+    )
+    assert types(made) == {
+        "y": "category", "whole": "int", "real": "float", "unforeseen": "int", "money": "number", "plz": "category",
+        "zip code": "category", "flag": "bool", "day": "date %d.%m.%Y", "at": "timestamp", "zone": "timestamp UTC",
+        "mixed": "category", "words": "text", "many": "category",
+    }  # fmt: skip
+    assert list(made.missing) == ["?", "n.v."]
+
+
+def test_columns_that_tell_nothing_or_the_target_are_left_out_with_the_reason(tmp_path):
+    made = proposed(
+        tmp_path,
+        {
+            "": lambda i: i,
+            "id": lambda i: i,
+            "token": lambda i: f"t{i}",
+            "ticket": lambda i: f"t{i - i % 3 // 2}",
+            "same": lambda i: "x",
+            "none": lambda i: "",
+            "alive": lambda i: {"yes": 1, "no": 0}[y(i)],
+            "refund": lambda i: f"{NOISE[i] + (90 if FLIPS[i] else 0):.3f}",
+            "x": lambda i: f"{NOISE[i]:.3f}",
+            "X": lambda i: f"{NOISE[i]:.3f}",
+            "y": y,
+        },
+        rows=400,
+    )
+    why = {column.name: column.why for column in made.columns}
+    assert roles(made) == {
+        "": "ignored", "id": "key", "token": "ignored", "ticket": "ignored", "same": "ignored", "none": "ignored",
+        "alive": "leak", "refund": "leak", "x": "learned", "X": "ignored", "y": "target",
+    }  # fmt: skip
+    assert "another value in every row" in why["token"] and "nearly another" in why["ticket"]
+    assert why["alive"] == "would leak: as good as the target: each value stands for one class"
+    assert "alone it tells" in why["refund"] and "in case only" in why["X"] and "without a name" in why[""]
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "classes"),
+    [
+        (lambda i: i % 2, "classes", ("0", "1")),
+        (lambda i: 10 * (i % 3), "classes", ("0", "10", "20")),
+        (lambda i: ("ham", "spam")[FLIPS[i]], "classes", ("ham", "spam")),
+        (lambda i: ("b", "a")[FLIPS[i]], "classes", ("b", "a")),
+        (lambda i: ("true", "false")[FLIPS[i]], "classes", ("false", "true")),
+        (lambda i: i % 21, "regression", ()),
+        (lambda i: 0.5 * (i % 4), "regression", ()),
+    ],
+)
+def test_the_kind_of_the_target_and_the_positive_class_are_told_by_its_values(tmp_path, target, kind, classes):
+    made = proposed(tmp_path, {"y": target, "x": lambda i: NOISE[i]})
+    assert made.target.regression == (kind == "regression") and made.target.classes == classes
+    assert parse(written.text(made)).kind == kind
+
+
+def test_the_user_overrides_kind_and_positive_class(tmp_path):
+    columns = {"y": lambda i: i % 21, "x": lambda i: NOISE[i]}
+    assert len(proposed(tmp_path, columns, kind="classes").target.classes) == 21
+    two = {"y": lambda i: i % 2, "x": lambda i: NOISE[i]}
+    assert proposed(tmp_path, two, positive="0").target.classes == ("1", "0")
+
+
+def test_a_number_that_is_a_function_of_a_numeric_target_would_leak(tmp_path):
+    made = proposed(
+        tmp_path, {"y": lambda i: f"{NOISE[i]:.4f}", "twice": lambda i: f"{2 * NOISE[i]:.4f}", "x": lambda i: NOISE[-i]}
+    )
+    assert roles(made) == {"y": "target", "twice": "leak", "x": "learned"}
+
+
+def test_a_column_that_is_missing_where_the_target_is_comes_with_it(tmp_path):
+    """Such as the delay of a departure, of a flight that never arrived."""
+    made = proposed(
+        tmp_path,
+        {
+            "y": lambda i: "" if i % 8 == 0 else y(i),
+            "departure": lambda i: "" if i % 8 == 0 and i % 16 else f"{NOISE[i]:.2f}",
+            "left": lambda i: "" if i % 8 == 0 else f"{NOISE[i]:.2f}",
+            "other": lambda i: "" if i % 5 == 0 else f"{NOISE[-i]:.2f}",
+        },
+        rows=400,
+    )
+    why = {column.name: column.why for column in made.columns if column.role == "leak"}
+    assert why == {"left": "would leak: known only afterwards, it seems: it is missing where the target is"}
+
+
+def test_time_and_group_are_found_and_the_last_fifth_of_the_rows_tests(tmp_path):
+    made = proposed(
+        tmp_path,
+        {
+            "customer_id": lambda i: i // 4,
+            "ordered_at": lambda i: f"2024-{i % 12 + 1:02}-15",
+            "birth_date": lambda i: f"19{50 + i % 40}-01-01",
+            "x": lambda i: NOISE[i],
+            "y": y,
+        },
+    )
+    assert (made.group, made.time, made.split.test) == ("customer_id", "ordered_at", "2 months")
+
+
+@pytest.mark.parametrize(
+    ("column", "asked", "says"),
+    [
+        (lambda i: "a", {}, "'y' has the same value in every row, 'a'"),
+        (lambda i: "", {}, "'y' has no value in any row"),
+        (lambda i: f"text {NOISE[i]}", {}, "'y' has 200 different texts in 200 rows"),
+        (lambda i: "ab"[i % 2], {"kind": "regression"}, "is text .a, b., and a regression learns a number"),
+        (lambda i: f"2024-01-{i % 28 + 1:02}", {}, "'y' is a date: a target is a number"),
+        (lambda i: "c" if i == 3 else "ab"[i % 2], {}, "one row only has the class c.*--leave-out 'c'"),
+        (y, {"target": "z"}, "--target z: the table has no column 'z'"),
+        (y, {"time": "x"}, "--time x: the column holds float, and no dates"),
+        (y, {"key": ["y"]}, "--key y: that is the target"),
+        (y, {"positive": "maybe"}, "--positive maybe: no class is called so; there are no, yes"),
+        (lambda i: NOISE[i], {"positive": "1"}, "--positive: the target 'y' is a number"),
+    ],
+)
+def test_a_target_or_a_role_that_cannot_be_is_refused_with_the_reason(tmp_path, column, asked, says):
+    with pytest.raises(UserError, match=says):
+        proposed(tmp_path, {"y": column, "x": lambda i: NOISE[i]}, **asked)
+
+
+def test_a_class_is_left_out_on_request(tmp_path):
+    columns = {"y": lambda i: "c" if i == 3 else "ab"[i % 2], "x": lambda i: NOISE[i]}
+    declared = parse(written.text(proposed(tmp_path, columns, left_out=["c"])))
+    assert declared.classes == ["a", "b"] and declared.left_out == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.csv", "", "is empty: its first line must name the columns"),
+        ("a.csv", "a,b\n", "has no rows"),
+        ("a.csv", "a\n1\n2\n", "has one column, a: a table has the target and at least one other"),
+        ("a.csv", "a,b\n1,2\n", "has 1 row: there is nothing to learn and test"),
+        ("a.csv", "a,b,a\n1,2,3\n", "line 1: the column a occurs twice"),
+        ("a.csv", "a,b,c\n1,2,3\n4,5\n", "line 3 has 2 fields where the header has 3"),
+        ("a.csv", ",".join(f"c{i}" for i in range(100_000)) + "\n", "100,000 columns are too many: at most 2,000"),
+        ("a.jsonl", '[{"a": 1}]', "is one JSON array"),
+        ("a.txt", "a,b\n", "its name must end in .csv"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, says):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=says):
+        sample.read(str(tmp_path / name))
+
+
+def test_files_are_read_however_they_are_written(tmp_path):
+    """A mark and semicolons, decimals behind a comma, Windows' letters."""
+    (tmp_path / "a.csv").write_text("größe;y\n1,5;ja\n2,5;nein\n" * 1, encoding="utf-8-sig")
+    (tmp_path / "b.csv").write_bytes("stadt,y\nKöln,0\nBonn,1\n".encode("windows-1252"))
+    first, second = sample.read(str(tmp_path / "a.csv")), sample.read(str(tmp_path / "b.csv"))
+    assert first.rows.column_names == ["größe", "y"] and first.reading.separator == ";" and first.whole
+    assert second.rows["stadt"].to_pylist() == ["Köln", "Bonn"] and second.reading.encoding == "windows-1252"
+
+
+def test_numbers_that_parquet_stores_may_be_classes_and_categories(tmp_path):
+    columns = {"y": pa.array([0.0, 1.0] * 50), "code": pa.array([7, 8] * 50), "x": pa.array(NOISE[:100])}
+    pq.write_table(pa.table({**columns, "nested": pa.array([[1]] * 100)}), tmp_path / "a.parquet")
+    made = proposal.propose(sample.read(str(tmp_path / "a.parquet")), Asked("y"))
+    assert types(made) == {"y": "category float", "code": "category int", "x": "float", "nested": ""}
+    assert made.target.classes == ("0", "1") and roles(made)["nested"] == "ignored"
+
+
+def test_names_that_toml_reads_otherwise_are_quoted(tmp_path):
+    names = ['weird "name"\n.x', "toml]=hostile #", "a.b", "Straße", "\x7f", "true", "1"]
+    made = proposed(tmp_path, {**{name: lambda i: NOISE[i] for name in names}, "y": y}, rows=50)
+    assert list(parse(written.text(made)).columns) == [*names, "y"]
+
+
+def test_the_file_is_written_once_and_never_over_another(tmp_path):
+    table, out = passengers(tmp_path), tmp_path / "task.toml"
+    told = new.new(str(table), str(out), target="survived")
+    text = out.read_text()
+    assert told["next"].startswith(
+        f"pipelines run training --set task={out} --set data={table} --set global_batch_size="
+    )
+    assert str(tmp_path) not in text, "the text travels, and holds no path"
+    with pytest.raises(SystemExit):
+        new.new(str(table), str(out), target="age")
+    assert out.read_text() == text
+    new.new(str(table), str(out), force=True, target="age")
+    assert out.read_text() != text and list(tmp_path.glob(".task*")) == []
+
+
+def test_a_name_that_is_no_toml_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        new.new("x.csv", str(tmp_path / "task.txt"), target="y")
+    assert "the name must end in .toml" in capsys.readouterr().err
+
+
+def test_the_proposal_of_a_table_of_many_files_says_that_it_saw_some(tmp_path):
+    for number in range(10):
+        write(tmp_path / f"{number}.csv", ["x", "y"], [(i, i % 2) for i in range(20)])
+    seen = sample.read(f"{tmp_path}/*.csv")
+    assert not seen.whole and seen.files == 10 and seen.rows.num_rows == 160

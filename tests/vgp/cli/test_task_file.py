@@ -1,0 +1,127 @@
+"""`--set task=FILE.toml` in run, submit and schedules, and `new table`: as people call them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+
+from vgp.__main__ import main
+from vgp.compiling import workflows
+from vgp.compiling.target import Local
+from vgp.settings import load, repository_of
+from vgp.spec.defaults import with_defaults
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.printable import abridged
+from vgp.vertex import clients
+from vgp.vertex.schedules import reconcile
+
+ROOT = Path(__file__).parents[3]
+TOML = 'target = "y"\nclasses = ["0", "1"]\n[columns]\ny = "category"\nx = "float"\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the user's, elsewhere than the repository."""
+    (tmp_path / "a.toml").write_text(TOML)
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(60)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--settings", str(ROOT / "pipelines.toml")])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_the_request_that_is_submitted_holds_the_text_and_no_path(
+    cloud: Cloud, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients.credentials.cache_clear()
+    words = (
+        "submit",
+        "training",
+        "--dry-run",
+        "--json",
+        "--set",
+        f"task={folder}/a.toml",
+        "--set",
+        "data=gs://b/x.csv",
+    )
+    code, out, err = call(capsys, *words, "--set", "task_options.hidden=[8]")
+    assert code == 0, err
+    values = json.loads(out)["job"]["runtimeConfig"]["parameterValues"]
+    assert values["task"] == "table" and values["task_options"] == {"hidden": [8], "declaration": TOML}
+    assert str(folder) not in out and "a.toml" not in json.dumps(values)
+    first = json.loads(out)["id"]
+    (folder / "a.toml").write_text(TOML + "#")
+    assert json.loads(call(capsys, *words)[1])["id"] != first
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("task=b.toml",), "task = b.toml: there is no such file"),
+        (("task=a.toml",), "the task table has no data of its own"),
+        (("task=a.toml", "data=nowhere.csv"), "nowhere.csv matches no file"),
+        (("data=nowhere.csv",), "nowhere.csv matches no file"),
+        (("task=a.toml", "data=a.csv", "task_options.hiden=[8]"), "has no option 'hiden'. Did you mean hidden?"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_run_has_a_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], says: str
+) -> None:
+    code, _, err = call(capsys, "run", "training", "--out", "runs", *(f"--set={text}" for text in given))
+    assert code == 2 and says in err and not (folder / "runs").exists()
+
+
+def test_data_that_is_not_in_the_bucket_is_refused_when_it_is_submitted(
+    cloud: Cloud, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients.credentials.cache_clear()
+    code, _, err = call(capsys, "submit", "training", "--set", "data=gs://test-bucket/nowhere.csv")
+    assert code == 2 and "data = gs://test-bucket/nowhere.csv" in err and not cloud.jobs
+
+
+def test_a_schedule_reads_the_file_beside_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINES_BUCKET", "gs://test-bucket")
+    monkeypatch.setenv("PIPELINES_PROJECT", "test-project")
+    settings = (ROOT / "pipelines.toml").read_text() + (
+        '\n[schedules.tables]\npipeline = "training"\ncron = "0 3 * * *"\n'
+        'parameters = {task = "a.toml", data = "gs://b/x.csv"}\n'
+    )
+    (tmp_path / "pipelines.toml").write_text(settings)
+    for name in ("pipelines", "components", "training"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "a.toml").write_text(TOML)
+    message: Any = reconcile.declared(load(tmp_path / "pipelines.toml"), ["tables"])[0].message
+    values = message.create_pipeline_job_request.pipeline_job.runtime_config.parameter_values
+    assert values["task"] == "table" and dict(values["task_options"]) == {"declaration": TOML}
+
+
+def test_a_default_that_is_a_file_is_compiled_as_its_text(folder: Path) -> None:
+    repository = repository_of(ROOT / "pipelines.toml")
+    spec = workflows.compiled("training", Local(), repository)
+    spec.content["root"]["inputDefinitions"]["parameters"]["task"]["defaultValue"] = "a.toml"
+    fresh = PipelineSpec(spec.content)
+    made = with_defaults(fresh, lambda values: workflows.expanded("training", values, repository, folder))
+    assert (made.defaults["task"], made.defaults["task_options"]) == ("table", {"declaration": TOML})
+    assert fresh.defaults["task"] == "a.toml" and with_defaults(fresh, dict) is fresh
+
+
+def test_a_long_text_is_shown_by_its_size_and_its_checksum() -> None:
+    shown = abridged({"declaration": TOML, "hidden": [8], "train": "1-6"})
+    assert shown["declaration"].startswith("5 lines, sha256 ") and shown["hidden"] == [8] and shown["train"] == "1-6"
+    assert abridged(TOML) != abridged(TOML + "#")
+
+
+def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "new", "table", "a.csv", "--target", "y", "--out", "new.toml")
+    assert code == 0, err
+    assert "Wrote new.toml, from all 60 rows: 2 classes; '1' is the positive one" in out
+    assert "Next: pipelines run training --set task=new.toml --set data=a.csv" in out
+    code, _, err = call(capsys, "new", "table", "a.csv", "--target", "z", "--out", "other.toml")
+    assert code == 2 and "the table has no column 'z'" in err and not (folder / "other.toml").exists()

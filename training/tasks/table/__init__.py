@@ -1,0 +1,11 @@
+"""The task `table`: any table, as a task.toml declares it.
+
+task.py          the task: its columns, labels and features
+declaration.py   everything that a task.toml may say, as typed values
+rules.py         what its parts must be to each other
+parsing.py       its text, and what is said of one that is wrong
+lines.py         on which line a key stands
+kinds.py         what a column may hold
+values.py        its values: the type in which they are read, and expressions of them
+features.py      what a model learns from each kind of column
+"""

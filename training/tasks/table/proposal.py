@@ -1,0 +1,184 @@
+"""A sample of a table -> what its task.toml should say, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from training.data.declaration import RESERVED
+from training.errors import UserError
+from training.options import nearest
+from training.printable import quoted
+from training.tasks.table import roles
+from training.tasks.table.declaration import Split
+from training.tasks.table.guess import Guess, guess
+from training.tasks.table.kinds import DATES
+from training.tasks.table.sample import Sample
+from training.tasks.table.target import Target, target
+
+#: Of a table with a time, which the end of it tests.
+TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user said; "" = to be proposed."""
+
+    target: str
+    kind: str = ""
+    positive: str = ""
+    left_out: Sequence[str] = ()
+    key: Sequence[str] = ()
+    time: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with its type, what it is to the task, and why."""
+
+    name: str
+    type: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a task.toml should say."""
+
+    target: Target
+    columns: Sequence[Column]
+    key: Sequence[str] = ()
+    time: str = ""
+    group: str = ""
+    slices: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    split: Split = Split()
+    decimal: str = ""
+    left_out: Sequence[str] = ()
+    sample: Sample = field(repr=False, kw_only=True)
+
+    def of_role(self, *roles: str) -> list[Column]:
+        return [column for column in self.columns if column.role in roles]
+
+
+def propose(sample: Sample, asked: Asked) -> Proposal:
+    """Raises UserError: a named column is not there or cannot be what it was named for, or nothing can be learned."""
+    names = sample.rows.column_names
+    for option, given in (
+        ("target", [asked.target]),
+        ("key", asked.key),
+        ("time", [asked.time]),
+        ("group", [asked.group]),
+    ):
+        for name in filter(None, given):
+            _known(option, name, names)
+    found = {name: guess(name, sample.rows[name]) for name in names}
+    goal = target(found[asked.target], asked.kind, asked.positive, asked.left_out)
+    _check(found, asked)
+    wrong = roles.names([name for name in names if name != asked.target])
+    wrong |= {name: "a name that preparing needs itself" for name in names if RESERVED.fullmatch(name.lower())}
+    comma = any(column.comma for column in found.values())
+    if comma and any(
+        column.word in ("float", "number") and not column.comma and _has_point(column) for column in found.values()
+    ):
+        wrong |= {name: "its decimals follow a comma, those of others a point" for name in names if found[name].comma}
+        comma = False
+    usable = {name: column for name, column in found.items() if name not in wrong}
+    time = asked.time or roles.time({name: c for name, c in usable.items() if name != asked.target})
+    key = list(asked.key) or [name for name in [roles.key(usable, asked.target)] if name]
+    named = {asked.target, time, *key}
+    group = asked.group or roles.group({name: c for name, c in usable.items() if name not in named}, asked.target)
+    columns = [_column(found[name], goal, wrong.get(name, ""), key, time, group) for name in names]
+    if not any(column.role in ("learned", "time") for column in columns):
+        raise UserError(_nothing(asked.target, columns))
+    return Proposal(
+        goal, columns, key, time, group,
+        roles.slices({column.name: found[column.name] for column in columns if column.role == "learned"}),
+        _markers(found, columns), _split(found[time] if time else None, sample.whole),
+        "," if comma else "",
+        asked.left_out, sample=sample,
+    )  # fmt: skip
+
+
+def _known(option: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise UserError(f"--{option} {name}: the table has no column {quoted(name)}. {nearest(name, names)}")
+
+
+def _check(found: Mapping[str, Guess], asked: Asked) -> None:
+    """Raises UserError for a key, a time or a group that cannot be one."""
+    for option, given in (("key", asked.key), ("time", [asked.time]), ("group", [asked.group])):
+        if asked.target in given:
+            raise UserError(f"--{option} {asked.target}: that is the target, which is not known beforehand.")
+        for name in filter(None, given):
+            if not found[name].type:
+                raise UserError(f"--{option} {name}: the column is {found[name].why or 'empty in every row'}.")
+            if option != "group" and found[name].missing:
+                share = f"{found[name].missing:.1%}"
+                raise UserError(
+                    f"--{option} {name}: the column is empty in {share} of the rows, and a {option} never is."
+                )
+    if asked.time and found[asked.time].word not in DATES:
+        dates = [name for name, column in found.items() if column.word in DATES]
+        there = f"There is {', '.join(dates)}." if dates else "No column of the table is."
+        raise UserError(f"--time {asked.time}: the column holds {found[asked.time].word}, and no dates. {there}")
+
+
+def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: str, group: str) -> Column:
+    name = found.name
+    if name == goal.name:
+        return Column(name, goal.type, "target", goal.why)
+    if time and name == time:
+        return Column(name, found.type, "time", "later rows test; its weekday is learned from")
+    if name in key:
+        return Column(name, found.type, "key", "names the rows, and is not learned from")
+    if group and name == group:
+        return Column(name, found.type, "group", "rows that belong together stay in one split")
+    if wrong := wrong or roles.spare(found):
+        return Column(name, found.type, "ignored", wrong)
+    if leak := roles.leak(found, goal):
+        return Column(name, found.type, "leak", f"would leak: {leak}")
+    return Column(name, found.type, "learned", described(found))
+
+
+def described(found: Guess) -> str:
+    """What is in a column, in few words."""
+    words = [found.why] if found.why else []
+    if found.word in ("category", "bool"):
+        shown = ", ".join(sorted(map(str, found.known.unique().to_pylist()))) if found.distinct <= 6 else ""
+        words.append(f"{found.distinct:,} values" + (f": {shown}" if shown and len(shown) <= 60 else ""))
+    elif found.word in ("int", "float"):
+        words.append(f"{np.nanmin(found.numbers):,g} to {np.nanmax(found.numbers):,g}")
+    if found.missing:
+        words.append(f"{found.missing:.1%} missing" if found.missing >= 0.001 else "a few missing")
+    return ", ".join(words)
+
+
+def _has_point(found: Guess) -> bool:
+    text = found.known if pa.types.is_string(found.known.type) else pa.array([""])
+    return bool(pc.any(pc.match_substring(text, ".")).as_py())
+
+
+def _markers(found: Mapping[str, Guess], columns: Sequence[Column]) -> list[str]:
+    read = [found[column.name] for column in columns if column.role not in ("ignored", "leak")]
+    return sorted({marker for column in read for marker in column.markers})
+
+
+def _split(time: Guess | None, whole: bool) -> Split:
+    """Of a table with a time the last fifth of its rows tests, in round lengths; of one that goes on the last month."""
+    if not time:
+        return Split()
+    days, months = roles.days_of_last(time, TEST_SHARE), roles.months(time)
+    if not whole and months > 1:
+        return Split(test="1 month")
+    units = (("month", round(days / 30.4)), ("week", round(days / 7)), ("day", days))
+    return next(Split(test=f"{n} {unit}{'s' * (n != 1)}") for unit, n in units if n > 1 or unit == "day")
+
+
+def _nothing(name: str, columns: Sequence[Column]) -> str:
+    why = "; ".join(f"{column.name}: {column.why}" for column in columns if column.name != name)
+    return f"no column is left to learn {quoted(name)} from. {why[:600]}"

@@ -1,0 +1,166 @@
+"""What each column of a sample is to a task: key, time, group, a leak, something to learn from, or nothing."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from training.data import leaks
+from training.tasks.table.guess import MOSTLY_UNIQUE, Guess
+from training.tasks.table.kinds import DATES, NUMBERS
+from training.tasks.table.target import Target
+
+#: What people call the column that names a row, the time at which it is predicted, and what rows belong to.
+KEY = re.compile(
+    r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
+)
+TIME = re.compile(r"time|date|day|when|created|_at$|^at$|timestamp|week|month", re.I)
+BIRTH = re.compile(r"birth|dob|geburt", re.I)
+#: The most values of a column by which figures are split, and how many such columns.
+MOST_SLICED, MOST_SLICES = 12, 3
+#: Rows for a verdict on a leak, and for one on a column that is as good as the target.
+MIN_ROWS = 40
+ROWS_PER_BIN = 20
+#: Rows without an outcome that tell which columns come with it.
+MIN_OPEN = 20
+
+
+def key(columns: Mapping[str, Guess], target: str) -> str:
+    """The column that names the rows: another value in each, and a name that says so; "" if none does."""
+    unique = [found for name, found in columns.items() if name != target and is_name(found)]
+    named = [found.name for found in unique if KEY.search(found.name)]
+    return min(named, key=lambda name: (name.lower() not in ("id", "key"), list(columns).index(name)), default="")
+
+
+def is_name(found: Guess) -> bool:
+    """Whether a value tells which row it is: whole numbers or words, another one in every row."""
+    return found.unique and found.word in ("int", "category")
+
+
+def time(columns: Mapping[str, Guess]) -> str:
+    """The time of the rows: a date that no row lacks, over two months at least; "" if none, or several, are it."""
+    fitting = [found for found in columns.values() if found.word in DATES and not found.missing and months(found) > 1]
+    fitting = [found for found in fitting if not BIRTH.search(found.name)]
+    named = [found for found in fitting if TIME.search(found.name)]
+    chosen = named or fitting
+    return chosen[0].name if len(chosen) == 1 else ""
+
+
+def months(found: Guess) -> int:
+    """How many months the dates fall into."""
+    days = _days(found)
+    return int(pc.count_distinct(pc.add(pc.multiply(pc.year(days), 12), pc.month(days))).as_py())
+
+
+def days_of_last(found: Guess, share: float) -> int:
+    """The days that this share of the rows takes, the latest of them."""
+    days = np.sort(_days(found).cast(pa.int32()).to_numpy(zero_copy_only=False))
+    return int(days[-1] - days[int((1 - share) * (len(days) - 1))] + 1)
+
+
+def _days(found: Guess) -> pa.Array:
+    known = found.known
+    if pa.types.is_string(known.type):
+        iso = "%" not in found.type
+        text = pc.utf8_slice_codeunits(known, 0, 10) if iso else known
+        form = "%Y-%m-%d" if iso else found.type.partition(" ")[2]
+        known = pc.strptime(text, format=form, unit="s", error_is_null=True)
+    return known.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
+
+
+def group(columns: Mapping[str, Guess], target: str) -> str:
+    """What rows belong to: a column called an id, whose values come several times; "" if none is, or several are."""
+    fitting = [
+        found.name
+        for name, found in columns.items()
+        if name != target and KEY.search(name) and found.word in ("int", "category") and not found.missing
+        and 20 < found.distinct <= len(found.values) / 2
+    ]  # fmt: skip
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def slices(columns: Mapping[str, Guess]) -> list[str]:
+    """Columns by whose values figures are worth a look, the fewest values first."""
+    fitting = [found for found in columns.values() if found.word == "category" and 2 <= found.distinct <= MOST_SLICED]
+    chosen = sorted(fitting, key=lambda found: found.distinct)[:MOST_SLICES]
+    return [name for name in columns if name in {found.name for found in chosen}]
+
+
+def spare(found: Guess) -> str:
+    """Why nothing can be learned from a column by itself; "" if something can."""
+    rows = len(found.values)
+    if not found.type:
+        return found.why or "empty in every row"
+    if not len(found.known):
+        return "empty in every row"
+    if found.distinct == 1 and not found.missing:
+        return "the same in every row"
+    if is_name(found) and (found.word == "category" or KEY.search(found.name)):
+        return "another value in every row"
+    if found.word == "category" and found.distinct > MOSTLY_UNIQUE * len(found.known) and rows >= MIN_ROWS:
+        return f"{found.distinct:,} values in {rows:,} rows: nearly another in every row"
+    return ""
+
+
+def leak(found: Guess, target: Target) -> str:
+    """Why a column would tell the target by itself; "" if it does not, or too few rows say so."""
+    if _comes_with(found, target):
+        return "known only afterwards, it seems: it is missing where the target is"
+    if target.regression:
+        return _leak_of_number(found, target.values)
+    rows = target.values >= 0
+    codes, labels = _codes(found)[rows], target.values[rows]
+    order = leaks.order(len(codes))
+    codes, labels = codes[order], labels[order]
+    if len(codes) >= MIN_ROWS and _same(codes, labels) and _same(labels, codes):
+        return "as good as the target: each value stands for one class"
+    for code, title in enumerate(target.classes):
+        auc = leaks.separation(codes, labels == code)
+        if auc > leaks.MAX_AUC:
+            return f"alone it tells {title!r} from the rest (AUC {auc:.3f} on held-out rows)"
+    return ""
+
+
+def _comes_with(found: Guess, target: Target) -> bool:
+    """Whether a value is missing in most rows without an outcome, and in few others: both come to be together."""
+    open_ = np.isnan(target.values) if target.regression else target.values < 0
+    missing = np.asarray(found.values.is_null().to_numpy(zero_copy_only=False))
+    if open_.sum() < MIN_OPEN or open_.all():
+        return False
+    return bool(missing[open_].mean() > 0.5 and missing[open_].mean() > 10 * missing[~open_].mean())
+
+
+def _same(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether each value of the first comes with one value of the second."""
+    return len(np.unique(np.stack([first, second]), axis=1).T) == len(np.unique(first))
+
+
+def _codes(found: Guess) -> np.ndarray:
+    """Codes from 0: of a number by quantiles, each with enough rows to learn from."""
+    if found.word in NUMBERS:
+        return leaks.codes(found.numbers, min(leaks.BINS, max(4, len(found.known) // ROWS_PER_BIN)))
+    encoded = pc.fill_null(found.values.cast(pa.string()), "").dictionary_encode()
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _leak_of_number(found: Guess, values: np.ndarray) -> str:
+    known = ~np.isnan(values)
+    order = leaks.order(int(known.sum()))
+    share = leaks.explained(_codes(found)[known][order], values[known][order])
+    return (
+        f"alone it tells {share:.1%} of how the target varies, on held-out rows" if share > leaks.MAX_EXPLAINED else ""
+    )
+
+
+def names(columns: Sequence[str]) -> dict[str, str]:
+    """The columns whose names cannot be used, and why."""
+    wrong, spelled = {}, dict[str, str]()
+    for name in columns:
+        other = spelled.setdefault(name.lower(), name)
+        if not name.strip():
+            wrong[name] = "without a name, as an index that was saved with the table"
+        elif other != name:
+            wrong[name] = f"differs from {other} in case only, and engines do not tell them apart"
+    return wrong

@@ -1,0 +1,186 @@
+"""The first rows of a table whose columns nobody has declared yet, through the readers of `training.data.sources`."""
+
+import codecs
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.json
+import pyarrow.parquet
+
+from training.data.schema import Field
+from training.data.sources import encoding, header, parquet, records, resolve, staging
+from training.data.sources.files import Files
+from training.data.sources.json_lines import require_lines
+from training.data.sources.layouts import SAID
+from training.data.sources.opening import Opened, opened
+from training.data.sources.reading import Reading
+from training.errors import UserError
+from training.printable import listed
+from training.storage import storage
+from training.storage.finding import File
+from training.tasks.table.declaration import MOST_COLUMNS, too_many
+
+#: Rows that are looked at, and of a file of JSON lines the bytes.
+MOST_ROWS = 100_000
+MOST_BYTES = 64 << 20
+#: Files of many that are looked at, evenly spread; an object in a bucket is fetched whole.
+MOST_FILES = 8
+MOST_OBJECT_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table: of CSV all columns are text."""
+
+    rows: pa.Table
+    #: Whether these are all rows.
+    whole: bool
+    #: As it was given, and how many files that is.
+    data: str
+    files: int
+    #: What has to be told of how CSV is written.
+    reading: Reading
+
+
+def read(data: str) -> Sample:
+    """The first rows of the files that `data` stands for.
+
+    Raises:
+        UserError: there are none, or no table of two columns and two rows; or a file is damaged.
+    """
+    files = resolve.resolve(data)
+    chosen = [files[i * len(files) // MOST_FILES] for i in range(MOST_FILES)] if len(files) > MOST_FILES else files
+    for file in chosen:
+        if storage.is_remote(file.path) and file.bytes > MOST_OBJECT_BYTES:
+            raise UserError(
+                f"{file.path} has {file.bytes >> 30} GiB, and an object is fetched whole: give a smaller one with the "
+                "same columns, such as one day of it. The task.toml is then good for all."
+            )
+    with tempfile.TemporaryDirectory() as scratch:
+        fields, reading = _fields(chosen[0], Path(scratch))
+        if fields is None:
+            rows, whole = _objects(chosen[0], Path(scratch))
+        else:
+            rows, whole = _first(Files(chosen, fields, reading, Path(scratch)))
+    rows, whole = rows.slice(0, MOST_ROWS), whole and rows.num_rows <= MOST_ROWS
+    _require(data, rows)
+    return Sample(rows, whole and len(chosen) == len(files), data, len(files), reading)
+
+
+def _require(data: str, rows: pa.Table) -> None:
+    if rows.num_columns > MOST_COLUMNS:
+        raise UserError(f"{data}: {too_many(rows.num_columns)}")
+    if rows.num_columns < 2:
+        raise UserError(
+            f"{data} has one column, {listed(rows.column_names)}: a table has the target and at least one other. Is it "
+            "separated by something else than , ; | or a tab?"
+        )
+    if rows.num_rows < 2:
+        raise UserError(
+            f"{data} has {rows.num_rows} row{'s' * (rows.num_rows != 1)}: there is nothing to learn and test."
+        )
+
+
+def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
+    """The columns of a file, and how it is written; None of JSON lines, whose columns its rows tell."""
+    with _open(file, scratch) as stream:
+        kind = resolve.KINDS[stream.suffix]
+        if kind == "parquet":
+            names = pyarrow.parquet.read_schema(stream.path)
+            header.check(stream.name, names.names)
+            return [Field(field.name, parquet.plain(field.type), nullable=True) for field in names], Reading()
+        if kind == "json":
+            return None, Reading()
+        names, reading = _header(stream)
+        header.check(f"{stream.name}, line 1", names)
+    return [Field(name, pa.string(), nullable=True) for name in names], reading
+
+
+def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
+    """The names of the columns, parted by what gives the most of them, and how the file is written."""
+    first = next(blocks := stream.blocks(), b"")
+    given = _encoding(first)
+    _, texts = encoding.decoded(chain([first], blocks), stream.name, given)
+    head = next(texts, b"")
+    if said := SAID.match(head):
+        head = head[said.end() :]
+    if not head.strip():
+        raise UserError(f"{stream.name} is empty: its first line must name the columns, and rows follow.")
+    end, head = header.end(stream.name, head, texts, '"')
+    usual = "\t" if stream.suffix.startswith(".tsv") else ","
+    found = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
+    separator = max(found, key=lambda mark: len(found[mark]))
+    if len(found[separator]) > MOST_COLUMNS:
+        raise UserError(f"{stream.name}: {too_many(len(found[separator]))}")
+    return found[separator], Reading(separator="" if separator == usual else separator, encoding=given)
+
+
+def _encoding(head: bytes) -> str:
+    """windows-1252 for text that is not UTF-8 and has no mark; "" otherwise."""
+    if any(head.startswith(mark) for mark in encoding.MARKS) or b"\0" in head:
+        return ""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "windows-1252"
+    return ""
+
+
+def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
+    try:
+        return header.columns(name, text, (), Reading(separator=separator), usual)[0]
+    except UserError as error:
+        if "twice" in str(error) and separator == usual:
+            raise
+        return ()
+
+
+def _first(files: Files) -> tuple[pa.Table, bool]:
+    """Rows until there are enough, and whether these are all."""
+    batches: list[pa.RecordBatch] = []
+    rows = size = 0
+    with closing(cast(Generator[pa.RecordBatch], files.batches())) as coming:
+        for batch in coming:
+            batches.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > MOST_ROWS or size > 4 * MOST_BYTES:
+                break
+        else:
+            size = 0
+    table = pa.Table.from_batches(batches).select([field.name for field in files.fields])
+    return table, size == 0
+
+
+def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
+    """The first rows of a file of JSON lines, and whether these are all."""
+    with _open(file, scratch) as stream:
+        _, texts = encoding.decoded(stream.blocks(), stream.name, "")
+        head = b""
+        for text in texts:
+            head += text
+            if len(head) > MOST_BYTES:
+                break
+    whole = len(head) <= MOST_BYTES
+    head = head if whole else head[: head.rfind(b"\n") + 1]
+    require_lines(stream.name, head)
+    if not head.strip():
+        raise UserError(f"{stream.name} is empty: each line holds one object with the columns.")
+    options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(head) + 1)
+    try:
+        return pyarrow.json.read_json(pa.BufferReader(head), options), whole
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{stream.name}: {str(error)[:200]}. Each line holds one object with the columns.") from None
+
+
+@contextmanager
+def _open(file: File, scratch: Path) -> Iterator[Opened]:
+    with closing(staging.staged([file], scratch)) as local:
+        _, chosen, path = next(local)
+        with opened(chosen, path, resolve.suffix(storage.plain(file.path))) as stream:
+            yield stream

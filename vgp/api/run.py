@@ -1,0 +1,147 @@
+"""A run as a value: how it ended, what it measured, and where its files are."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vgp.errors import RequestError, WorkFailed
+
+#: The schemas of artifacts by which a run's model and figures are known.
+MODEL, METRICS = "system.Model", "system.Metrics"
+
+
+class RunFailed(WorkFailed):
+    """A step failed, or the run was stopped; `run` is what there is of it, and `resume(run.folder)` goes on."""
+
+    def __init__(self, message: str, run: "Run | None" = None, exit_code: int = 1) -> None:
+        super().__init__(message, exit_code=exit_code)
+        self.run = run
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on this machine that has ended. In a notebook it shows its figures and its report."""
+
+    pipeline: str
+    #: succeeded or failed.
+    state: str
+    folder: Path
+    #: Of the pipeline, as they were given.
+    parameters: Mapping[str, Any]
+    #: As in run.json: step, state, seconds, parameters (its outputs), artifacts.
+    steps: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Run":
+        """The run that a run.json tells of."""
+        return cls(
+            str(told["pipeline"]),
+            str(told["state"]),
+            Path(told["folder"]),
+            dict(told["arguments"]),
+            list(told["steps"]),
+        )
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == "succeeded"
+
+    @cached_property
+    def outputs(self) -> dict[str, Any]:
+        """Values that steps gave, as `step/name`: {"decide/Output": "promote"}."""
+        return {f"{row['step']}/{name}": value for row in self.steps for name, value in row["parameters"].items()}
+
+    @cached_property
+    def artifacts(self) -> dict[str, Path]:
+        """What steps wrote, as `step/name`: {"prepare/dataset": .../dataset}."""
+        return {
+            f"{row['step']}/{name}": self.folder / uri for row in self.steps for name, uri in row["artifacts"].items()
+        }
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """The figures that steps logged, the latest step's where two have one name; as `pipelines show` has them."""
+        figures: dict[str, float] = {}
+        for step, name in self._of(METRICS):
+            logged = self._metadata(step, name).items()
+            figures.update({name: float(value) for name, value in logged if _is_number(value)})
+        return figures
+
+    @property
+    def model(self) -> Path | None:
+        """Folder of the model; in a repository with our training `training.bundle.load(run.model)` gives it."""
+        return next((self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL))), None)
+
+    @property
+    def report(self) -> Path | None:
+        """The page to look at."""
+        page = self.folder / "report.html"
+        return page if page.is_file() else next(iter(sorted(self.folder.glob("*.html"))), None)
+
+    @property
+    def decision(self) -> str:
+        """promote, keep or not decided; "" for a pipeline without a step `decide`."""
+        return str(self.outputs.get("decide/Output", ""))
+
+    def _of(self, schema: str) -> list[tuple[str, str]]:
+        """Step and name of the artifacts of a schema, in the order of the steps."""
+        written = [(row["step"], name) for row in self.steps for name in row["artifacts"]]
+        return [(step, name) for step, name in written if self._schemas.get(step, {}).get(name) == schema]
+
+    def _metadata(self, step: str, name: str) -> dict[str, Any]:
+        """What a step said of an artifact; nothing where it left nothing that can be read."""
+        with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
+            output = json.loads((self.folder / step / "executor_output.json").read_text(encoding="utf-8"))
+            return dict(output["artifacts"][name]["artifacts"][0]["metadata"])
+        return {}
+
+    @cached_property
+    def _schemas(self) -> dict[str, dict[str, str]]:
+        """Of each step of the pipeline: output -> schema."""
+        spec = json.loads((self.folder / "pipeline.json").read_text(encoding="utf-8"))
+        components = spec.get("components", {})
+        tasks = _tasks(spec["root"], components)
+        return {name: _outputs(components.get(component, {})) for name, component in tasks.items()}
+
+    def __repr__(self) -> str:
+        return f"Run({self.pipeline!r}, {self.state}, {str(self.folder)!r})"
+
+    def _repr_html_(self) -> str:
+        from vgp.api.page import html
+
+        return html(self)
+
+
+def opened(folder: Path) -> Run:
+    """The run in a folder.
+
+    Raises:
+        RequestError: it holds no run that has ended.
+    """
+    try:
+        told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return Run.of({**told, "folder": str(folder.resolve())})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise RequestError(f"{folder} is not the folder of a run that has ended: it holds no run.json.") from None
+
+
+def _tasks(group: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, str]:
+    """Task -> component, of the groups within it too."""
+    found: dict[str, str] = {}
+    for name, task in group.get("dag", {}).get("tasks", {}).items():
+        component = task["componentRef"]["name"]
+        found |= {name: component, **_tasks(components.get(component, {}), components)}
+    return found
+
+
+def _outputs(component: Mapping[str, Any]) -> dict[str, str]:
+    artifacts = component.get("outputDefinitions", {}).get("artifacts", {})
+    return {name: artifact.get("artifactType", {}).get("schemaTitle", "") for name, artifact in artifacts.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,142 @@
+"""Starts a run on this machine, goes on with one that was stopped, or opens one that has ended."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from vgp.api import progress as shown
+from vgp.api.run import Run, RunFailed, opened
+from vgp.errors import RequestError, WorkFailed
+from vgp.local import folder as folders
+from vgp.local import run as local
+from vgp.local.output import Event
+from vgp.settings import load as load_settings
+from vgp.settings import repository_of
+
+
+def run(
+    pipeline: str = "training",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    nproc: int | None = None,
+    nodes: int | None = None,
+    out: str | Path = "runs",
+    environment: str | None = None,
+    settings: str | Path | None = None,
+    progress: bool | Callable[[Event], None] = True,
+    **more: Any,
+) -> Run:
+    """Runs a pipeline here, every step of it, as `pipelines run` does, and returns the run once it has succeeded.
+
+    Args:
+        pipeline: The name of the workflow.
+        parameters: Of the pipeline, by name; `{"training_options.strategy": "fsdp"}` sets a member of one.
+        nproc: Training processes; None: one per GPU, or 1.
+        nodes: Nodes of a step's own command, all on this machine; None: 1.
+        out: The folder for the run's own folder.
+        environment: Of the settings file; `settings` is that file, by default the nearest pipelines.toml upward.
+        progress: Whether it is shown how far the run is; or what is called with each event of it.
+        more: Further parameters of the pipeline: `epochs=3`. A class as `task` stands for its `module:Class`.
+
+    Raises:
+        RequestError: the workflow, a parameter or a folder is wrong; nothing was started.
+        RunFailed: a step failed, or the run was interrupted; every process has ended, and `resume` goes on.
+    """
+    both = sorted(set(parameters or {}) & set(more))
+    if both:
+        raise RequestError(f"{both[0]} is given twice: in parameters, and by name.")
+    texts = [f"{name}={_text(name, value)}" for name, value in {**(parameters or {}), **more}.items()]
+    try:
+        loaded = load_settings(Path(settings) if settings else None, environment=environment)
+        request = local.started(pipeline, texts, loaded, Path(out), nproc=nproc, nodes=nodes)
+    except RequestError as error:
+        raise RequestError(_in_python(error)) from None
+    return _finished(request, progress)
+
+
+def resume(
+    folder: str | Path,
+    *,
+    nproc: int | None = None,
+    nodes: int | None = None,
+    settings: str | Path | None = None,
+    progress: bool | Callable[[Event], None] = True,
+) -> Run:
+    """Goes on with a run that failed or was stopped, with its own parameters, from its last checkpoint.
+
+    Raises:
+        RequestError: the folder holds no run.
+        RunFailed: as `run`.
+    """
+    path = Path(folder)
+    try:
+        told = json.loads((path / "request.json").read_text(encoding="utf-8"))
+        request = local.resumed(
+            str(told["workflow"]), path, repository_of(Path(settings) if settings else None), nproc=nproc, nodes=nodes
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, RequestError):
+            raise RequestError(_in_python(error)) from None
+        raise RequestError(f"{folder} is not the folder of a run.") from None
+    return _finished(request, progress)
+
+
+def load(folder: str | Path) -> Run:
+    """A run that has ended, from its folder.
+
+    Raises:
+        RequestError: the folder holds no run that has ended.
+    """
+    return opened(Path(folder))
+
+
+def _finished(request: folders.Run, progress: bool | Callable[[Event], None]) -> Run:
+    with shown.following(request, progress) as tell:
+        try:
+            result = local.finished(request, tell)
+        except WorkFailed as stop:
+            stopped = Run(request.workflow, "failed", request.folder, dict(request.arguments), ())
+            raise RunFailed(_with_way_on(str(stop), stopped), stopped, stop.exit_code) from None
+    ended = Run.of(result.as_json())
+    if not result.succeeded:
+        raise RunFailed(_with_way_on(result.failure(), ended), ended)
+    return ended
+
+
+def _with_way_on(message: str, run: Run) -> str:
+    return f"{message}\nin Python: resume({str(run.folder)!r})"
+
+
+def _text(name: str, value: Any) -> str:
+    """A value as --set takes it: text as it is, everything else as JSON.
+
+    Raises:
+        RequestError: it is nothing that JSON has, or a class that no other process can import.
+    """
+    if isinstance(value, type):
+        return _class(name, value)
+    if isinstance(value, str | Path):
+        return str(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        raise RequestError(
+            f"{name} is a {type(value).__name__}: a parameter is text, a number, true or false, or made of lists and "
+            "dictionaries of these."
+        ) from None
+
+
+def _class(name: str, value: type) -> str:
+    if value.__module__ == "__main__":
+        raise RequestError(
+            f"{name} = {value.__qualname__} is defined in this notebook or script, which no other process can import: "
+            "put it into a file (in a notebook the cell's first line %%writefile my_task.py) and import it from there."
+        )
+    return f"{value.__module__}:{value.__qualname__}"
+
+
+def _in_python(error: RequestError) -> str:
+    """The message without the way in which a shell gives parameters."""
+    return re.sub(r"--(?:set )?(?=[a-z])", "", str(error))
