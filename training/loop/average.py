@@ -26,10 +26,6 @@ class Average:
         chosen = set(updated)
         self.decay = decay
         self.parameters = {name: p for name, p in module.named_parameters() if p in chosen}
-        self.begin()
-
-    def begin(self) -> None:
-        """The average is of no step yet: it is the weights as they are, those of a warm start among them."""
         self.values = {name: _wide(p) for name, p in self.parameters.items()}
 
     @torch.no_grad()

@@ -75,8 +75,6 @@ class Trainer:
         self.history = History(self.plan, self.config.learning_rate, self.learner.schedule.factor)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
-        elif self.average:
-            self.average.begin()
         self.workload = self.learner.task.workload(self.data)
         if rank.leads:
             self._introduce(checkpoint)
