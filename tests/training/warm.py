@@ -26,20 +26,7 @@ PRELOADED = (
     "training.processes.control", "training.processes.child", "training.processes.hang", "training.processes.flight",
 )  # fmt: skip
 #: Beginnings of variables that are read while libraries are loaded, or before.
-AT_LOADING = (
-    "OMP_",
-    "KMP_",
-    "MKL_",
-    "ONEDNN_",
-    "DNNL_",
-    "ATEN_",
-    "TORCH",
-    "PYTORCH",
-    "PYTHON",
-    "LD_",
-    "CUDA_",
-    "GLOO_",
-)
+AT_LOADING = ("OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_", "TORCH", "PYTORCH", "PYTHON", "LD_", "CUDA_", "GLOO_")
 OWN = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -48,9 +35,7 @@ def install(launch: Any) -> None:
     launch.subprocess = SimpleNamespace(Popen=started, PIPE=subprocess.PIPE)
 
 
-def started(
-    command: list[str], *, stdin: int, pass_fds: tuple[int], start_new_session: bool, env: dict[str, str]
-) -> Any:
+def started(command: list[str], *, stdin: int, pass_fds: tuple[int], start_new_session: bool, env: dict[str, str]) -> Any:
     assert command[1:3] == ["-m", "training.processes.launcher"] and stdin == subprocess.PIPE and start_new_session
     if _loading(env) != _loading({**os.environ, **OWN}) or _loading(dict(os.environ)) != _server()[1]:
         return subprocess.Popen(
