@@ -20,19 +20,20 @@ from training.processes.rank import Rank
 
 
 class Judged(Digits):
-    """`wave` goes up and down with the last bits of the weights, so that the best is anywhere; `right` is accuracy."""
+    """`wave` goes up and down with the last bits of the weights, so that the best is anywhere; `right` is accuracy, and
+    `noise` is random."""
 
-    metrics = {"wave": "min", "right": "max"}
+    metrics = {"wave": "min", "right": "max", "noise": "min"}
 
     def validation(self, model, batch):
-        fault = os.environ.get("FAULT", "")
+        fault, noise = os.environ.get("FAULT", ""), torch.rand(())
         right = model(batch["pixels"]).argmax(dim=1) == batch["label"]
         if fault == "names":
             return {"right": (right.sum(), 1)}
         if fault == "values":
-            return {"wave": 3, "right": (right.sum(), len(right))}
+            return {"wave": 3, "right": (right.sum(), len(right)), "noise": (noise, 1)}
         wave = torch.sin(1e4 * model.layers[0].weight.double().sum()) if fault != "nan" else float("nan")
-        return {"wave": (wave * len(right), len(right)), "right": (right.sum(), len(right))}
+        return {"wave": (wave * len(right), len(right)), "right": (right.sum(), len(right)), "noise": (noise, 1)}
 
 
 class Killed(Exception):
@@ -56,21 +57,19 @@ def attempt(trial: dict[str, Any], rank: Rank) -> str:
     if trial.get("unfinished"):
         return ""
     try:
-        trainer.run(request(trial), rank)
+        trainer.run(request(trial | {"config": trial.get("config after", trial["config"])}), rank)
     except UserError as error:
         return str(error)
     return ""
 
 
 def killing(where: str, at: int) -> Any:
-    """Has a run die "before" or "after" the validation of a step, or once the step is "saved"."""
+    """Has a run die once a step is "validated", or "saved"."""
     validate, save = Trainer._validate, Saving.save
 
     def validating(self: Trainer) -> None:
-        if (where, at) == ("before", self.step):
-            _die(self.saving)
         validate(self)
-        if (where, at) == ("after", self.step):
+        if (where, at) == ("validated", self.step):
             _die(self.saving)
 
     def saving(self: Saving, step: int, history: dict[str, Any]) -> None:
@@ -78,7 +77,7 @@ def killing(where: str, at: int) -> Any:
         if (where, at) == ("saved", step):
             _die(self)
 
-    return patch.multiple(Trainer, _validate=validating) if where != "saved" else patch.object(Saving, "save", saving)
+    return patch.object(*((Saving, "save", saving) if where == "saved" else (Trainer, "_validate", validating)))
 
 
 def _die(saving: Saving) -> None:

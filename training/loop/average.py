@@ -26,11 +26,13 @@ class Average:
         chosen = set(updated)
         self.decay = decay
         self.parameters = {name: p for name, p in module.named_parameters() if p in chosen}
-        self.begin()
-
-    def begin(self) -> None:
-        """The average is of no step yet: it is the weights as they are, those of a warm start among them."""
         self.values = {name: _wide(p) for name, p in self.parameters.items()}
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Starts from the weights as they are, such as those of a warm start."""
+        for name, parameter in self.parameters.items():
+            _local(self.values[name]).copy_(_local(parameter))
 
     @torch.no_grad()
     def update(self, step: int) -> None:

@@ -40,7 +40,7 @@ class Best:
         self.module, self.metric = module, config.best_metric
         self.sign = 1.0 if direction == "min" else -1.0
         self.patience, self.min_delta = config.patience, config.min_delta
-        self.weights = {name: _like_on_cpu(tensor) for name, tensor in module.state_dict().items()} if keeps else {}
+        self.weights = {name: _zeros(tensor) for name, tensor in module.state_dict().items()} if keeps else {}
         #: The metric of the best validation, the steps that were done then, and the validations since.
         self.value: float | None = None
         self.step = self.since = 0
@@ -92,10 +92,6 @@ def _local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def _like_on_cpu(tensor: Tensor) -> Tensor:
-    """Zeros in host memory, of a sharded tensor for this rank's share."""
-    values = torch.zeros_like(_local(tensor), device="cpu", memory_format=torch.contiguous_format)
-    if not isinstance(tensor, DTensor):
-        return values
-    return DTensor.from_local(values, tensor.device_mesh, tensor.placements, run_check=False,
-                              shape=tensor.shape, stride=tensor.stride())  # fmt: skip
+def _zeros(tensor: Tensor) -> Tensor:
+    """In host memory; of a sharded tensor for this rank's share. `DTensor.from_local` would move it to the GPU."""
+    return torch.zeros_like(tensor.detach(), device="cpu", memory_format=torch.contiguous_format)

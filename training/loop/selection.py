@@ -65,7 +65,7 @@ def require(config: TrainConfig, task: Task, rows: Mapping[str, int]) -> None:
     if config.keep_best is True:
         unfit.append("keep_best")
     if unfit and not rows.get("validation"):
-        given = ", ".join(f"{name}={str(getattr(config, name)).lower()}" for name in unfit)
+        given = ", ".join(f"{name}={_written(getattr(config, name))}" for name in unfit)
         raise UserError(
             f"{given}: there are no rows to validate on; the data has {_counts(rows)}. Leave it out, or prepare the "
             "data with a validation split (task_options)."
@@ -81,3 +81,8 @@ def require(config: TrainConfig, task: Task, rows: Mapping[str, int]) -> None:
 
 def _counts(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{count} rows in {split!r}" for split, count in rows.items()) or "no splits"
+
+
+def _written(value: object) -> str:
+    """As a person gives it: 60, 0.5, true, accuracy."""
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()

@@ -15,13 +15,16 @@ def changed(module):
 def test_the_average_forgets_the_first_weights_soon_and_then_decays_as_told():
     torch.manual_seed(0)
     module = nn.Linear(3, 2)
-    average, expected = Average(module, list(module.parameters()), 0.5), module.weight.detach().double()
+    average = Average(module, list(module.parameters()), 0.5)
+    changed(module)  # as a warm start does
+    average.begin()
+    expected = module.weight.detach().double()
     for step in range(12):
         changed(module)
         average.update(step)
         decay = min(0.5, (1 + step) / (10 + step))  # 0.1, 0.18, 0.25... and 0.5 from step 8 on
         expected = decay * expected + (1 - decay) * module.weight.detach()
-    torch.testing.assert_close(average.values["weight"].double(), expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(average.values["weight"].double(), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

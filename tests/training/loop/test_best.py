@@ -27,8 +27,8 @@ JUDGED = {
 }
 EXACT = JUDGED | {"exact": True, "microbatches": 4}
 SHARDED = JUDGED | {"strategy": "fsdp"}
-#: Before a validation; after the best one, before it is saved; amid the patience; after the end, before the model.
-KILLS = [("before", 4), ("after", 10), ("saved", 12), ("saved", 18)]
+#: After the best validation, before it is saved; amid the patience; after the end, before the model is written.
+KILLS = [("validated", 10), ("saved", 12), ("saved", 18)]
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +48,15 @@ def runs(data, tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     trials = {
         "exact": {"config": EXACT},
-        "exact killed": {"config": EXACT, "kills": KILLS[1:2], "unfinished": True},
+        "exact killed": {"config": EXACT, "kills": KILLS[:1], "unfinished": True},
     }
     more = {
-        "exact killed": {"config": EXACT, "kills": KILLS[2:3]},
+        "exact killed": {"config": EXACT, "kills": KILLS[1:2]},
         "whole": {"config": JUDGED | {"checkpoint_every_steps": 1, "keep": 20}},
         "killed": {"config": JUDGED, "kills": KILLS},
         "sharded": {"config": SHARDED},
-        "sharded killed": {"config": SHARDED, "kills": KILLS[1:2]},
+        "sharded killed": {"config": SHARDED, "kills": KILLS[:1]},
+        "crossed": {"config": JUDGED, "kills": KILLS[1:2], "config after": SHARDED},
         "plain": {"config": {"keep_best": False, "checkpoint_every_steps": 3, "keep": 9}},
         "by the clock": {"config": {"validate_every_s": 1e-3, "checkpoint_every_steps": 3}, "kills": [("saved", 6)]},
         "no number": {"config": JUDGED, "fault": "nan"},
@@ -125,7 +126,8 @@ def test_training_stops_once_no_validation_was_better_for_as_long_as_the_patienc
 
 
 def test_the_weights_of_the_best_validation_are_shipped_and_need_no_checkpoint_of_their_own(runs):
-    for run in ("whole", "killed"):
+    """`crossed` was replicated until step 12, and sharded from there on: the best is of step 10, to the bit."""
+    for run in ("whole", "killed", "crossed"):
         assert same(weights(runs, run), averaged(runs, "whole", 10))
         assert not same(weights(runs, run), averaged(runs, "whole", 18))
     kept = recovery.committed(DiskStore(runs[0] / "killed" / "checkpoints"), 0)
@@ -136,6 +138,7 @@ def test_the_average_is_what_is_validated_and_what_is_trained_stays_as_it_was(ru
     last, plain = checkpoint(runs, "whole").tensors(), checkpoint(runs, "plain", 18).tensors()
     assert same({name: t for name, t in last.items() if name.startswith(("model/", "optimizer/"))}, plain)
     waves = {point.step: point.metrics.get("wave") for point in card(runs, "whole").history}
+    assert len({point.metrics["noise"] for point in card(runs, "whole").history if point.metrics}) == 1
     assert waves[18] == torch.sin(1e4 * last["ema/layers.0.weight"].double().sum()).item()
     assert waves[18] != torch.sin(1e4 * last["model/layers.0.weight"].double().sum()).item()
     assert not any(name.startswith(("ema/", "best/")) for name in plain)
@@ -163,14 +166,14 @@ def test_a_metric_that_is_no_number_is_left_out_and_never_better(runs):
         "step": 8, "steps": 8, "planned": 20, "metric": "wave", "best_step": 0, "best": None, "last": None,
         "ema_decay": 0.9,
     }  # fmt: skip
-    assert [p.metrics.keys() for p in card(runs, "no number").history if p.validation_loss] == [{"right"}] * 4
+    assert [p.metrics.keys() for p in card(runs, "no number").history if p.validation_loss] == [{"right", "noise"}] * 4
     average = checkpoint(runs, "no number").tensors()["ema/layers.0.weight"]
     assert torch.equal(weights(runs, "no number")["layers.0.weight"], average)
     assert "step 8 of 20: wave was no number" in str(card(runs, "no number").shipped)
 
 
 def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_its_first_step(runs):
-    assert "validation gave right; it must give what `metrics` names: wave, right" in runs[1]["other names"]
+    assert "validation gave right; it must give what `metrics` names: wave, right, noise" in runs[1]["other names"]
     assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
 
