@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared_error, r2_score
@@ -11,6 +12,7 @@ from training.evaluation import measure, predictions, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.evaluation.predictions import Header
+from training.script.collect import collect
 
 from .conftest import names
 
@@ -244,6 +246,23 @@ def test_predictions_that_cannot_be_are_refused(prices, tmp_path, monkeypatch, a
     monkeypatch.setattr(prices.Prices, "predict", lambda self, module, batch: answer(predict(self, module, batch)))
     with pytest.raises(UserError, match=says):
         evaluate(prices.data, new, tmp_path / "out", baseline=False)
+
+
+def test_a_script_is_judged_by_the_same_figures(prices, tmp_path):
+    new = prices.trained(tmp_path / "new", prices.data, 20)
+    found = evaluate(prices.data, new, tmp_path / "ours", baseline=False).regression
+    table = pq.read_table(tmp_path / "ours" / "predictions.parquet")
+    numbers = np.array(table["challenger"].to_pylist())
+    folder = tmp_path / "script"
+    folder.mkdir()
+    (folder / "model.txt").write_text("a model")
+    columns = {name: numbers[:, i] for i, name in enumerate(("mean", "q_0.1", "q_0.5", "q_0.9"))}
+    pq.write_table(
+        pa.table({"row_id": table["row_id"], "label": table["label"], **columns}), folder / "predictions.parquet"
+    )
+    collect(str(folder), "", prices.data, prices.Prices())
+    left = evaluate(prices.data, folder, tmp_path / "theirs", champion=str(new), baseline=False).regression
+    assert left.models["challenger"] == left.models["champion"] == found.models["challenger"]
 
 
 def test_rivals_are_the_champion_first():
