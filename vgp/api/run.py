@@ -113,7 +113,8 @@ class Run:
     def _repr_html_(self) -> str:
         from vgp.api.page import html
 
-        return html(self)
+        told = {"state": self.state, "decision": self.decision, "folder": self.folder, "model": self.model}
+        return html(self.pipeline, {**told, "report": self.report}, self.metrics, self.report)
 
 
 def opened(folder: Path) -> Run:

@@ -54,3 +54,15 @@ def test_a_small_table_is_not_said_to_shift_by_chance():
     column = Column(name="x", kind="number", type="float")
     found = drift._column(column, random.normal(size=30).astype(np.float32), random.normal(size=20).astype(np.float32))
     assert found.index > drift.LARGE and found.shift == "none"
+
+
+def test_the_column_that_splits_part_and_vectors_of_tokens_are_left_out(tmp_path):
+    import coins
+
+    data = coins.dataset(tmp_path)
+    found = drift.drift(data, manifest.load(data), "test", group="colour")
+    assert {column.column for column in found.columns} == {"size", "tilt"}
+    kinds = {"fixed_size_list<item: uint16>[8]": False, "fixed_size_list<item: float>[8]": True,
+             "fixed_size_binary[8]": True}  # fmt: skip
+    for kind, measured in kinds.items():
+        assert drift._is_measured(Column(name="v", kind="vector", type=kind, width=8)) is measured

@@ -13,6 +13,7 @@ from training.errors import UserError
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.report import data as summaries
+from training.report import report
 from training.report.report import markdown, task_name, write
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "rect", "path", "use"}
@@ -187,3 +188,85 @@ def test_what_a_reader_must_know_of_the_data_is_in_the_report(made, tmp_path):
     manifest = manifests.load(arguments["data"])
     manifests.save(manifest.model_copy(update={"notes": ("1,315 of 1,316 rows are <alike>.",)}), arguments["data"])
     assert "1,315 of 1,316 rows are <alike>." in Outline(page(tmp_path, arguments)).text
+
+
+def test_thresholds_importance_rows_and_drift_are_on_the_page(made, tmp_path):
+    text = Outline(page(tmp_path, made(champion=True))).text
+    for part in ("Average precision", "Precision and recall", "operating point", "1,200 validation rows"):
+        assert part in text
+    for part in ("What it goes by", "tilt", "Rows to learn from", "b, and not expected", "What has changed since"):
+        assert part in text
+    assert "0 of 3 columns moved; 3 did not" in text
+    shifted = Outline(page(tmp_path, made(only={"2": 1}))).text
+    assert re.search(r"label [\d.]+ large", shifted)
+
+
+def test_without_validation_rows_the_page_says_why_there_is_no_operating_point(made, tmp_path):
+    text = Outline(page(tmp_path, made(splits=["train", "test"]))).text
+    assert "No operating point: there were no validation rows to choose it on (the largest F1 score)" in text
+    assert "recall 90%" in text
+
+
+def test_values_of_private_columns_are_nowhere_on_the_page(made, tmp_path, monkeypatch):
+    import coins
+
+    options = {"colours": ["ultramarine", "vermilion"], "plain": True}
+    assert page(tmp_path, made(**options)).count("ultramarine") > 5
+    monkeypatch.setattr(coins.Coins, "private", ("colour",))
+    html = page(tmp_path, made(**options))
+    assert html.count("ultramarine") == html.count("vermilion") == 1, "as an option of the task, which is not data"
+    assert "values withheld" in html and "Left out: colour." in Outline(html).text
+
+
+def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
+    import springs
+
+    data, model = springs.evaluated(tmp_path)
+    evaluate(data, model, tmp_path / "evaluation")
+    arguments = {"data": data, "model": model, "evaluation": tmp_path / "evaluation"}
+    html = page(tmp_path, {**arguments, "decision": decide(tmp_path / "evaluation")})
+    text = Outline(html).text
+    for part in ("RMSE", "R²", "Residuals", "Calibration of quantiles", "Intervals", "0.1 to 0.9", "gradient boosting"):
+        assert part in text or part in html
+    for part in ("What it goes by", "weight_kg", "mean pinball loss", "Highest loss", "in cm"):
+        assert part in text
+    assert "Confusion" not in text and "Where to draw the line" not in text
+    assert len(re.findall(r"<svg role=\"img\" aria-label=\"[^\"]{30,}", html)) >= 4
+    assert "| RMSE |" in markdown(evaluation=arguments["evaluation"])
+
+
+def test_the_page_stays_small(made, tmp_path):
+    assert len(page(tmp_path, made(champion=True))) < 500_000
+
+
+def luminance(colour):
+    """Relative luminance: https://www.w3.org/TR/WCAG21/#dfn-relative-luminance"""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(one, other, share):
+    parts = [(int(one[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in parts)
+
+
+def test_text_has_the_contrast_of_wcag_aa_light_dark_and_on_paper():
+    css = (Path(report.__file__).parent / "style.css").read_text()
+    themes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{3,6})", block)) for block in re.findall(r":root \{(.*?)\}", css, re.S)
+    ]
+    assert len(themes) == 3
+    for theme in themes:
+        theme = {name: c if len(c) == 7 else "#" + "".join(2 * x for x in c[1:]) for name, c in theme.items()}
+        for name in ("ink", "muted", "good", "bad", "challenger"):
+            for ground in ("page", "surface"):
+                assert contrast(theme[name], theme[ground]) >= 4.5, (name, ground)
+        for name in ("champion", "baseline", "boosting"):  # lines of plots, and never text alone
+            assert contrast(theme[name], theme["surface"]) >= 3, name
+        assert contrast(theme["ink"], mixed(theme["challenger"], theme["wash"], 0.45)) >= 4.5, "confusion matrix"

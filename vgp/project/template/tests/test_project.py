@@ -36,6 +36,12 @@ class Project(unittest.TestCase):
         self.assertTrue(specs)
         pipelines("check", *map(str, specs))
 
+    def test_the_parts_of_the_task_hold(self) -> None:
+        from tasks.digits import Digits
+        from training.testing import prepared
+
+        prepared(Digits, channels=4).check()
+
     def test_the_task_goes_from_its_data_to_a_decision(self) -> None:
         settings = [word for name, value in RUN.items() for word in ("--set", f"{name}={value}")]
         result = json.loads(pipelines("run", "training", "--out", str(self.folder), "--json", *settings))
