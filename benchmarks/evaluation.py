@@ -1,6 +1,7 @@
 """Seconds and peak memory of the figures of saved predictions, with intervals and slices, and of the decision.
 
     python -m benchmarks.evaluation --rows 1_000_000 10_000_000 --classes 2 5
+    python -m benchmarks.evaluation --rows 10_000_000 --classes 0     # a regression, with three quantiles
 
 The predictions are made up: three models, 31 days as groups, five slice columns with 3 to 50 values; written as
 `evaluate` writes them. Each contender is a process of its own. scikit-learn's has the figures of all rows and the ROC
@@ -23,9 +24,11 @@ from rich.table import Table
 
 from benchmarks import machine
 from training.evaluation import predictions
-from training.evaluation.predictions import MODELS, Header, Names
+from training.evaluation.predictions import Header, Names
 
 BATCH_ROWS = 1 << 16
+MODELS = ("challenger", "champion", "baseline")
+QUANTILES, DEVIATIONS = (0.1, 0.5, 0.9), np.array([0, -1.2816, 0, 1.2816])
 DAYS = 31
 SLICES = {"origin": 3, "part_of_day": 4, "weekday": 7, "carrier": 16, "airport": 50}
 OURS = ("measure", "decide")
@@ -37,6 +40,8 @@ def write(folder: Path, rows: int, classes: int) -> None:
         task="made:Up",
         split="test",
         classes=tuple(f"class {code}" for code in range(classes)),
+        quantiles=() if classes else QUANTILES,
+        target="label",
         models=MODELS,
         group="day",
         slices=tuple(SLICES),
@@ -49,12 +54,15 @@ def batches(rows: int, classes: int) -> Iterator[dict[str, Any]]:
     random = np.random.default_rng(0)
     for start in range(0, rows, BATCH_ROWS):
         count = min(BATCH_ROWS, rows - start)
-        logits = random.normal(size=(count, classes)) * 1.5
-        label = (logits + random.gumbel(size=(count, classes))).argmax(axis=1)
+        logits = random.normal(size=(count, classes or 1)) * 1.5
+        label = (logits + random.gumbel(size=logits.shape)).argmax(axis=1)
         noises = (0.1, 0.15, 0.6)
+        if not classes:
+            label = logits[:, 0] + random.normal(size=count)
         columns: dict[str, Any] = {"row_id": random.integers(0, 1 << 63, count), "label": label}
         for model, noise in zip(MODELS, noises, strict=True):
-            columns[model] = softmax(logits + noise * random.normal(size=(count, classes)))
+            scores = logits + noise * random.normal(size=logits.shape)
+            columns[model] = softmax(scores) if classes else scores + DEVIATIONS
         columns["group"] = names(random, count, DAYS)
         yield columns | {name: names(random, count, values) for name, values in SLICES.items()}
 
@@ -77,6 +85,9 @@ def scikit_learn(folder: str) -> None:
     label = pq.read_table(path, columns=["label"])["label"].to_numpy()
     for model in MODELS:
         column = pq.read_table(path, columns=[model])[model].combine_chunks()
+        if label.dtype == np.float64:
+            numbers(label, column.flatten().to_numpy().reshape(len(label), -1))
+            continue
         if column.type == "float":
             table = column.to_numpy()
             predicted = table > 0.5
@@ -93,6 +104,23 @@ def scikit_learn(folder: str) -> None:
         brier_score_loss(label, table)
         accuracy_score(label, predicted)
         confusion_matrix(label, predicted)
+
+
+def numbers(label: np.ndarray, predicted: np.ndarray) -> None:
+    from sklearn.metrics import (
+        mean_absolute_error,
+        mean_pinball_loss,
+        mean_squared_error,
+        median_absolute_error,
+        r2_score,
+    )
+
+    mean_squared_error(label, predicted[:, 0])
+    r2_score(label, predicted[:, 0])
+    mean_absolute_error(label, predicted[:, 2])
+    median_absolute_error(label, predicted[:, 2])
+    for place, quantile in enumerate(QUANTILES, 1):
+        mean_pinball_loss(label, predicted[:, place], alpha=quantile)
 
 
 def run(contender: str, folder: str) -> tuple[float, float, float]:

@@ -21,7 +21,7 @@ def decide(
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
-        margin: The lower confidence bound of the gain in log loss must exceed this.
+        margin: The lower confidence bound of the gain in the decision's loss must exceed this.
         confidence: Confidence of the bounds, in (0.5, 1).
 
     Returns:

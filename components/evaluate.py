@@ -15,7 +15,7 @@ def evaluate(
     task: str,
     champion: str = "",
 ) -> None:
-    """Scores the model, the champion and a baseline on the test rows, and measures them.
+    """Scores the model, the champion and simple rivals on the test rows, and measures them.
 
     Args:
         dataset: Directory of Parquet shards and manifest.json.
@@ -25,7 +25,8 @@ def evaluate(
 
     Returns:
         evaluation: Directory with predictions.parquet and metrics.json.
-        metrics: Loss, AUC, accuracy and calibration; bits per byte of a language model.
+        metrics: Loss, AUC, accuracy and calibration; RMSE, R2 and coverage of a regression; bits per byte of a language
+            model.
         classification: ROC curve and confusion matrix; empty for a task without classes.
     """
     from training import steps

@@ -78,7 +78,7 @@ def build(target: Target) -> Any:
             seed: Same seed and same data: same model, bit for bit.
             training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
                 "compile": true}: docs/training-settings.md lists them.
-            margin: Promote only if the lower confidence bound of the gain in log loss exceeds this.
+            margin: Promote only if the lower confidence bound of the gain in the decision's loss exceeds this.
             confidence: Confidence of the bounds, in (0.5, 1).
             as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
                 schedule, else now.

@@ -4,6 +4,7 @@ steps.py       what each step calls: resolve, prepare, train, collect, evaluate,
 run_folder.py  where a run keeps things, told from the path of an output
 __main__.py    the same from a shell
 task.py        the contract between the product and a user's model
+outcome.py     what a task predicts: classes, a likelihood, or a number
 fit.py         one call that trains: checks, then starts the processes
 config.py      everything that a training run can be told
 reference.py   the same as a table

@@ -1,12 +1,9 @@
 """What a task predicts: classes, the likelihood of rows, or a number; checked when the task is made."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 from training.errors import UserError
-
-if TYPE_CHECKING:
-    from training.task import Task
 
 #: The losses of a regression that a decision may test.
 LOSSES = ("pinball", "squared", "absolute")
@@ -14,7 +11,23 @@ LOSSES = ("pinball", "squared", "absolute")
 STATISTIC = "regression"
 
 
-def check(task: "Task") -> None:
+class Predicts(Protocol):
+    """The part of a task that says what it predicts."""
+
+    classes: ClassVar[tuple[str, ...]]
+    quantiles: ClassVar[tuple[float, ...]]
+    decided_by: ClassVar[str]
+    label: ClassVar[str]
+    unit: ClassVar[str]
+
+    @property
+    def likelihood(self) -> bool: ...
+
+    @property
+    def regression(self) -> bool: ...
+
+
+def check(task: Predicts) -> None:
     """Raises UserError if what the task declares about its outcome cannot be."""
     name, quantiles = type(task).__name__, task.quantiles
     if not isinstance(quantiles, Sequence) or isinstance(quantiles, str) or not all(map(_is_share, quantiles)):
@@ -36,19 +49,19 @@ def check(task: "Task") -> None:
         raise UserError(f"{name}.decided_by is {task.decided_by!r}: the decision tests one of {', '.join(LOSSES)}.")
 
 
-def statistics(task: "Task") -> dict[str, Any]:
+def statistics(task: Predicts) -> dict[str, Any]:
     """What the numbers of a regression are, for the manifest: models that differ in it cannot be compared."""
     if not task.regression:
         return {}
     return {STATISTIC: {"quantiles": list(task.quantiles), "target": target(task), "unit": task.unit}}
 
 
-def target(task: "Task") -> str:
+def target(task: Predicts) -> str:
     """The name of the label, as the task has it."""
     return str(getattr(task, "target", "") or task.label)
 
 
-def unit(task: "Task") -> str:
+def unit(task: Predicts) -> str:
     """What the loss that the decision of a regression tests is counted in, in words."""
     return loss_unit(task.unit, target(task), task.decided_by)
 

@@ -272,7 +272,7 @@ class Taken:
 def evaluate(
     data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "", task: str = ""
 ) -> "Evaluation":
-    """Scores model, champion and baseline on the test rows into `destination`; returns the measures.
+    """Scores model, champion and simple rivals on the test rows into `destination`; returns the measures.
 
     Args:
         model: Folder of a model of ours, or of what a script left.

@@ -35,6 +35,22 @@ def digits(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("digits") / "data")
 
 
+@pytest.fixture(scope="session")
+def prices(tmp_path_factory):
+    """The prepared prices: `prices.data`, of the table `prices.rows()`."""
+    sys.path.insert(0, HERE)
+    import prices
+
+    from training.data.prepare import prepare
+
+    folder = tmp_path_factory.mktemp("prices")
+    table = prices.write(folder / "prices.csv", prices.rows())
+    prepare("prices:Prices", str(table), folder / "data", options={"hidden": [16], "dropout": 0.0})
+    sys.path.remove(HERE)
+    prices.data = folder / "data"
+    return prices
+
+
 @pytest.fixture
 def nodes():
     """What starts several machines."""

@@ -16,7 +16,6 @@ ranked.py          rows in the order of their scores
 metrics.py         figures of merit of one model
 one_vs_rest.py     AUCs of several classes, by slice
 regression.py      figures of a regression, as metrics.json has them
-parts.py           rows that are measured together; intervals
 precision_recall.py  precision against recall, and its mean
 operating.py       the rule by which a threshold is chosen
 thresholds.py      what each threshold flags, and the one to work at
@@ -26,6 +25,7 @@ row_losses.py      losses of single rows
 examples.py        rows that a reader can learn from
 described.py       rows as people read them
 drift.py           train rows beside the scored ones
+parts.py           rows that are measured together; intervals
 measure.py         predictions -> metrics.json
 measure_regression.py  the same of a regression
 record.py          the content of metrics.json

@@ -79,7 +79,7 @@ class Decision(Frozen):
     unit: str = ""
     challenger_value: float | None = None
     reference_value: float | None = None
-    #: Challenger minus reference, above 0 = better (the log loss is turned round), with bounds at `confidence`.
+    #: Challenger minus reference, above 0 = better (the loss is turned round), with bounds at `confidence`.
     difference: float | None = None
     lower_bound: float | None = None
     upper_bound: float | None = None
@@ -124,7 +124,7 @@ def check(margin: float, confidence: float, *, bounded: bool = False) -> None:
     if not math.isfinite(margin):
         raise UserError(f"margin = {margin}: it is a difference in the decision's loss, such as 0.002.")
     if bounded and not -1 < margin < 1:
-        raise UserError(f"margin = {margin}: it is a difference in log loss, between -1 and 1, such as 0.002.")
+        raise UserError(f"margin = {margin}: it is a difference in log loss or bits, between -1 and 1, such as 0.002.")
 
 
 def save(decision: Decision, directory: str | Path) -> None:

@@ -45,7 +45,7 @@ class Described:
         order = {name: place for place, name in enumerate(first)}
         chosen = sorted(shown, key=lambda column: order.get(column.name, len(order)))[:MOST_COLUMNS]
         place = {int(row): i for i, row in enumerate(rows)}
-        said = _said(measured, rows) if measured.header.classes else [("", "")] * len(rows)
+        said = _said(measured, rows)
         return cls(task, dataset, place, known, chosen, said)
 
     def row_id(self, row: int) -> str:
@@ -63,13 +63,29 @@ class Described:
 
 
 def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
-    """The class of each row, and the likeliest class with its probability."""
+    """The class of each row and the likeliest class with its probability; of a regression the label and the mean."""
+    if measured.header.quantiles:
+        return _told(measured, rows)
+    if not measured.header.classes:
+        return [("", "")] * len(rows)
     scored = measured.scored("challenger")
     classes, chance = scored.classes()[rows], scores_of(scored.confident[rows])
     chance = np.where(classes == 1, chance, 1 - chance) if measured.binary else chance
     names, labels = measured.header.classes, measured.label[rows]
     outcomes = zip(labels.tolist(), classes.tolist(), chance.tolist(), strict=True)
     return [(names[label], f"{names[guess]}, {sure:.1%}") for label, guess, sure in outcomes]
+
+
+def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
+    """The label, and the predicted mean between the outermost quantiles."""
+    mean, *quantiles = measured.predicted("challenger")[:, rows]
+    unit = f" {measured.header.unit}" if measured.header.unit else ""
+    outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
+    told = []
+    for i, label in enumerate(measured.label[rows]):
+        between = f" ({outer[0][i]:.5g} to {outer[1][i]:.5g})" if outer else ""
+        told.append((f"{label:.5g}{unit}", f"{mean[i]:.5g}{between}"))
+    return told
 
 
 def value(column: Column, element: np.generic) -> str:

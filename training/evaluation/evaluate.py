@@ -181,7 +181,7 @@ def _rivals(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, 
         return {}, (f"No baseline: {error}.",)
     try:
         rivals["boosting"] = rival = boosting.fit(columns, sample, task)
-        notes += [_of_a_sample("Gradient boosting", rival.rows, rows)] if rival.rows < rows else []
+        notes += [_of_a_sample("Gradient boosting", rival.rows, rows)] if rival.rows < fitted.rows else []
     except ValueError as error:
         notes.append(f"No gradient boosting: {error}.")
     return rivals, tuple(notes)

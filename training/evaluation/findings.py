@@ -27,7 +27,7 @@ def operating_point(
 
     A script's predictions are of test rows only, so a threshold of it is only known where the task gives it.
     """
-    if task.likelihood or len(task.classes) != 2:
+    if task.likelihood or task.regression or len(task.classes) != 2:
         return None
     rule, files = operating.parse(task.operating_point), dataset.splits.get(CHOSEN_ON, ())
     known = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)

@@ -99,6 +99,13 @@ def measure(directory: str | Path) -> Evaluation:
     return result
 
 
+def _found(directory: str | Path) -> dict[str, Any]:
+    if not (Path(directory) / record.FILE_NAME).exists():
+        return {}
+    before = record.load(directory)
+    return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
+
+
 def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
     """Fields of `Evaluation`, of a task that is no regression."""
     measured = {model: list(_measured(data, model, [whole, *slices], each)) for model in data.header.models}
@@ -111,13 +118,6 @@ def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> 
             for i, part in enumerate(slices)
         ),
     }
-
-
-def _found(directory: str | Path) -> dict[str, Any]:
-    if not (Path(directory) / record.FILE_NAME).exists():
-        return {}
-    before = record.load(directory)
-    return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
 
 
 def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _measured(data: Predictions, model: str, parts: list[Part], each: Each) -> I
     if data.binary:
         return each(lambda part, interval: _binary(data, model, rows, part, interval), parts, wanted)
     aucs, precision, roc = _one_vs_rest(data, model, parts, each)
-    whole, *slices = each(lambda part, auc, bounds: _several(data, rows, part, auc, roc, bounds), parts, aucs, wanted)
+    whole, *slices = each(lambda part, auc, within: _several(data, rows, part, auc, roc, within), parts, aucs, wanted)
     scores = whole.scores.model_copy(update={"average_precision": precision})
     return [replace(whole, scores=scores), *slices]
 

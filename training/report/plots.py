@@ -83,12 +83,8 @@ def precision_recall(evaluation: Evaluation) -> Markup:
             continue
         colour, dashes, label = LOOKS[model]
         shown.append(f"{label} {average:.3f}")
-        look = {
-            "color": colour,
-            "label": f"{label}, average {average:.3f}",
-            "zorder": 3 if model == "challenger" else 2,
-        }
-        axes.plot(curve.recall, curve.precision, dashes, **look)
+        order, text = 3 if model == "challenger" else 2, f"{label}, average {average:.3f}"
+        axes.plot(curve.recall, curve.precision, dashes, color=colour, label=text, zorder=order)
     point = evaluation.thresholds.operating if evaluation.thresholds else None
     if point and point.recall is not None and point.precision is not None:
         axes.plot(point.recall, point.precision, "o", color=INK, markersize=6, zorder=4, label="operating point")

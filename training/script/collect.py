@@ -65,7 +65,9 @@ def left_predictions(folder: str, task: Task) -> Predictions | None:
     if not path:
         return None
     classes = None if task.as_they_are else tuple(task.classes)
-    return predictions.read(path, classes, likelihood=task.likelihood, labelled=task.as_they_are)
+    return predictions.read(
+        path, classes, likelihood=task.likelihood, labelled=task.as_they_are, quantiles=tuple(task.quantiles)
+    )
 
 
 def _name(folder: str, file: File) -> str:

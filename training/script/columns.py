@@ -5,6 +5,7 @@ probabilities    one list for each row, of as many numbers as there are classes,
 probability      of the second of two classes
 challenger       as `training.evaluation.predictions` writes them: the second of two classes, or a list
 nats             the loss of each row, for a task that is judged by a likelihood
+mean, q_0.1 ...  of a regression: the mean, and a column for each of the task's quantiles
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from training.printable import listed
 ROW_ID, LABEL = "row_id", "label"
 MOST_CLASSES = 1_000
 PREFIX, LIST, SECOND, OURS, NATS = "p_", "probabilities", "probability", "challenger", "nats"
+MEAN, QUANTILE = "mean", "q_"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Form:
     """Which columns are read, and of what they are."""
 
     columns: tuple[str, ...]
-    #: Names of the classes; () for losses. None: as many as the lists are long.
+    #: Names of the classes; () for losses and numbers. None: as many as the lists are long.
     classes: tuple[str, ...] | None
 
     @property
@@ -33,12 +35,19 @@ class Form:
         return self.classes is not None and len(self.classes) == 2 and self.columns in ((SECOND,), (OURS,))
 
 
-def form(schema: pa.Schema, classes: tuple[str, ...] | None, *, likelihood: bool = False) -> Form:
+def form(
+    schema: pa.Schema,
+    classes: tuple[str, ...] | None,
+    *,
+    likelihood: bool = False,
+    quantiles: tuple[float, ...] = (),
+) -> Form:
     """The form of a file with this schema.
 
     Args:
         classes: Of the task; None if the file itself tells them.
         likelihood: Whether the task has losses in place of classes.
+        quantiles: Of a regression.
 
     Raises:
         ValueError: a column is missing, or it is not clear which ones count.
@@ -46,6 +55,8 @@ def form(schema: pa.Schema, classes: tuple[str, ...] | None, *, likelihood: bool
     names = schema.names
     if doubles := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"the column {listed(doubles)} is there twice")
+    if quantiles:
+        return Form(_numbers(names, quantiles), ())
     if likelihood:
         return Form((_only([name for name in (NATS, OURS) if name in names], names, _expected(classes, True)),), ())
     by_class = _by_class(names, classes)
@@ -60,6 +71,13 @@ def form(schema: pa.Schema, classes: tuple[str, ...] | None, *, likelihood: bool
             )
         return Form((chosen,), classes or ("0", "1"))
     return Form((chosen,), classes)
+
+
+def _numbers(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
+    wanted = (MEAN, *(f"{QUANTILE}{share:g}" for share in quantiles))
+    if missing := [name for name in wanted if name not in names]:
+        raise ValueError(f"the column {listed(missing)} is missing: a regression has {listed(wanted)}")
+    return wanted
 
 
 def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -42,7 +42,12 @@ class Predictions:
 
 
 def read(
-    path: str, classes: tuple[str, ...] | None, *, likelihood: bool = False, labelled: bool = False
+    path: str,
+    classes: tuple[str, ...] | None,
+    *,
+    likelihood: bool = False,
+    labelled: bool = False,
+    quantiles: tuple[float, ...] = (),
 ) -> Predictions:
     """The predictions in a file, gs:// or on this machine.
 
@@ -51,6 +56,7 @@ def read(
         classes: Of the task; None if the file itself tells them.
         likelihood: Whether losses are expected in place of probabilities.
         labelled: Whether the file must have labels, and needs no row_id.
+        quantiles: Of a regression.
 
     Raises:
         UserError: it is no Parquet file, lacks a column, or a value cannot be.
@@ -60,7 +66,8 @@ def read(
         try:
             files.open_file(here, links=storage.is_remote(path)).close()  # a pipe would be waited for
             with pq.ParquetFile(here, memory_map=False) as file:
-                return _read(name, file, classes, likelihood, labelled)
+                form = columns.form(file.schema_arrow, classes, likelihood=likelihood, quantiles=quantiles)
+                return _read(name, file, form, labelled, bool(quantiles))
         except FileNotFoundError:
             raise UserError(f"{name} does not exist.") from None
         except (pa.ArrowException, OSError) as error:
@@ -70,17 +77,14 @@ def read(
             raise UserError(f"{name}: {error}.") from None
 
 
-def _read(
-    name: str, file: pq.ParquetFile, classes: tuple[str, ...] | None, likelihood: bool, labelled: bool
-) -> Predictions:
+def _read(name: str, file: pq.ParquetFile, form: Form, labelled: bool, regression: bool) -> Predictions:
     schema, rows = file.schema_arrow, file.metadata.num_rows
     if not 0 < rows <= MOST_ROWS:
         raise ValueError(f"it has {rows:,} rows" + (f", and may have {MOST_ROWS:,}" if rows else ""))
-    form = columns.form(schema, classes, likelihood=likelihood)
     for column in (ROW_ID, LABEL):
-        if column in schema.names:
+        if column in schema.names and not (regression and column == LABEL):
             columns.require_integers(schema, column)
-        elif (column == LABEL) == labelled:
+        elif column not in schema.names and (column == LABEL) == labelled:
             raise ValueError(f"the column {column} is missing: {_why(column)}")
     for column in form.columns:
         columns.require_type(schema, column)
@@ -91,8 +95,10 @@ def _read(
     shown = _Shown(row_id, ROW_ID if ROW_ID in kept else "row")
     if labelled:
         shown.refuse(_seen_before(row_id), "row_id is that of an earlier row")
-    values, names = _values(table, form, shown)
+    values, names = _quantiles(table, form, shown) if regression else _values(table, form, shown)
     label = _label(table, names, shown) if LABEL in kept and names else None
+    if regression and LABEL in kept:
+        label = _numbers(table[LABEL], LABEL, shown)
     return Predictions(name, row_id, values, label, names)
 
 
@@ -154,6 +160,14 @@ def _label(table: pa.Table, classes: tuple[str, ...], shown: _Shown) -> Array:
     rule = f"label is no class, 0 to {len(classes) - 1},"
     shown.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
     return label
+
+
+def _quantiles(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[str, ...]]:
+    """Mean and quantiles, float64 (N, 1 + Q)."""
+    matrix = np.stack([_numbers(table[column], column, shown) for column in form.columns], axis=1)
+    falls = np.asarray((np.diff(matrix[:, 1:], axis=1) < 0).any(axis=1))
+    shown.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
+    return matrix, ()
 
 
 def _values(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[str, ...]]:

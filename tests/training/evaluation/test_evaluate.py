@@ -34,8 +34,18 @@ def test_the_figures_are_those_of_the_saved_predictions(coins, data, model, tmp_
     champion = coins.trained(tmp_path / "champion", data, slope=0.2, red=2.0)
     found = evaluate(data, model, tmp_path / "out", champion=str(champion))
     table = pq.read_table(tmp_path / "out" / "predictions.parquet").to_pydict()
-    assert list(table) == ["row_id", "label", "group", "challenger", "champion", "baseline", "colour", "size"]
-    for name in ("challenger", "champion", "baseline"):
+    assert list(table) == [
+        "row_id",
+        "label",
+        "group",
+        "challenger",
+        "champion",
+        "baseline",
+        "boosting",
+        "colour",
+        "size",
+    ]
+    for name in ("challenger", "champion", "baseline", "boosting"):
         assert found.models[name].scores.auc == pytest.approx(roc_auc_score(table["label"], table[name]))
         assert found.models[name].scores.loss == pytest.approx(log_loss(table["label"], table[name]))
     assert found.scalars["champion_auc"] == found.models["champion"].scores.auc < found.scalars["auc"]
@@ -150,7 +160,7 @@ def test_a_champion_that_cannot_be_compared_is_refused(coins, data, model, tmp_p
     refused(tmp_path, "trained for coins:Dice, the new model for coins:Coins", data, model, champion=str(other))
     three = coins.dataset(tmp_path / "three", sides=3)
     older = coins.trained(tmp_path / "older", three)
-    refused(tmp_path, "predicts the classes a, b, c, the new model a, b", data, model, champion=str(older))
+    refused(tmp_path, "predicts the classes a, b, c, the new model the classes a, b", data, model, champion=str(older))
 
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):

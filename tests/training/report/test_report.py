@@ -97,7 +97,7 @@ def test_every_kind_of_run_gets_a_whole_page_that_loads_nothing(made, tmp_path, 
 def test_every_plot_is_valid_svg_with_a_description(made, tmp_path):
     html = page(tmp_path, made(champion=True))
     plots = re.findall(r"<svg role.*?</svg>", html, flags=re.DOTALL)
-    assert len(plots) == 4
+    assert len(plots) == 5
     for plot in plots:
         assert len(ElementTree.fromstring(plot).attrib["aria-label"]) > 30
     labelled = [attributes for tag, attributes in Outline(html).elements if tag == "svg"]

@@ -166,3 +166,28 @@ def test_rows_in_any_order_are_told_by_their_row_id_and_held_to_the_label(read):
     assert aligned({"row_id": np.array([7, 3])})[:, 1].tolist() == [0.25, 0.5]
     with pytest.raises(UserError, match=r"differs .* in 1 of 3 rows \(row_id 5: 1 there, 0 in the data\)"):
         test_rows.align(left, np.array([3, 5, 7]), np.array([1, 0, 0]))
+
+
+def test_a_regression_is_the_mean_and_a_column_for_each_quantile(read):
+    columns = {"row_id": IDS, "q_0.9": [3.0, 4, 5], "mean": [1.5, 2, 3], "q_0.1": [1.0, 2, 2], "label": [1.25, 2, 3]}
+    left = read(columns, (), quantiles=(0.1, 0.9))
+    np.testing.assert_array_equal(left.values, [[1.5, 1, 3], [2, 2, 4], [3, 2, 5]])
+    assert left.label.tolist() == [1.25, 2, 3] and left.values.dtype == np.float64
+    aligned = test_rows.align(left, np.array([3, 5, 7]), np.array([2, 3, 1.25]))
+    assert aligned({"row_id": np.array([5])}).tolist() == [[3, 2, 5]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"q_0.9": None}, "the column q_0.9 is missing: a regression has mean, q_0.1, q_0.9"),
+        ({"mean": None, "p_no": YES}, "the column mean is missing"),
+        ({"q_0.9": [3.0, 1, 5]}, r"the quantiles do not rise in 1 of 3 rows \(row_id 3: \[2.0, 1.0\]\)"),
+        ({"mean": [1.0, float("inf"), 2]}, r"mean is no finite number in 1 of 3 rows \(row_id 3: inf\)"),
+        ({"mean": [1, 2, 3]}, "the column mean is of type int64, and must be of floating point numbers"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(read, changed, message):
+    columns = {"row_id": IDS, "mean": [1.5, 2, 3], "q_0.1": [1.0, 2, 2], "q_0.9": [3.0, 4, 5]} | changed
+    with pytest.raises(UserError, match=message):
+        read({name: column for name, column in columns.items() if column is not None}, (), quantiles=(0.1, 0.9))

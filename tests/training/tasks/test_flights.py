@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docs.examples.delays import Delays
 from tests.training.data.computed import engine_of
 from training.data.prepare import prepare
 from training.data.rows import open_rows
@@ -143,3 +144,12 @@ def test_finding_the_data_does_not_import_the_package_that_reads_it_all():
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.endswith("flights.csv.zip\n")
+
+
+def test_the_delay_itself_may_be_the_label(three_days: pa.Table, tmp_path):
+    task = Delays()
+    with engine_of(three_days, tmp_path, task.schema) as engine:
+        marked = tables.marked(task, engine.source(), engine.dialect)
+        found = engine.read(marked.select("_record", "_label").order_by("_record"))
+    assert found["_label"].type == pa.float64() and task.regression and task.unit == "minutes"
+    assert found["_label"].to_pylist() == three_days["arr_delay"].to_pylist()
