@@ -1,4 +1,4 @@
-"""The task `table`: any table, as a task.toml declares it.
+"""The task `table`: any table, as a task.toml declares it; and the proposal of one.
 
 task.py          the task: its columns, labels and features
 declaration.py   everything that a task.toml may say, as typed values
@@ -8,4 +8,11 @@ lines.py         on which line a key stands
 kinds.py         what a column may hold
 values.py        its values: the type in which they are read, and expressions of them
 features.py      what a model learns from each kind of column
+new.py           a table -> a task.toml: the verb `table`
+sample.py        the first rows of a table that nobody has declared yet
+guess.py         what a column seems to hold
+target.py        what is learned of the target, and which class is the positive one
+roles.py         key, time, group, leaks, and what tells nothing
+proposal.py      all of it together
+written.py       a proposal as the text of a task.toml
 """

@@ -16,8 +16,9 @@ def line(text: str, keys: Sequence[str]) -> int:
 
 
 def written(text: str, number: int) -> str:
-    """A line without its comment and the blanks around it, for a message."""
-    return re.sub(r"\s+#[^\"']*$", "", text.split("\n")[number - 1]).strip()
+    """A line without its comment and the blanks that line it up, for a message."""
+    line = re.sub(r"\s+#[^\"']*$", "", text.split("\n")[number - 1]).strip()
+    return re.sub(r"\s+=\s+", " = ", line, count=1)
 
 
 @lru_cache(maxsize=4)

@@ -56,7 +56,7 @@ def test_a_value_of_another_type_names_the_line_of_the_declaration(prepared, tmp
         preparing.prepare(
             "table", str(folder / "passengers.csv"), tmp_path / "out", options={"declaration": declaration}
         )
-    assert 'age      = "float", or name the text in `missing` there' in str(e.value)
+    assert 'age = "float", or name the text in `missing` there' in str(e.value)
     assert not (tmp_path / "out").exists()
 
 
