@@ -37,6 +37,7 @@ def test_the_page_has_a_row_for_every_key_and_no_other(model: type) -> None:
     assert set(model.model_fields) <= names
     assert {each for each in names if each.islower()} <= {
         *Settings.model_fields, *Request.model_fields, *Schedule.model_fields, *Notify.model_fields,
+        *Mlflow.model_fields,
     }  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def test_the_page_names_every_api() -> None:
 
 def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:
     examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     for text in examples:
         settings.load(write(text))
 
