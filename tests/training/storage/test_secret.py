@@ -1,5 +1,7 @@
 """Secrets of Secret Manager, as a training process reads them."""
 
+from collections.abc import Iterator
+
 import pytest
 from loopback.cloud import Cloud
 
@@ -7,6 +9,14 @@ from training.errors import UserError
 from training.storage import secret
 
 NAME = "projects/test-project/secrets/mlflow-token"
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cloud]:
+    with Cloud() as cloud:
+        for name, value in cloud.environment.items():
+            monkeypatch.setenv(name, value)
+        yield cloud
 
 
 def test_the_latest_version_is_read_or_the_one_that_is_named(cloud: Cloud) -> None:
