@@ -25,7 +25,7 @@ locals {
     var.github != null ? ["iamcredentials.googleapis.com", "sts.googleapis.com"] : [],
     var.billing_account != null ? ["billingbudgets.googleapis.com"] : [],
     var.alert_email != null ? ["monitoring.googleapis.com"] : [],
-    var.webhook_secret != null ? ["secretmanager.googleapis.com"] : [],
+    var.webhook_secret != null || var.mlflow_secret != null ? ["secretmanager.googleapis.com"] : [],
   ))
 }
 

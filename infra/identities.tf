@@ -157,6 +157,15 @@ resource "google_secret_manager_secret_iam_member" "runner_webhook" {
   member    = google_service_account.runner.member
 }
 
+# The token of the MLflow server that is told of trainings: [mlflow] of pipelines.toml.
+resource "google_secret_manager_secret_iam_member" "runner_mlflow" {
+  for_each = var.mlflow_secret == null ? {} : { this = var.mlflow_secret }
+
+  secret_id = each.value
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.runner.member
+}
+
 # A run starts its training job as itself, and for that has to be allowed to act as itself:
 # https://cloud.google.com/vertex-ai/docs/pipelines/configure-project#service-account
 resource "google_service_account_iam_member" "runner_as_itself" {

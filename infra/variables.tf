@@ -224,6 +224,17 @@ variable "webhook_secret" {
   }
 }
 
+variable "mlflow_secret" {
+  description = "Secret with the token of the MLflow server, projects/PROJECT/secrets/NAME: [mlflow] of pipelines.toml. It has to exist. Default: none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.mlflow_secret == null || can(regex("^projects/[^/]+/secrets/[A-Za-z0-9_-]{1,255}$", var.mlflow_secret))
+    error_message = "projects/PROJECT/secrets/NAME, without a version."
+  }
+}
+
 variable "github" {
   description = "The repository whose GitHub Actions may deploy. Numbers, because names can be taken over: gh api repos/OWNER/NAME --jq '.id, .owner.id'. Default: none."
   type = object({

@@ -30,7 +30,7 @@ def build(target: Target) -> Any:
     """The pipeline with every step placed on its machine for `target`."""
     resolve_step = target.step(resolve, bigquery_of="prepare")
     prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True, collect=collect)
-    evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True)
+    evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True, tracked=True)
     notify_step = target.step(notify)
 
     @dsl.pipeline(

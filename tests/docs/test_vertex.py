@@ -83,7 +83,7 @@ def of_terraform(account: str) -> set[tuple[str, str]]:
 
 
 #: What Terraform grants on further buckets and datasets, and on a secret.
-OF_OTHERS = ("runner_data", "runner_data_bucket", "runner_tables", "runner_webhook")
+OF_OTHERS = ("runner_data", "runner_data_bucket", "runner_tables", "runner_webhook", "runner_mlflow")
 THINGS = {
     "my-project": "project",
     "gs://my-project-pipelines": "storage_bucket",
@@ -134,7 +134,7 @@ PLACES = {
     ],
 )
 def test_by_hand_everybody_may_do_what_their_calls_take(by_hand: list[list[str]], by: str, member: str) -> None:
-    """But for what the page leaves out: CI, raw data of others, and a webhook's secret."""
+    """But for what the page leaves out: CI, raw data of others, and the secrets of a webhook and of MLflow."""
     own = {
         f"projects/my-project/roles/{words[4]}": set(option(words, "--permissions").split(","))
         for words in by_hand

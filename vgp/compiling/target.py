@@ -39,10 +39,14 @@ class Target(Protocol):
     def email(self) -> Sequence[str]:
         """Who gets mail of Vertex AI's when a run ends."""
 
-    def step(self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "") -> "BaseComponent":
+    def step(
+        self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
+    ) -> "BaseComponent":
         """A plain step; one that asks for a disk is a custom job on Vertex AI, with the same inputs and outputs.
 
         `bigquery_of`: the step whose settings for BigQuery it shares, as far as it has none of its own.
+        `tracked`: it tells the MLflow server of the settings, as every job does; here, where the shell's variables
+        name one.
         """
 
     def job(
@@ -93,7 +97,9 @@ class Local:
         """Without settings no step has a command or an image of its own."""
         self.settings = settings
 
-    def step(self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "") -> "BaseComponent":
+    def step(
+        self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
+    ) -> "BaseComponent":
         request = self._request(component.name)
         variables = engines.here(self.settings, component.name, bigquery_of).environment() if self.settings else {}
         if not request.image and not variables:

@@ -44,11 +44,14 @@ class Vertex:
         #: Steps that may use services besides their machines: their time does not tell what they cost.
         self._metered: set[str] = set()
 
-    def step(self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "") -> "BaseComponent":
+    def step(
+        self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
+    ) -> "BaseComponent":
         placement, ready = self._place(component.name, kind="step"), self._ready(component)
         image = ready.component_spec.implementation.container.image
         used = engines.on_vertex(self.settings, component.name, bigquery_of, image)
-        placement = replace(placement, env={**placement.env, **used.environment()})
+        told = self.settings.mlflow.environment() if tracked else {}
+        placement = replace(placement, env={**told, **placement.env, **used.environment()})
         if used.bigquery or used.dataflow:
             self._metered.add(component.name)
         if placement.is_job:
@@ -61,6 +64,7 @@ class Vertex:
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
     ) -> "BaseComponent":
         placement = self._place(component.name, kind="custom_job")
+        placement = replace(placement, env={**self.settings.mlflow.environment(), **placement.env})
         ready = _custom_job(self._ready(component), placement, self.settings.region)
         job = marked(_retried(ready, placement), pinned)
         if self.settings.request(component.name).command is not None:

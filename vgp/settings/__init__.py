@@ -19,6 +19,7 @@ variables.py    environment variables as settings
 model.py        the settings as all code sees them
 schedule.py     a recurring run, as the file declares it
 notify.py       who is told of a run's end
+mlflow.py       the MLflow server that is told of trainings
 rules.py        what one value must look like
 messages.py     what is wrong with a value, as one line
 effective.py    `pipelines config`: every value and its place

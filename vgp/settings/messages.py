@@ -11,6 +11,7 @@ from vgp.placement.script import ParameterServer
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
+from vgp.settings.mlflow import Mlflow
 from vgp.settings.model import Settings
 from vgp.settings.notify import Notify
 from vgp.settings.schedule import Schedule
@@ -114,8 +115,8 @@ def _shown(value: Any) -> str:
 
 def _fields(keys: Keys) -> list[str]:
     """What could have been meant at this place."""
-    if keys[0] == "notify":
-        return list(Notify.model_fields)
+    if keys[0] in ("notify", "mlflow"):
+        return list((Notify if keys[0] == "notify" else Mlflow).model_fields)
     if len(keys) == 1:
         return [name for name in Settings.model_fields if name != "environment"] + ["environments"]
     tables: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}

@@ -10,6 +10,7 @@ from vgp.errors import RequestError
 from vgp.placement.request import Request
 from vgp.settings import rules
 from vgp.settings.layers import Merged, Source
+from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
@@ -54,6 +55,8 @@ class Settings(BaseModel):
     caching: bool | None = None
     #: Who is told of a run's end.
     notify: Notify = Notify()
+    #: The MLflow server that is told of trainings.
+    mlflow: Mlflow = Mlflow()
     #: Addresses of APIs that replace Google's, for private access and for tests.
     endpoints: rules.Endpoints = {}
     #: The machine of each step, by the step's name.

@@ -80,7 +80,7 @@ def _value(name: str, keys: Keys, text: str) -> Any:
 
 
 def _is_table(keys: Keys) -> bool:
-    if keys[0] in ("labels", "endpoints", "notify", "steps", "schedules"):
+    if keys[0] in ("labels", "endpoints", "notify", "mlflow", "steps", "schedules"):
         return len(keys) == 1 or (keys[0] in ("steps", "schedules") and len(keys) == 2) or keys[2:] in _TABLES
     return False
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from components.decide import decide
 from components.image import step
+from components.train import train
 from vgp.check.check import check
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
@@ -16,6 +18,7 @@ from vgp.placement.place import place
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
 from vgp.settings import Settings
+from vgp.settings.mlflow import Mlflow
 from vgp.spec.pipeline_spec import PipelineSpec
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
@@ -243,3 +246,22 @@ def test_a_container_without_a_command_stays_without_one(tmp_path: Path) -> None
 
     made = container("step", compiled({}, "step", tmp_path, work))
     assert (made["image"], made.get("command", [])) == (OWN, [])
+
+
+def test_the_steps_that_tell_an_mlflow_server_find_it_and_no_other_and_the_token_stays_where_it_is() -> None:
+    settings = Settings(
+        image=IMAGE,
+        mlflow=Mlflow(tracking_uri="https://mlflow.example.com/", experiment="delays", token="projects/p/secrets/t"),
+        steps={"train": Request(env={"MLFLOW_EXPERIMENT_NAME": "mine"})},
+    )
+    told = {
+        "MLFLOW_TRACKING_URI": "https://mlflow.example.com", "MLFLOW_EXPERIMENT_NAME": "delays",
+        "MLFLOW_TRACKING_TOKEN_SECRET": "projects/p/secrets/t",
+    }  # fmt: skip
+    target = Vertex(settings)
+    for tracked in (False, True):
+        env = target.step(decide, tracked=tracked).component_spec.implementation.container.env
+        assert {name: value for name, value in env.items() if "MLFLOW" in name} == (told if tracked else {})
+    pool = target.job(train).component_spec.inputs["worker_pool_specs"].default[0]
+    env = {pair["name"]: pair["value"] for pair in pool["container_spec"]["env"]}
+    assert {**told, "MLFLOW_EXPERIMENT_NAME": "mine"}.items() <= env.items()

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from vgp import settings
 from vgp.placement.request import Request
 from vgp.settings import Schedule, Settings, rules
+from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
 
 PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text()
@@ -28,7 +29,7 @@ def test_made_in_code_every_value_is_a_default() -> None:
     assert str(Settings(region="us-east1").source("region")) == "default"
 
 
-@pytest.mark.parametrize("model", [Settings, Request, Schedule, Notify])
+@pytest.mark.parametrize("model", [Settings, Request, Schedule, Notify, Mlflow])
 def test_the_page_has_a_row_for_every_key_and_no_other(model: type) -> None:
     names = {
         name for row in re.findall(r"^\| (`[^|]+`) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
@@ -36,6 +37,7 @@ def test_the_page_has_a_row_for_every_key_and_no_other(model: type) -> None:
     assert set(model.model_fields) <= names
     assert {each for each in names if each.islower()} <= {
         *Settings.model_fields, *Request.model_fields, *Schedule.model_fields, *Notify.model_fields,
+        *Mlflow.model_fields,
     }  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def test_the_page_names_every_api() -> None:
 
 def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:
     examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     for text in examples:
         settings.load(write(text))
 

@@ -18,7 +18,7 @@ image.py        the image of the steps
 builds.py       the account that image builds work as
 identity.py     the account that the steps run as
 key.py          the encryption key
-notify.py       the address that hears how a run ended
+notify.py       the secrets of those who are told of a run
 network.py      the network of training jobs
 bigquery.py     what steps use of BigQuery
 dataflow.py     what steps use of Dataflow

@@ -23,7 +23,7 @@ def questions(settings: Settings, project: Project, spec: PipelineSpec) -> Itera
 
 def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> Iterator[Finding]:
     """https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet"""
-    secret = (settings.notify.webhook or "").startswith("projects/")
+    secret = (settings.notify.webhook or "").startswith("projects/") or settings.mlflow.token
     needed = [
         *_RUN,
         *(["cloudkms"] if settings.encryption_key else []),

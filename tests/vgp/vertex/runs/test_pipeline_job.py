@@ -16,6 +16,7 @@ from vgp.compiling.compile import compiled
 from vgp.errors import RequestError, WorkFailed
 from vgp.placement.request import Request
 from vgp.settings import Settings
+from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
 from vgp.spec.caching import cached
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -58,6 +59,7 @@ DECIDE = {
 COMPILED = {
     "image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")},
     "notify": Notify(webhook="https://example.com/told"),
+    "mlflow": Mlflow(tracking_uri="https://mlflow.example.com"),
 }  # fmt: skip
 #: `caching` switches the spec; the others say where something is looked for, or are of other verbs.
 ELSEWHERE = {

@@ -1,0 +1,43 @@
+"""Secrets of Secret Manager, as a training process reads them."""
+
+from collections.abc import Iterator
+
+import pytest
+from loopback.cloud import Cloud
+
+from training.errors import UserError
+from training.storage import secret
+
+NAME = "projects/test-project/secrets/mlflow-token"
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cloud]:
+    with Cloud() as cloud:
+        for name, value in cloud.environment.items():
+            monkeypatch.setenv(name, value)
+        yield cloud
+
+
+def test_the_latest_version_is_read_or_the_one_that_is_named(cloud: Cloud) -> None:
+    cloud.secrets.versions["mlflow-token"] = ["old\n", "t0ken\n"]
+    assert secret.read(NAME) == "t0ken"
+    assert secret.read(f"{NAME}/versions/1") == "old"
+
+
+def test_one_that_may_not_be_read_is_told_by_its_name_with_the_role(cloud: Cloud) -> None:
+    cloud.secrets.versions["mlflow-token"] = ["t0ken"]
+    cloud.policies.missing |= {"secretmanager.versions.access"}
+    with pytest.raises(
+        UserError, match=rf"the secret {NAME} cannot be read \(HTTPError, 403\).*secretAccessor"
+    ) as caught:
+        secret.read(NAME)
+    assert "t0ken" not in str(caught.value)
+
+
+def test_an_address_that_would_send_credentials_unencrypted_is_refused(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", "http://10.0.0.1")
+    with pytest.raises(UserError, match="must begin with https://"):
+        secret.read(NAME)
