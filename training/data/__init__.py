@@ -14,6 +14,7 @@ shard.py          one shard: rows and their figures, then Parquet
 settings.py       what the engines may use, of the variable PREPARE_ENGINES
 manifest.py       what the shards hold and where they came from
 rows.py           the rows of a prepared split, by number
+sampling.py       some of them, at the same cost for any amount of data
 columns.py        columns brought to fixed width, and counted
 tabular.py        a task over a table
 declaration.py    what the class of such a task declares
