@@ -47,7 +47,19 @@ def passengers(folder: Path, rows: int = 120) -> Path:
         yes = draw.random() < 0.4
         age = "?" if number % 10 == 0 else f"{draw.gauss(30 - 8 * yes, 5):.1f}"
         fare, born = f"${draw.randint(1, 9)},{draw.randint(100, 999)}.50", f"{number % 28 + 1:02}.03.1990"
-        lines.append((number, "yes" if yes else "no", int(yes), age, draw.choice("mf"), fare, born, f"Mr. No {number}"))
+        fare = "?" if number % 11 == 0 else fare
+        lines.append(
+            (
+                number,
+                "yes" if yes else "no",
+                int(yes),
+                age,
+                "?" if number % 7 == 0 else draw.choice("mf"),
+                fare,
+                born,
+                f"Mr. No {number}",
+            )
+        )
     return write(folder / "passengers.csv", header, lines)
 
 

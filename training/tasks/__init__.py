@@ -82,6 +82,12 @@ def parts(name: str) -> tuple[str, str]:
     Raises:
         UserError: it is neither a shipped task's name nor `module:Class`.
     """
+    if name.strip().endswith(".toml"):
+        raise UserError(
+            f"task {name!r} is a file, which only commands read, where it lies: --set task=FILE.toml, --task FILE.toml. "
+            "Elsewhere, such as in the console's form, give task = table and the text of the file as the option "
+            'declaration: task_options = {"declaration": "..."}.'
+        )
     module_name, colon, class_name = spec(name).partition(":")
     if not colon or not module_name or not class_name:
         raise UserError(

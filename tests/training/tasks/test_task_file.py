@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.training.declared import TOML, passengers
+from training import tasks
 from training.__main__ import main
 from training.errors import UserError
 from training.tasks import task_file
@@ -46,6 +47,11 @@ def test_the_steps_of_a_shell_take_the_file_too(tmp_path, monkeypatch, capsys):
     main(["prepare", str(tmp_path / "out"), "--data", data, "--task", "t.toml", "--set", "test_share=0.5"])
     made = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert made["options"] == {"declaration": TOML + "#", "test_share": 0.5}
+
+
+def test_a_name_of_a_file_that_reaches_a_step_is_told_what_to_give_instead():
+    with pytest.raises(UserError, match="give task = table and the text of the file as the option declaration"):
+        tasks.load("titanic.toml")
 
 
 def test_a_wrong_file_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys):
