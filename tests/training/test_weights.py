@@ -97,6 +97,7 @@ def test_an_index_that_names_what_is_not_there_is_refused(tmp_path, index, messa
 def test_a_header_that_lies_about_its_tensors_is_refused(tmp_path):
     path = tmp_path / "model.safetensors"
     for fields in ({"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 4]},
+                   {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
                    {"dtype": "F32", "shape": [1], "data_offsets": [0, 1 << 40]},
                    {"dtype": "F32", "shape": [-1], "data_offsets": [0, -4]}, {"dtype": "OBJECT"}, 3):  # fmt: skip
         header = json.dumps({"a": fields}).encode()
