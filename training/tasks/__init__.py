@@ -84,7 +84,7 @@ def parts(name: str) -> tuple[str, str]:
     """
     if name.strip().endswith(".toml"):
         raise UserError(
-            f"task {name!r} is a file, which only commands read, where it lies: --set task=FILE.toml, --task FILE.toml. "
+            f"task {name!r} is a file, which commands read where it lies: --set task=FILE.toml, --task FILE.toml. "
             "Elsewhere, such as in the console's form, give task = table and the text of the file as the option "
             'declaration: task_options = {"declaration": "..."}.'
         )
