@@ -1,7 +1,10 @@
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from training.data import manifest, sampling
+from training.data.manifest import Column, ShardFile
 
 
 @pytest.fixture
@@ -28,3 +31,13 @@ def test_rows_are_found_by_their_numbers_in_the_order_that_was_asked_for(split):
     whole = sampling.sample(*split, 10_000)["row_id"]
     rows = np.array([700, 3, 3, 1_199, 60])
     assert sampling.at(*split, rows)["row_id"].tolist() == whole[rows].tolist()
+
+
+def test_all_rows_are_taken_of_shards_of_any_sizes(tmp_path):
+    column, files = Column(name="row_id", kind="id", type="int64"), []
+    for name, ids in {"a": range(10), "b": range(10, 100)}.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"row_id": pa.array(ids, pa.int64())}), path)
+        files.append(ShardFile(path=path.name, rows=len(ids), bytes=path.stat().st_size, sha256=""))
+    assert sampling.sample(tmp_path, files, [column], 100)["row_id"].tolist() == list(range(100))
+    assert len(sampling.sample(tmp_path, files, [column], 40)["row_id"]) == 30

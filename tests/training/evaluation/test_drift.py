@@ -28,6 +28,7 @@ def test_numbers_are_binned_by_tenths_of_the_train_rows_with_missing_values_apar
     before, after = drift.number_bins(train, np.float32([-5, 3, 99, 400, np.nan]))
     assert before.tolist() == [10] * 10 + [25]
     assert after.tolist() == [2, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1]
+    assert drift.number_bins(np.arange(11, dtype=np.float32), np.float32([1]))[1].tolist()[:3] == [0, 1, 0]
     assert [len(counts) for counts in drift.number_bins(np.float32([np.nan]), np.float32([1]))] == [2, 2]
 
 
