@@ -1,6 +1,6 @@
 """The flights dataset in DuckDB: sums by hour, windows over them, and a pass a split over the flights that joins them.
 
-python -m benchmarks.flights_duckdb FOLDER DESTINATION
+python -m benchmarks.flights_duckdb FOLDER DESTINATION [ordered]
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ SPLITS = {
 }
 
 
-def prepare(source: str, destination: Path) -> dict[str, float]:
+def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, float]:
     import duckdb
 
     # Tables in memory are not compressed, which takes as long as reading the file.
     db = duckdb.connect(config={"preserve_insertion_order": False, "temp_directory": str(destination / "spill")})
-    _read(db, source)
+    _read(db, source, ordered)
     if db.execute("SELECT 1 FROM flights GROUP BY hour, carrier, flight HAVING count(*) > 1 LIMIT 1").fetchall():
         raise ValueError("duplicate keys")
     _counted(db)
@@ -33,7 +33,7 @@ def prepare(source: str, destination: Path) -> dict[str, float]:
     _categories(db)
     for split, rows in SPLITS.items():
         columns = [column for columns in recent.values() for column in columns]
-        _write(db, f"{destination}/{split}.parquet", columns, rows.format(days=_days()))
+        _write(db, f"{destination}/{split}.parquet", columns, rows.format(days=_days()), ordered)
     train = f"read_parquet('{destination}/train.parquet')"
     columns = db.execute(f"DESCRIBE SELECT * FROM {train}").fetchall()
     numbers = [name for name, kind, *_ in columns if kind == "FLOAT"]
@@ -41,7 +41,7 @@ def prepare(source: str, destination: Path) -> dict[str, float]:
     return dict(zip(numbers, means, strict=True))
 
 
-def _read(db: Any, source: str) -> None:
+def _read(db: Any, source: str, ordered: bool) -> None:
     """The columns that are needed, typed; `left_at` is the hour in which a flight really left."""
     files, parquet = flights_work.reading(source)
     types = {**dict.fromkeys(INTEGERS, "SMALLINT"), "flight": "INTEGER", **dict.fromkeys(STRINGS, "VARCHAR")}
@@ -51,6 +51,7 @@ def _read(db: Any, source: str) -> None:
     db.execute(f"""
         CREATE TEMP TABLE flights AS
         SELECT * EXCLUDE (time_hour), hour + floor((minute + dep_delay) / 60)::INTEGER AS left_at
+          {f", {flights_work.md5_number('hour')} AS id" if ordered else ""}
         FROM (SELECT {casts}, (epoch(time_hour)::BIGINT // 3600)::INTEGER AS hour
               FROM {f"read_parquet('{files}')" if parquet else read})""")
 
@@ -115,7 +116,7 @@ def _days() -> str:
     return ", ".join(f"DATE '{day}'" for day in VALIDATION)
 
 
-def _write(db: Any, path: str, recent: list[str], rows: str) -> None:
+def _write(db: Any, path: str, recent: list[str], rows: str, ordered: bool) -> None:
     """One streaming pass: joins and features of the rows of a split."""
     joins = " ".join(f"JOIN {name}_lately USING ({', '.join(by)}, hour)" for name, (by, _) in RECENT_HOURS.items())
     coded = ", ".join(f"{name}_code AS {name}" for name in CATEGORIES[:3])
@@ -126,7 +127,7 @@ def _write(db: Any, path: str, recent: list[str], rows: str) -> None:
     bands, weekdays = ([sorted(names).index(name) + 1 for name in names] for names in (BANDS, WEEKDAYS))
     db.execute(f"""
         COPY (
-          SELECT flights.rowid AS row_id, {coded},
+          SELECT flights.{"id" if ordered else "rowid"} AS row_id, {coded},
             {bands}[floor({departure} * 4)::INTEGER % 4 + 1]::INTEGER AS part_of_day,
             {weekdays}[isodow(make_date(year, month, day))]::INTEGER AS weekday,
             {departure}::FLOAT AS departure, {arrival}::FLOAT AS arrival,
@@ -134,7 +135,7 @@ def _write(db: Any, path: str, recent: list[str], rows: str) -> None:
             distance::FLOAT AS distance, {", ".join(recent)}, coalesce(origin_waiting, 0)::FLOAT AS origin_waiting,
             (arr_delay > {LATE_MIN})::BIGINT AS label
           FROM flights {joins} LEFT JOIN waiting USING (origin, hour) {codes}
-          WHERE arr_delay IS NOT NULL AND {rows})
+          WHERE arr_delay IS NOT NULL AND {rows} {"ORDER BY row_id" if ordered else ""})
         TO '{path}' (FORMAT parquet, COMPRESSION zstd)""")
 
 

@@ -13,7 +13,7 @@ from benchmarks.flights_work import BANDS, CATEGORIES, COLUMNS, VALIDATION, WEEK
 from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECENT_HOURS
 
 
-def prepare(source: str, destination: Path) -> dict[str, float]:
+def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, float]:
     import pandas as pd
 
     files, parquet = flights_work.reading(source)

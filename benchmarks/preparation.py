@@ -29,7 +29,7 @@ from rich.table import Table
 from benchmarks import machine
 
 OURS = "ours"
-CONTENDERS = (OURS, "polars", "duckdb", "pandas")
+CONTENDERS = (OURS, "polars", "polars-ordered", "duckdb", "duckdb-ordered", "pandas")
 FLIGHT_COLUMN = 10
 #: Flight numbers of the data have four digits.
 FLIGHT_SHIFT = 10_000
@@ -80,8 +80,9 @@ def run_ours(source: str, destination: str) -> dict[str, float]:
 
 
 def command(contender: str, source: Path, destination: Path) -> list[str]:
-    program = ["benchmarks.preparation", OURS] if contender == OURS else [f"benchmarks.flights_{contender}"]
-    return [sys.executable, "-m", *program, str(source), str(destination)]
+    rival, _, ordered = contender.partition("-")
+    program = ["benchmarks.preparation", OURS] if contender == OURS else [f"benchmarks.flights_{rival}"]
+    return [sys.executable, "-m", *program, str(source), str(destination), *filter(None, [ordered])]
 
 
 @dataclass(frozen=True, order=True)

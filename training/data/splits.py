@@ -44,7 +44,7 @@ class Split(Protocol):
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
         """The mark of each row; `day` is its day since 1970-01-01, where there is a time.
 
-        Null is the mark of a row that cannot be split: `wrong` says why.
+        Null, or a day that no calendar has, is the mark of a row that cannot be split: `wrong` says why.
         """
 
     def wrong(self, row: Mapping[str, Any]) -> str:

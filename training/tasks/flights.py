@@ -84,10 +84,11 @@ class Flights(TabularTask):
         flights = rows.mutate(due=hours(rows.time_hour), hour=left_hour, delay=rows.dep_delay.clip(0, MAX_DELAY_MIN))
         left = flights.filter(flights.dep_delay.notnull())
         # By origin and hour: those that were due by its end and had not left; cancelled ones among them.
-        by_hour = [flights.mutate(hour=flights.due + wait, left=flights.hour) for wait in range(MAX_WAIT_HOURS)]
+        due = flights.group_by(["origin", "due"], left=flights.hour).agg(flights=flights.count())
+        by_hour = [due.mutate(hour=due.due + wait) for wait in range(MAX_WAIT_HOURS)]
         waiting = ibis.union(*[table.filter(table.left.isnull() | (table.hour < table.left)) for table in by_hour])
         departures = {name: Events(left, by, windows, value="delay") for name, (by, windows) in RECENT_HOURS.items()}
-        return {**departures, "waiting": Events(waiting, ("origin",), ((1, 1),))}
+        return {**departures, "waiting": Events(waiting, ("origin",), ((1, 1),), weight="flights")}
 
     def features(self, rows: ir.Table) -> Mapping[str, ir.Value]:
         departure, arrival = _day_fraction(rows.sched_dep_time), _day_fraction(rows.sched_arr_time)

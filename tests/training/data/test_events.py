@@ -49,8 +49,15 @@ def looked_back(engine: DuckDB, happened, rows, windows):
     source = table(engine, f"rows {call}", [(*row, i) for i, row in enumerate(rows)], **placed, number=pa.int64())
     events_table = table(engine, f"events {call}", happened, **placed, delay=pa.int64())
     lately = Events(events_table, ("place", "gate"), windows, value="delay")
-    history = engine.create(f"lately {call}", events.windowed(source, "x", lately, source.hour))
-    return engine.read(events.joined(source, history, "x", lately, source.hour).order_by("number")).to_pylist()
+    asked = events.asked(source, ["place", "gate"], source.hour)
+    sums = events.sums(events.happened(lately, ["place", "gate"]), asked, ["place", "gate"])
+    joined = [
+        events.joined(source, history, "x", lately, "hour").order_by("number")
+        for history in (engine.looked_back("x", sums, lately), events.windowed(sums, "x", lately))
+    ]
+    here, there = (engine.read(rows).to_pylist() for rows in joined)
+    assert here == there, "numpy's windows and the engine's"
+    return here
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -117,6 +124,7 @@ HAPPENED = ibis.table({"place": "string", "gate": "string", "hour": "int64", "de
         ({"windows": ((1, 1), (1, 1))}, "name the windows, each once"),
         ({"value": "delay"}, "the value 'delay' must be a column of whole numbers; it is float64"),
         ({"value": "gone"}, "the value 'gone' must be a column of whole numbers; it is none of its columns"),
+        ({"weight": "place"}, "the weight 'place' must be a column of whole numbers; it is string"),
         ({"hour": "place"}, "the hour 'place' must be a column of whole numbers; it is string"),
         ({"by": ("site",)}, "by 'site' must be a column of the events, and of the rows, known before the outcome"),
         ({"by": ("gate",)}, "by 'gate' is string in the events and int64 in the rows"),
@@ -131,7 +139,20 @@ def test_events_that_cannot_be_looked_back_on_are_refused(attributes, says):
 def test_bigquery_is_asked_the_same():
     """Its windows go by the hour, not by rows, and end before the row's own."""
     lately = Events(HAPPENED.mutate(n=1), ("place",), ((24, 2),), value="n")
-    history = events.windowed(ROWS, "late", lately, hours(ROWS.time))
+    asked = events.asked(ROWS, ["place"], hours(ROWS.time))
+    history = events.windowed(events.sums(events.happened(lately, ["place"]), asked, ["place"]), "late", lately)
     sql = str(ibis.to_sql(history, dialect="bigquery"))
     frames = [str(spec) for spec in sqlglot.parse_one(sql, read="bigquery").find_all(sqlglot.exp.WindowSpec)]
     assert frames and all("range between 24 preceding and 2 preceding" in frame.lower() for frame in frames)
+
+
+def test_an_event_counts_as_often_as_its_weight_says(engine):
+    rows = table(engine, "weighed rows", [("a", BEGIN + 1)], place=pa.string(), hour=pa.int64())
+    kinds = {"place": pa.string(), "hour": pa.int64(), "delay": pa.int64(), "flights": pa.int64()}
+    happened = [("a", BEGIN, 10, 3), ("a", BEGIN, None, 2), ("a", BEGIN, 50, 1), ("a", BEGIN, 7, None)]
+    lately = Events(table(engine, "weighed", happened, **kinds), ("place",), ((1, 1),), value="delay", weight="flights")
+    sums = events.sums(events.happened(lately, ["place"]), events.asked(rows, ["place"], rows.hour), ["place"])
+    joined = events.joined(rows, engine.looked_back("w", sums, lately), "w", lately, "hour")
+    assert engine.read(joined.select("w_count_1_1", "w_mean_1_1")).to_pylist() == [
+        {"w_count_1_1": 6.0, "w_mean_1_1": (3 * 10 + 50) / 4}
+    ]

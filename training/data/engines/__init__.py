@@ -5,6 +5,7 @@ choice.py            which of them, by where the data lies and the option `engin
 canonical.py         the types that expressions see
 duckdb.py            files, on this machine; larger than its memory
 stored.py            what was read, as a file for it
+hours_before.py      sums over the hours before, for it
 bigquery.py          tables and queries of BigQuery, there
 bigquery_source.py   what such tables and queries are: columns, cost, rows
 """
@@ -18,6 +19,7 @@ import pyarrow as pa
 from training.errors import UserError
 
 if TYPE_CHECKING:
+    from training.data.events import Events
     from training.data.manifest import SourceFile
 
 #: The name of the table or view that holds the declared columns in their canonical types.
@@ -63,15 +65,27 @@ class Engine(Protocol):
         a row came from; no expression of a task sees them."""
 
     def create(self, name: str, expression: ir.Table) -> ir.Table:
-        """Runs the expression and keeps its result until the engine is closed; the unbound table of that name.
+        """Runs the expression and keeps its result until the engine is closed, or one of the same name is made; the
+        unbound table of that name.
 
         Raises:
             Uncomputable: the engine refuses the expression, or cannot compute it for some row.
             UserError: the disk or the memory is full.
         """
 
+    def named(self, name: str, expression: ir.Table) -> ir.Table:
+        """What stands for the expression in others, and is computed wherever it stands; of a name that was given
+        before, it is the last one's."""
+
+    def looked_back(self, name: str, sums: ir.Table, events: "Events") -> ir.Table:
+        """`training.data.events.windowed`, kept as by `create`."""
+
     def read(self, expression: ir.Table) -> pa.Table:
         """A small result, at once; its columns have the expression's types. Raises as `create`."""
+
+    def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
+        """The values of a column of whole numbers that occur more than once, of which none is null; the first ones, in
+        their order. Raises as `create`."""
 
     def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
         """A large result, in the order of the expression, if it has one; close it before asking anything else.
@@ -85,3 +99,9 @@ class Engine(Protocol):
         Args:
             row: What a query has read of it: `_file` and `_record` where the source has them, else the key.
         """
+
+
+def repeated(rows: ir.Table, column: str, most: int) -> ir.Table:
+    """`Engine.repeated` as a query, of one column."""
+    counted = rows.group_by(column).agg(_rows=rows.count())
+    return counted.filter(counted["_rows"] > 1).order_by(column).limit(most).select(column)

@@ -14,8 +14,9 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from training.data.engines import SOURCE, Uncomputable, canonical
+from training.data.engines import SOURCE, Uncomputable, canonical, repeated
 from training.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
+from training.data.events import Events, windowed
 from training.data.manifest import SourceFile
 from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
@@ -82,11 +83,20 @@ class BigQuery:
         self._own[table.table] = table
         return ibis.table(expression.schema(), name=table.table, catalog=table.project, database=table.dataset)
 
+    def named(self, name: str, expression: ir.Table) -> ir.Table:
+        return expression
+
+    def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
+        return self.create(f"{name}_lately", windowed(sums, name, events))
+
     def read(self, expression: ir.Table) -> pa.Table:
         with _refusals_named():
             rows = self._jobs.rows("a query of the data", self._sql(expression))
         return pa.Table.from_batches([_typed(batch, expression) for batch in rows.to_batches()],
                                      _schema(expression))  # fmt: skip
+
+    def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
+        return list(self.read(repeated(rows, column, most))[column].to_pylist())
 
     def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
         """All rows, in no order: where one is needed, it is made here."""

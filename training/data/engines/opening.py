@@ -9,7 +9,7 @@ from training.data import settings
 from training.data.destination import Destination
 from training.data.engines import Engine, choice
 from training.data.engines.choice import Together
-from training.data.engines.duckdb import DuckDB, Read
+from training.data.engines.duckdb import Derived, DuckDB, Read
 from training.data.schema import Field
 from training.data.sources.files import Files
 from training.data.tabular import TabularTask
@@ -25,12 +25,15 @@ LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
 
 
 @contextmanager
-def opened(task: TabularTask, data: str, target: Destination, workers: int | None) -> Iterator[Engine]:
+def opened(
+    task: TabularTask, data: str, target: Destination, workers: int | None, derived: Derived | None = None
+) -> Iterator[Engine]:
     """Reads the source and checks its types.
 
     Args:
         target: Where the prepared dataset goes; it tells in whose name queries run.
         workers: Threads; None = as the settings say, or one per core.
+        derived: More columns, which an engine may keep beside the declared ones.
 
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
@@ -42,14 +45,14 @@ def opened(task: TabularTask, data: str, target: Destination, workers: int | Non
     if source.relations:
         check_place(source.relations, target)
     if not source.relations:
-        with duckdb(task, source.files, task.scratch, task.schema, workers, key) as engine:
+        with duckdb(task, source.files, task.scratch, task.schema, workers, key, derived) as engine:
             yield engine
     elif engine_name == "duckdb":
         from training.data.engines.bigquery_source import opened_rows
 
         with (
             opened_rows(source.relations, task.schema, allowed, owner(target)) as rows,
-            duckdb(task, source.files, task.scratch, task.schema, workers, key, rows) as engine,
+            duckdb(task, source.files, task.scratch, task.schema, workers, key, derived, rows) as engine,
         ):
             yield engine
     else:
@@ -67,12 +70,14 @@ def duckdb(
     fields: Sequence[Field],
     workers: int | None = None,
     key: Sequence[str] = (),
+    derived: Derived | None = None,
     beside: Read | None = None,
 ) -> Iterator[DuckDB]:
     """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`.
 
     Args:
         key: Columns by which the rows are numbered; none = they are not.
+        derived: As `opened`.
     """
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
@@ -80,7 +85,7 @@ def duckdb(
         read: Read = Files(files, task.schema, task.reading, scratch, threads=threads)
         if beside:
             read = Together(read, len(files), beside) if files else beside
-        engine.read_files(read, fields, key)
+        engine.read_files(read, fields, key, derived)
         yield engine
 
 

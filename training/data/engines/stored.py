@@ -1,15 +1,17 @@
 """The rows of files as one Parquet file on the scratch disk, which an engine reads as often as it must.
 
-Not compressed: it is read several times, soon, from the same machine. Its dictionaries make it small all the same, and
-an engine computes with them.
+Not compressed: it is read several times, soon, from the same machine. Strings are stored as dictionaries, with which an
+engine computes; for numbers, making them takes longer than what is saved by reading fewer bytes.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from training.data.sources.values import TEXT, is_text
 
 #: Of a row group, which is in memory once: as DuckDB cuts its own, or fewer rows where they are wide.
 GROUP_ROWS, GROUP_BYTES = 122_880, 32 << 20
@@ -18,32 +20,33 @@ DICTIONARY_BYTES = 256 << 10
 
 
 def store(
-    batches: Iterable[pa.RecordBatch], path: Path, computed: Mapping[str, Callable[[pa.RecordBatch], pa.ChunkedArray]]
+    batches: Iterable[pa.RecordBatch], path: Path, computed: Callable[[pa.RecordBatch], pa.Table] | None = None
 ) -> None:
     """Writes the batches, of which there is at least one.
 
     Args:
-        computed: Columns that are made of each batch; their values hardly occur twice.
+        computed: More columns, which are made of each batch.
     """
     writer = None
     try:
-        for batch in map(_plain, _grouped(batches)):
+        for batch in _grouped(map(_plain, batches)):
             rows = pa.table(batch)
-            for name, values in computed.items():
-                rows = rows.append_column(name, values(batch))
-            writer = writer or _writer(path, rows.schema, computed)
+            more = computed(batch) if computed else pa.table({})
+            for name, values in zip(more.column_names, more.columns, strict=True):
+                rows = rows.append_column(name, values)
+            writer = writer or _writer(path, rows.schema)
             writer.write_table(rows, row_group_size=GROUP_ROWS)
     finally:
         if writer:
             writer.close()
 
 
-def _writer(path: Path, schema: pa.Schema, computed: Container[str]) -> pq.ParquetWriter:
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         schema,
         compression="none",
-        use_dictionary=[name for name in schema.names if name not in computed],
+        use_dictionary=[field.name for field in schema if field.type == TEXT],
         dictionary_pagesize_limit=DICTIONARY_BYTES,
         write_statistics=False,
     )
@@ -63,7 +66,7 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in types that DuckDB reads without a conversion of its own, and strings without nulls."""
+    """The batch in types that DuckDB reads without a conversion of its own, and text as dictionaries without nulls."""
     columns = [_plain_column(column) for column in batch.columns]
     return pa.record_batch(columns, names=batch.schema.names)
 
@@ -72,10 +75,12 @@ def _plain_column(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us"), safe=False)
+    if kind == TEXT and not column.null_count:
+        return column
     if pa.types.is_dictionary(kind):
         return _plain_column(column.cast(kind.value_type))
-    if column.null_count and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return pc.fill_null(column, "")
+    if is_text(kind):
+        return pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
     return column.cast(pa.date32()) if pa.types.is_date64(kind) else column

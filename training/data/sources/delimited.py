@@ -15,10 +15,13 @@ from training.data.schema import Field
 from training.data.sources import records
 from training.data.sources.header import in_windows
 from training.data.sources.mistakes import Mistake
+from training.data.sources.values import TEXT, held
 from training.printable import listed, quoted
 
 #: What Arrow takes for a missing number unless it is told otherwise.
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
+#: Looked at together: what stays in a processor's cache.
+WINDOW_BYTES = 1 << 16
 REPEATED = " repeats the header: the file was put together from several; take the line out."
 
 
@@ -53,14 +56,18 @@ class Delimited:
                 return line
         return -2 - number
 
+    def _quote_in(self, data: bytes) -> str:
+        """The quote, if the data has one."""
+        return self.quote if self.quote and self.quote.encode() in data else ""
+
     def _lines(self, data: bytes) -> Iterator[int]:
-        if self.quote and self.quote.encode() in data:
+        if self._quote_in(data):
             return (line for _, line in records.of(data, self.separator, self.quote))
         return (line for line, text in enumerate(data.splitlines()) if text)
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """Raises pa.ArrowInvalid, with the number of the record, or Mistake."""
-        table = self._read(data, {field.name: field.type for field in fields})
+        table = self._read(data, {field.name: held(field.type) for field in fields})
         self._check_text(data)
         self._check_quotes(data)
         self._check_header(data, table)
@@ -68,12 +75,13 @@ class Delimited:
         return table
 
     def _read(self, data: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+        quote = self._quote_in(data)  # looking for one takes a third longer
         return pyarrow.csv.read_csv(
             pa.BufferReader(data),
             # In one thread: only so do errors carry the record.
             pyarrow.csv.ReadOptions(column_names=self.columns, use_threads=False, block_size=len(data) + 1),
             pyarrow.csv.ParseOptions(
-                delimiter=self.separator, quote_char=self.quote or False, newlines_in_values=bool(self.quote)
+                delimiter=self.separator, quote_char=quote or False, newlines_in_values=bool(quote)
             ),
             pyarrow.csv.ConvertOptions(
                 column_types=types,
@@ -90,7 +98,7 @@ class Delimited:
 
     def _check_quotes(self, data: bytes) -> None:
         """Arrow would read what follows on a quote behind a backslash as if it stood outside of the field."""
-        if not self.quote or f"\\{self.quote}".encode() not in data:
+        if not self._quote_in(data) or f"\\{self.quote}".encode() not in data:
             return
         ends = (*f"{self.separator}{self.quote}\r\n".encode(), None)
         for at in records.closing(data, self.quote, self.separator):
@@ -102,9 +110,9 @@ class Delimited:
 
     def _check_header(self, data: bytes, table: pa.Table) -> None:
         """Where all that is read is text, the header may occur as a row."""
-        if len(self.columns) == 1 or not all(map(pa.types.is_string, table.schema.types)) or not table.num_rows:
+        if len(self.columns) == 1 or any(kind != TEXT for kind in table.schema.types) or not table.num_rows:
             return
-        alike = reduce(pc.and_, (pc.equal(table[name], name) for name in table.column_names))
+        alike = reduce(pc.and_, (pc.equal(table[name].cast(pa.string()), name) for name in table.column_names))
         if pc.any(alike).as_py():
             rows = (fields for fields, _ in records.of(data, self.separator, self.quote))
             if (record := next((i for i, fields in enumerate(rows) if tuple(fields) == self.columns), -1)) >= 0:
@@ -165,5 +173,9 @@ class Delimited:
 def _has_hexadecimal(data: bytes) -> bool:
     """Whether 0x begins a word; in numpy, as such a search in `re` takes as long as reading all fields."""
     text = np.frombuffer(data, np.uint8)
-    after = np.flatnonzero((text[1:] | 0x20) == ord("x"))
-    return any(re.compile(rb"\b0").match(data, at) for at in after[text[after] == ord("0")].tolist())
+    for start in range(1, len(data), WINDOW_BYTES):
+        letters = start + np.flatnonzero((text[start : start + WINDOW_BYTES] | 0x20) == ord("x"))
+        zeros = letters[text[letters - 1] == ord("0")] - 1
+        if any(re.compile(rb"\b0").match(data, at) for at in zeros.tolist()):
+            return True
+    return False

@@ -54,7 +54,8 @@ class Files:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches with all columns: the declared ones in their declared types, `_file` and `_record`."""
+        """Of the batches with all columns: the declared ones in their declared types, text as dictionaries, and
+        `_file` and `_record`."""
         return _schema(self.fields)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -142,7 +143,8 @@ def _merged(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Record
 
 def _batch(tables: list[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if rows := sum(table.num_rows for table in tables):
-        yield from pa.concat_tables(tables).cast(schema).combine_chunks().to_batches(rows)
+        typed = [table.cast(schema) for table in tables]
+        yield from pa.concat_tables(typed).combine_chunks().to_batches(rows)
 
 
 def _schema(fields: Sequence[Field]) -> pa.Schema:

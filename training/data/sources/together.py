@@ -14,7 +14,7 @@ from training.data.sources import opening, parquet
 from training.data.sources.blocks import Block
 from training.data.sources.mistakes import Mistake
 from training.data.sources.parquet import Stored
-from training.data.sources.values import check_present
+from training.data.sources.values import check_present, held
 
 Result = TypeVar("Result")
 
@@ -105,7 +105,7 @@ def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
 
 
 def schema(fields: Sequence[Field]) -> pa.Schema:
-    return pa.schema([(field.name, field.type) for field in fields])
+    return pa.schema([(field.name, held(field.type)) for field in fields])
 
 
 def in_order(tasks: Generator[Callable[[], Result]], threads: int) -> Iterator[Result]:

@@ -8,6 +8,14 @@ import pyarrow.compute as pc
 from training.data.schema import Field
 from training.data.sources.mistakes import Mistake
 
+#: How text is held: of most columns it has few values, which are then compared, numbered and stored once a block.
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+def held(declared: pa.DataType) -> pa.DataType:
+    """The type of the values that were read, for a declared one."""
+    return TEXT if is_text(declared) else declared
+
 
 def is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
@@ -33,6 +41,9 @@ def check_present(table: pa.Table, fields: Sequence[Field]) -> None:
 
 def first_missing(values: pa.ChunkedArray) -> int:
     """The position of the first missing value; -1 if there is none."""
+    if values.type == TEXT:
+        empty = any(pc.index(chunk.dictionary, "").as_py() >= 0 for chunk in values.chunks)
+        return first_missing(values.cast(pa.string())) if empty else -1
     if is_text(values.type):
-        return int(pc.index(pc.equal(values, ""), True).as_py())
+        return int(pc.index(pc.binary_length(values), 0).as_py())
     return int(pc.index(pc.is_null(values), True).as_py()) if values.null_count else -1

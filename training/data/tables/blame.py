@@ -128,7 +128,7 @@ class _Search:
 
     def _joined(self) -> ir.Table:
         try:
-            return features.looking_back(self._task, self._engine, self._rows, prefix="alone_")
+            return features.looking_back(self._task, self._engine, self._rows)
         except Uncomputable as error:
             told = f"{self._called('events', '')} cannot be computed: {error.reason}"
             raise Uncomputable(told, error.reason) from None

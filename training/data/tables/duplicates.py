@@ -29,9 +29,7 @@ def identified(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequ
         UserError: a key occurs twice.
     """
     named = rows if ID in rows.columns else numbered(rows, key or columns, engine.dialect, ID)
-    counted = named.group_by(ID).agg(rows=named.count())
-    repeated = counted.filter(counted["rows"] > 1).order_by(ID).limit(MOST_REPEATED)
-    ids = engine.read(repeated)[ID].to_pylist()
+    ids = engine.repeated(named, ID, MOST_REPEATED)
     if not ids:
         return named
     if not key:

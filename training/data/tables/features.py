@@ -11,7 +11,7 @@ import ibis.expr.types as ir
 from training.data import events as lookback
 from training.data.declaration import RESERVED
 from training.data.engines import ID, PLACE, Engine, canonical
-from training.data.events import hours
+from training.data.events import Events, hours
 from training.data.identity import numbered, whole
 from training.data.schema import Field
 from training.data.tables import order, rebased
@@ -23,21 +23,33 @@ from training.printable import listed
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
 SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST = "_split", "_label", "_day", "_mark", "_kind", "_when", "_past"
-INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST})
+HOUR = "_hour"
+#: The name of the rows that are looked at.
+ROWS = "rows"
+INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST, HOUR})
+
+
+def derived(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
+    """What decides the splits of rows and their labels: `_mark`, `_label`, and for a group of days `_day`.
+
+    Args:
+        rows: The declared columns alone.
+    """
+    day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
+    values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: _label(task, rows)}
+    if task.group == "day" and day is not None:
+        values[DAY] = day.cast("int32")
+    return values
 
 
 def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
-    """The source with what decides its rows' splits and their labels: `_mark`, `_label`, with a time also `_when`."""
+    """The source with `derived`, as far as it lacks them, and for a task with a time `_when`."""
     rows = rebased.visible(source, (field.name for field in task.schema))
-    day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
-    values: dict[str, ir.Value] = {
-        MARK: task.split.mark(rows, day),
-        LABEL: _label(task, rows),
-    }
+    values = {name: value for name, value in derived(task, rows).items() if name not in source.columns}
     if task.time:
-        values[WHEN] = whole(rows[task.time], dialect) if rows[task.time].type().is_temporal() else day
-    if task.group == "day" and day is not None:
-        values[DAY] = day.cast("int32")
+        own = rows[task.time].type().is_temporal()
+        day = rebased.value(task, "days", rows, ir.DateValue)
+        values[WHEN] = whole(rows[task.time], dialect) if own else day.epoch_days()
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
 
 
@@ -71,24 +83,46 @@ def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
     return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
 
 
-def looking_back(task: TabularTask, engine: Engine, source: ir.Table, prefix: str = "") -> ir.Table:
-    """The table with what its rows look back on.
-
-    Args:
-        prefix: Of the names of the tables that are made for it.
-    """
-    rows, joined = rebased.visible(source, (field.name for field in task.schema)), source
+def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
+    """The table with what its rows look back on."""
+    rows = rebased.visible(source, (field.name for field in task.schema))
     before = {field.name: rows[field.name].type() for field in task.schema if field.known == "before"}
-    happened = rebased.said(task, "events", rows)
-    if happened and not task.time:
+    happened: Mapping[str, Events] = rebased.said(task, "events", rows)
+    if not happened:
+        return source
+    if not task.time:
         raise UserError(f"{type(task).__name__}.events needs a `time`: rows look back on the hours before theirs.")
+    spelled = dict[str, str]()
     for name, events in happened.items():
         lookback.check(name, events, before)
-        placed = replace(events, table=rebased.onto(source, rows, events.table))
-        history = lookback.windowed(source, name, placed, hours(source[task.time]))
-        made = engine.create(f"{prefix}{name}_lately", history)
-        joined = lookback.joined(joined, made, name, events, hours(joined[task.time]))
+        if (other := spelled.setdefault(name.lower(), name)) != name:
+            raise UserError(f"the events {other} and {name}: no two names may differ in case only.")
+    placed = {
+        name: replace(events, table=rebased.onto(source, rows, events.table)) for name, events in happened.items()
+    }
+    joined = source.mutate(**{HOUR: hours(source[task.time])})
+    sums = _sums(engine, joined, placed)
+    for name, events in placed.items():
+        history = engine.looked_back(name, sums[name], events)
+        joined = lookback.joined(joined, history, name, events, HOUR)
     return joined
+
+
+def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
+    """Events by place and hour; all that are of one table are added up once, by all that they are looked up by."""
+    places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
+    asked = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
+    alike: dict[Any, list[str]] = {}
+    for name, events in placed.items():
+        alike.setdefault((events.table.op(), events.hour, events.value, events.weight), []).append(name)
+    sums: dict[str, ir.Table] = {}
+    for names in alike.values():
+        by = list(dict.fromkeys(by for name in names for by in placed[name].by))
+        happened = lookback.happened(placed[names[0]], by)
+        if len(names) > 1:
+            happened = engine.create(f"{names[0]}_happened", happened)
+        sums |= {name: lookback.sums(happened, asked, placed[name].by) for name in names}
+    return sums
 
 
 def finished(

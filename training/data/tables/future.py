@@ -90,11 +90,12 @@ def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Mapping[s
     if not before:
         return None
     early = engine.create("past_rows", marked.filter(marked[features.WHEN] < moment))
-    joined = features.looking_back(task, engine, early, prefix="past_")
+    joined = features.looking_back(task, engine, engine.named(features.ROWS, early))
     width = len(task.schema)
     below = min(2**BITS, 2**BITS * min(MOST_ROWS, MOST_VALUES // width) // before)
     alone = features.finished(task, joined, planned, engine.dialect, (moment, below))
-    return Past(task, engine, marked, moment, below, engine.read(alone.order_by(features.ROW_ID)))
+    # The same expression as of all rows later on, so that an engine need not be told twice.
+    return Past(task, engine, marked, moment, below, engine.read(alone).sort_by(features.ROW_ID))
 
 
 def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
     with Sorting(task.scratch / "finished", task.label, regression=task.regression) as finished:
         with ExitStack() as stack:
             with stage("reading the source"):
-                engine = stack.enter_context(opened(task, data, target, workers))
+                engine = stack.enter_context(opened(task, data, target, workers, partial(features.derived, task)))
             with blame.named(task, engine):
                 statistics = _finish(task, engine, finished)
             task.sources = engine.sources
@@ -50,7 +51,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
     with stage("looking back"):
         past = future.past(task, engine, marked, planned)
-        joined = features.looking_back(task, engine, marked)
+        joined = features.looking_back(task, engine, engine.named(features.ROWS, marked))
     finished.expected = sum(counted.labelled.values())
     compared = (past.moment, past.below) if past else None
     rows = features.finished(task, joined, planned, engine.dialect, compared)

@@ -9,6 +9,7 @@ import ibis.expr.types as ir
 
 from training.data.engines import Engine
 from training.data.tabular import TabularTask
+from training.data.windows import CALENDAR
 from training.errors import UserError
 from training.printable import quoted
 
@@ -28,15 +29,15 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     Raises:
         UserError: a label is no class, or infinite, or a row cannot be split; names the row.
     """
-    label, mark = marked["_label"], marked["_mark"]
+    label, mark, (first, last) = marked["_label"], marked["_mark"], CALENDAR
     wrong = (label.isinf() if task.regression else (label < 0) | (label >= len(task.classes))).fill_null(False)
     counted = marked.group_by("_mark").agg(rows=marked.count(), labelled=label.count(), wrong=wrong.sum())
     marks = engine.read(counted).to_pylist()
     if any(row["wrong"] for row in marks):
         row = _first(engine, task, marked.filter(wrong))
         raise UserError(f"{engine.place(row)}: {_no_label(task, row)}")
-    if any(row["_mark"] is None for row in marks):
-        row = _first(engine, task, marked.filter(mark.isnull()))
+    if any(row["_mark"] is None or not first <= row["_mark"] <= last for row in marks):
+        row = _first(engine, task, marked.filter(mark.isnull() | ~mark.between(first, last)))
         raise UserError(f"{engine.place(row)}: {task.split.wrong(row)}")
     labelled = {row["_mark"]: row["labelled"] for row in marks}
     unlabelled = {row["_mark"]: row["rows"] - row["labelled"] for row in marks}

@@ -4,6 +4,8 @@ import pytest
 from training.data import schema
 from training.data.schema import Field
 from training.data.sources import opening
+from training.data.sources.delimited import WINDOW_BYTES
+from training.data.sources.values import TEXT
 from training.errors import UserError
 
 from .conftest import FIELDS
@@ -19,7 +21,7 @@ def test_declared_columns_come_in_the_declared_order_and_types(read):
     fields = (Field("word", pa.string(), True), Field("n", pa.int8(), True))
     rows = read(table(GOOD, "NA,2014-05-05T00:00:00Z,"), fields)
     assert rows.to_pydict() == {"word": ["x", ""], "n": [7, None], "_file": [0, 0], "_record": [0, 1]}
-    assert rows.schema.types == [pa.string(), pa.int8(), pa.int32(), pa.int64()]
+    assert rows.schema.types == [TEXT, pa.int8(), pa.int32(), pa.int64()]
 
 
 def test_na_is_a_word_where_words_are_expected(read):
@@ -70,3 +72,11 @@ def test_a_missing_column_is_named_with_the_one_that_was_meant():
     ):
         schema.check_header("f.csv", ["n", "when", "Word"], FIELDS)
     schema.check_header("f.csv", ["more", "word", "n", "when"], FIELDS)
+
+
+def test_a_hexadecimal_number_is_found_wherever_a_window_of_the_search_ends(read):
+    fields = [Field("n", pa.int32()), Field("word", pa.string())]
+    for length in range(WINDOW_BYTES - 10, WINDOW_BYTES - 4):
+        content = {"x.csv": b"n,word\n1," + b"y" * length + b"\n0x1F,x\n"}
+        with pytest.raises(UserError, match="line 3, column n: '0x1F' is not of type int32"):
+            read(content, fields)

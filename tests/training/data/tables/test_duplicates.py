@@ -75,3 +75,12 @@ def test_different_keys_that_share_a_number_are_told_apart(tmp_path):
 def test_a_table_of_one_row_and_one_of_none(tmp_path):
     assert len(ids_of(table(k=[1]), tmp_path / "one", ("k",))) == 1
     assert ids_of(pa.table({"k": pa.array([], pa.int64())}), tmp_path / "none", ("k",)) == []
+
+
+def test_ids_that_are_counted_in_groups_are_those_that_are_sorted(tmp_path, monkeypatch):
+    rows = table(k=[5, 1, 5, 2, 1, 9])
+    with engine_of(rows, tmp_path) as engine:
+        asked = (engine.source(), "k", 1), (engine.source(), "k", 10)
+        sorted_here = [engine.repeated(*question) for question in asked]
+        monkeypatch.setattr("training.data.engines.duckdb.MOST_SORTED", 0)
+        assert sorted_here == [engine.repeated(*question) for question in asked] == [[1], [1, 5]]
