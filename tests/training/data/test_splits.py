@@ -142,7 +142,7 @@ def test_a_table_of_few_kinds_of_rows_can_be_learned_and_tested(run, placed, ord
     made, found, folder = run(Titanic, NAMES, rows)
     assert placed(Titanic, NAMES, rows)[1] == found
     assert (made.rows("test"), made.rows("validation")) == (pytest.approx(263, abs=4), pytest.approx(66, abs=2))
-    learned = baseline.fit(made, open_rows(folder, "train"), Titanic())
+    learned = baseline.fit(*baseline.sampled(made, open_rows(folder, "train"), Titanic()), Titanic())
     test = open_rows(folder, "test").columns
     assert 0.76 < roc_auc_score(test["label"], learned(test)[:, 1]) < 0.90
 
