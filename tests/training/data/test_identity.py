@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from datetime import UTC
 from functools import cache
+from time import process_time
 
 import duckdb
 import ibis
@@ -14,7 +15,7 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.data.identity import numbered
+from training.data.identity import numbered, serve
 
 from .computed import stated_number
 
@@ -41,6 +42,7 @@ ROW = st.tuples(*(st.none() | strategy for _, strategy in TYPES.values()))
 def database():
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.sql("SET TimeZone = 'UTC'")
+        serve(connection)
         yield connection
 
 
@@ -113,3 +115,17 @@ def test_numbers_are_spread_evenly(database):
     assert len(set(numbers.tolist())) == 20_000 and numbers.min() >= 0 and numbers.max() < 2**60
     shares = np.bincount(numbers % 100, minlength=100) / 20_000
     assert np.abs(shares - 0.01).max() < 0.004 and 0.49 < (numbers > 2**59).mean() < 0.51
+
+
+def test_a_wide_table_without_a_key_is_numbered_at_once(database):
+    """Ibis took a minute to print the SQL of 400 columns, which grew with the square of their number."""
+    count, rows = 400, np.random.default_rng(0).standard_normal((20, 400))
+    table = ibis.table({f"c{i}": "float64" for i in range(count)}, name="wide")
+    began = process_time()
+    sql = ibis.to_sql(numbered(table, table.columns, "duckdb", "number").select("number"), dialect="duckdb")
+    assert process_time() - began < 15
+    database.register("wide", pa.table({f"c{i}": rows[:, i] for i in range(count)}))
+    kinds = ["float64"] * count
+    assert database.sql(str(sql)).to_arrow_table()["number"].to_pylist() == [
+        stated_number(row, kinds) for row in rows.tolist()
+    ]

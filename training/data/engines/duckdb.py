@@ -24,7 +24,7 @@ from training.data.engines import ID, PLACE, SOURCE, Uncomputable, canonical, re
 from training.data.engines.hours_before import looked_back
 from training.data.engines.stored import store
 from training.data.events import Events, windowed
-from training.data.identity import numbered
+from training.data.identity import numbered, serve
 from training.data.schema import Field
 from training.errors import UserError
 
@@ -83,6 +83,7 @@ class DuckDB:
         try:
             connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
             connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+            serve(connection)
             connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             yield cls(connection, scratch)
