@@ -72,7 +72,8 @@ def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
         if isinstance(group[0], Stored):
             tables = [part.table for part in group if isinstance(part, Stored)]
             counts = [table.num_rows for table in tables]
-            table = parquet.converted(pa.concat_tables(tables), fields)
+            # In one piece, as every piece of a column is converted on its own.
+            table = parquet.converted(pa.concat_tables(tables).combine_chunks(), fields)
         else:
             texts = [part.ended() for part in group if isinstance(part, Block)]
             counts = [text.count(b"\n") for text in texts]

@@ -7,6 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from training.data.schema import Field
+from training.data.sources import parquet as sources_parquet
 from training.data.sources.values import held
 from training.errors import UserError
 
@@ -128,3 +129,14 @@ def test_row_groups_stream_in_order_and_only_what_is_asked_for(opened):
     rows = pa.Table.from_batches(files.batches(["a"]))
     assert rows["a"].to_pylist() == [*range(50_000)] * 2 and rows.column_names == ["a", "_file", "_record"]
     assert rows["_record"].equals(rows["a"]) and files.place(1, 41_999).endswith("y.parquet, row 42,000")
+
+
+def test_many_small_files_are_converted_in_one_piece_and_keep_the_places_of_their_rows(read, monkeypatch):
+    pieces = []
+    cast = sources_parquet._cast
+    monkeypatch.setattr(sources_parquet, "_cast", lambda column, field: pieces.append(column) or cast(column, field))
+    contents = {f"{i:02}.parquet": parquet({"a": pa.array(range(i), pa.int64())}) for i in range(40)}
+    rows = read(contents, [Field("a", pa.int32())])
+    assert [piece.num_chunks for piece in pieces] == [1]
+    assert rows["_record"].to_pylist() == rows["a"].to_pylist() == [n for i in range(40) for n in range(i)]
+    assert rows["_file"].to_pylist() == [i for i in range(40) for _ in range(i)]
