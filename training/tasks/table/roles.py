@@ -12,6 +12,8 @@ from training.tasks.table.guess import MOSTLY_UNIQUE, Guess
 from training.tasks.table.kinds import DATES, NUMBERS
 from training.tasks.table.target import Target
 
+#: A name that is one for sure, so that its numbers are no amounts.
+ID = re.compile(r"(^|[_\s-])([iI][dD]|uuid|guid)$|[a-z](Id|ID)$")
 #: What people call the column that names a row, the time at which it is predicted, and what rows belong to.
 KEY = re.compile(
     r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
@@ -99,6 +101,10 @@ def spare(found: Guess) -> str:
         return "the same in every row"
     if is_name(found) and (found.word == "category" or KEY.search(found.name)):
         return "another value in every row"
+    if found.word == "int" and found.unique and rows >= MIN_ROWS and np.ptp(found.numbers) == rows - 1:
+        return "counts the rows"
+    if found.word == "int" and ID.search(found.name) and found.distinct > rows // 10 and rows >= MIN_ROWS:
+        return f"{found.distinct:,} numbers that name something, in {rows:,} rows: no amounts"
     if found.word == "category" and found.distinct > MOSTLY_UNIQUE * len(found.known) and rows >= MIN_ROWS:
         return f"{found.distinct:,} values in {rows:,} rows: nearly another in every row"
     return ""
