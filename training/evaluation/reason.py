@@ -122,7 +122,7 @@ def _doubts(decision: Decision) -> str:
     if worse:
         shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
         doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")
-    return f", but {_enumeration(doubts)}"
+    return f", {'but' if decision.difference and decision.difference > 0 else 'and'} {_enumeration(doubts)}"
 
 
 def _approval(decision: Decision) -> str:

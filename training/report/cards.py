@@ -12,7 +12,7 @@ MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "b
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of merit: its field of `metrics.Scores`, its name, and how it is written: "" in five digits that tell."""
+    """A figure of merit: its field of `metrics.Scores`, its name, and how it is written; "": in five digits."""
 
     field: str
     name: str

@@ -40,7 +40,13 @@ def bars(evaluation: Evaluation) -> list[Bar]:
     columns = evaluation.importance.columns[:MOST_IMPORTANT]
     most = max(columns[0].increase, 1e-12)
     return [
-        Bar(c.column, f"{'+' * (c.increase > 0)}{number(c.increase, 3)}", number(c.deviation, 2), max(0.0, 100 * c.increase / most)) for c in columns
+        Bar(
+            c.column,
+            f"{'+' * (c.increase > 0)}{number(c.increase, 3)}",
+            number(c.deviation, 2),
+            max(0.0, 100 * c.increase / most),
+        )
+        for c in columns
     ]
 
 

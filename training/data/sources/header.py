@@ -118,7 +118,7 @@ def _split(written: str, separator: str, quote: str) -> tuple[str, ...]:
 
 
 def check(where: str, names: Sequence[str]) -> None:
-    """Raises UserError if a name occurs twice, or is no name; without one are the empty columns at the end of a sheet."""
+    """Raises UserError if a name occurs twice, or is no name. The empty columns at the end of a sheet have none."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
         raise UserError(f"{where}: the name of the column {quoted(longest)} is too long.")

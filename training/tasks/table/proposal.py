@@ -167,7 +167,10 @@ def described(found: Guess) -> str:
     words = [found.why] if found.why else []
     if found.word in ("category", "bool"):
         shown = ", ".join(sorted(map(str, found.known.unique().to_pylist()))) if found.distinct <= 6 else ""
-        words.append(f"{found.distinct:,} value{'s' * (found.distinct != 1)}" + (f": {shown}" if shown and len(shown) <= 60 else ""))
+        words.append(
+            f"{found.distinct:,} value{'s' * (found.distinct != 1)}"
+            + (f": {shown}" if shown and len(shown) <= 60 else "")
+        )
     elif found.word in ("int", "float"):
         words.append(f"{np.nanmin(found.numbers):,g} to {np.nanmax(found.numbers):,g}")
     if found.missing:

@@ -22,6 +22,8 @@ TIME = re.compile(r"time|date|day|when|created|_at$|^at$|timestamp|week|month", 
 BIRTH = re.compile(r"birth|dob|geburt", re.I)
 #: The most values of a column by which figures are split, and how many such columns.
 MOST_SLICED, MOST_SLICES = 12, 3
+#: A value that more of the rows have is nearly all of them, and no part.
+MOST_IN_SLICE = 0.95
 #: Rows for a verdict on a leak, and for one on a column that is as good as the target.
 MIN_ROWS = 40
 ROWS_PER_BIN = 20
@@ -86,8 +88,14 @@ def group(columns: Mapping[str, Guess], target: str) -> str:
 def slices(columns: Mapping[str, Guess]) -> list[str]:
     """Columns by whose values figures are worth a look, the fewest values first."""
     fitting = [found for found in columns.values() if found.word == "category" and 2 <= found.distinct <= MOST_SLICED]
+    fitting = [found for found in fitting if _most(found) <= MOST_IN_SLICE * len(found.values)]
     chosen = sorted(fitting, key=lambda found: found.distinct)[:MOST_SLICES]
     return [name for name in columns if name in {found.name for found in chosen}]
+
+
+def _most(found: Guess) -> int:
+    """Rows with the most frequent value."""
+    return int(pc.max(pc.value_counts(found.values).field("counts")).as_py())
 
 
 def spare(found: Guess) -> str:

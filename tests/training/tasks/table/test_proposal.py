@@ -111,6 +111,11 @@ def test_parts_of_a_sum_row_counters_and_numbers_that_are_names_are_left_out(tmp
     assert why["instant"] == "counts the rows" and types(made)["shop_id"] == "category"
 
 
+def test_a_category_of_nearly_one_value_is_no_slice(tmp_path):
+    columns = {"y": y, "street": lambda i: "gravel" if i == 9 else "paved", "sex": lambda i: "fm"[i % 2]}
+    assert proposed(tmp_path, columns).slices == ["sex"]
+
+
 def test_a_sum_with_something_else_in_it_is_no_leak(tmp_path):
     columns = {
         "a": lambda i: i * 37 % 101,
