@@ -35,8 +35,9 @@ ISO_DATE = r"^\d{4}-\d{2}-\d{2}$"
 ISO_TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 ISO_ZONE = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})$"
 #: Other forms of dates, those with the month first before those with the day first.
-FORMS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y")
-FORMS += tuple(form.replace("%Y", "%y") for form in ("%d-%b-%Y", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y"))
+_FORMS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y")
+_SHORT = ("%d-%b-%y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%y")
+FORMS = (*_FORMS, *_SHORT)
 CLOCKS = ("", " %H:%M", " %H:%M:%S")
 
 
