@@ -11,11 +11,14 @@ from training.data.manifest import Column, Manifest
 from training.evaluation.names import MISSING
 from training.evaluation.predictions import Predictions
 from training.evaluation.ranked import scores_of
+from training.evaluation.reason import number
 from training.printable import plain
 from training.task import Task
 
 #: Columns of a row, and characters of a value and of a row's own text.
 MOST_COLUMNS, MOST_CHARACTERS, MOST_TEXT = 12, 80, 400
+#: Of a whole number, which may be a code, all digits.
+WHOLE_DIGITS = 15
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,8 @@ def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
     told = []
     for i, label in enumerate(measured.label[rows]):
-        between = f" ({outer[0][i]:.5g} to {outer[1][i]:.5g})" if outer else ""
-        told.append((f"{label:.5g}{unit}", f"{mean[i]:.5g}{between}"))
+        between = f" ({number(outer[0][i], 5)} to {number(outer[1][i], 5)})" if outer else ""
+        told.append((f"{number(label, 5)}{unit}", f"{number(mean[i], 5)}{between}"))
     return told
 
 
@@ -94,7 +97,7 @@ def value(column: Column, element: np.generic) -> str:
         return shortened(column.values[int(element)], MOST_CHARACTERS) or MISSING
     if column.kind == "id":
         return str(element)
-    return MISSING if np.isnan(element) else f"{float(element):.5g}"
+    return MISSING if np.isnan(element) else f"{float(element):.{WHOLE_DIGITS if float(element).is_integer() else 5}g}"
 
 
 def shortened(text: str, most: int) -> str:

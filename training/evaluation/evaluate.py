@@ -101,7 +101,7 @@ def evaluate(
         split=split,
         classes=_classes(task),
         quantiles=tuple(task.quantiles),
-        target=outcome.target(task) if task.regression else "",
+        target=outcome.target(task),
         unit=task.unit,
         decided_by=cast(Loss, task.decided_by),
         weight=task.weight,

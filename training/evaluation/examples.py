@@ -114,16 +114,20 @@ def _picked(measured: Predictions, losses: Mapping[str, np.ndarray], rival: str)
 
 
 def _both_errors(measured: Predictions) -> list[Listed]:
-    """Of two classes the highest losses are the sure errors: a list for each of the two kinds."""
+    """Of two classes the highest losses are the sure errors: a list for each of the two kinds.
+
+    An error is a row whose class was held less likely than the other, or than it is without a model.
+    """
     first, second = measured.header.classes
     score = scores_of(measured.scored("challenger").confident)
+    rate = float(measured.label.mean())
     missed = largest(np.where(measured.label == 1, 1 - score, -np.inf))
     alarms = largest(np.where(measured.label == 0, score, -np.inf))
     return [
         (f"{second}, and not expected", f"Rows of {second} with the lowest probability of it.",
-         missed[measured.label[missed] == 1]),
+         missed[(measured.label[missed] == 1) & (score[missed] < max(rate, 0.5))]),
         (f"{first}, and not expected", f"Rows of {first} with the highest probability of {second}.",
-         alarms[measured.label[alarms] == 0]),
+         alarms[(measured.label[alarms] == 0) & (score[alarms] > min(rate, 0.5))]),
     ]  # fmt: skip
 
 

@@ -82,6 +82,7 @@ def measure(directory: str | Path) -> Evaluation:
         measured = figures(data, whole, slices, pool.map)
     result = Evaluation(
         task=data.header.task,
+        target=data.header.target,
         split=data.header.split,
         classes=data.header.classes,
         weight=data.header.weight,

@@ -55,10 +55,11 @@ class Header(Frozen):
     split: str
     #: Empty for a regression, and for a task that is judged by a loss for each row.
     classes: tuple[str, ...]
-    #: Of a regression: what each model predicts beside the mean, what the label is called and counted in ("" = not
-    #: said), and the loss that the decision tests.
-    quantiles: tuple[float, ...] = ()
+    #: What the label is called; "" where a script labelled its rows itself.
     target: str = ""
+    #: Of a regression: what each model predicts beside the mean, what the label is counted in ("" = not said), and the
+    #: loss that the decision tests.
+    quantiles: tuple[float, ...] = ()
     unit: str = ""
     decided_by: Loss = "pinball"
     #: Without classes: dataset column that `weight` was made from; "" if every row counts as one.

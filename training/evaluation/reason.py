@@ -27,6 +27,11 @@ def amount(decision: Decision, value: float, digits: int = 5) -> str:
     """A loss as people read it: four decimals of nats and bits, of a regression so many digits that tell."""
     if decision.metric not in LOSSES:
         return f"{value:.4f}"
+    return number(value, digits)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number in any unit with so many digits that tell: 68,050 and 0.001234, and powers of ten only where it must."""
     if not value or not 1e-6 <= abs(value) < 1e9:
         return f"{value:.{digits}g}"
     return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
@@ -117,7 +122,7 @@ def _doubts(decision: Decision) -> str:
     if worse:
         shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
         doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")
-    return f", but {_enumeration(doubts)}"
+    return f", {'but' if decision.difference and decision.difference > 0 else 'and'} {_enumeration(doubts)}"
 
 
 def _approval(decision: Decision) -> str:

@@ -94,6 +94,8 @@ class Evaluation(Frozen):
     """What `metrics.json` holds."""
 
     task: str
+    #: What the label is called; "" where a script labelled its rows itself.
+    target: str = ""
     #: Of the prepared data; "" for rows that a script labelled itself.
     split: str
     #: Empty for a task that is judged by a loss for each row, which counts by `weight`, such as `bytes`.

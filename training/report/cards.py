@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from training.evaluation.decision import Decision
-from training.evaluation.reason import amount, metric, rival
+from training.evaluation.reason import amount, metric, number, rival
 from training.evaluation.record import Evaluation, ModelMetrics
 from training.evaluation.regression import LOSSES, RegressionFigures
 
@@ -12,7 +12,7 @@ MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "b
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of merit: its field of `metrics.Scores`, its name, and how it is written."""
+    """A figure of merit: its field of `metrics.Scores`, its name, and how it is written; "": in five digits."""
 
     field: str
     name: str
@@ -49,10 +49,10 @@ def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
 def _of_regression(regression: RegressionFigures) -> tuple[Figure, ...]:
     unit = f", in {regression.unit}" if regression.unit else ""
     return (
-        Figure("rmse", "RMSE", ".5g", False, f"root mean squared error{unit}"),
-        Figure("mae", "MAE", ".5g", False, f"mean absolute error of the predicted {regression.absolute_of}{unit}"),
+        Figure("rmse", "RMSE", "", False, f"root mean squared error{unit}"),
+        Figure("mae", "MAE", "", False, f"mean absolute error of the predicted {regression.absolute_of}{unit}"),
         Figure("r2", "R²", ".4f", True, "share of the label's variance that is explained"),
-        Figure("mean_pinball", "Pinball loss", ".5g", False, f"mean loss of the predicted quantiles{unit}"),
+        Figure("mean_pinball", "Pinball loss", "", False, f"mean loss of the predicted quantiles{unit}"),
     )
 
 
@@ -100,7 +100,9 @@ def _card(evaluation: Evaluation, figure: Figure) -> Card:
 
 
 def written(figure: Figure, value: float | None) -> str:
-    return "undefined" if value is None else format(value, figure.format)
+    if value is None:
+        return "undefined"
+    return format(value, figure.format) if figure.format else number(value, 5)
 
 
 def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
@@ -112,7 +114,7 @@ def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
     interval = intervals.get(figure.field)
     if not interval:
         return ""
-    low, high = (format(end, ".4g" if evaluation.regression else ".3f") for end in interval)
+    low, high = (number(end) if evaluation.regression else format(end, ".3f") for end in interval)
     return f"95% interval {low} to {high}"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from training.data import sampling
 from training.data.manifest import Column, Manifest, ShardFile
 from training.data.rows import read_shard
+from training.evaluation.reason import number
 
 #: Read per split for the histograms, so that a report costs the same for any amount of data.
 SAMPLE_ROWS = 50_000
@@ -79,12 +80,13 @@ def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -
 
 def _text(column: Column) -> str:
     if column.kind != "category":
-        return f"{column.mean:.4g} ± {column.std:.3g}, from {column.minimum:.4g} to {column.maximum:.4g}"
+        least, most = number(column.minimum), number(column.maximum)
+        return f"{number(column.mean)} ± {number(column.std, 3)}, from {least} to {most}"
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
     total = max(1, sum(column.counts))
     shown = ", ".join(f"{value} {count / total:.0%}" for count, value in top)
-    return f"{len(known):,} values: {shown}" + (", ..." if len(known) > len(top) else "")
+    return f"{len(known):,} value{'s' * (len(known) != 1)}: {shown}" + (", ..." if len(known) > len(top) else "")
 
 
 def _category_bars(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from training.evaluation.drift import LARGE, MODERATE, ColumnDrift
+from training.evaluation.reason import number
 from training.evaluation.record import Evaluation
 from training.evaluation.thresholds import AtThreshold
 from training.report.data import ColumnSummary
@@ -39,7 +40,13 @@ def bars(evaluation: Evaluation) -> list[Bar]:
     columns = evaluation.importance.columns[:MOST_IMPORTANT]
     most = max(columns[0].increase, 1e-12)
     return [
-        Bar(c.column, f"{c.increase:+.3g}", f"{c.deviation:.2g}", max(0.0, 100 * c.increase / most)) for c in columns
+        Bar(
+            c.column,
+            f"{'+' * (c.increase > 0)}{number(c.increase, 3)}",
+            number(c.deviation, 2),
+            max(0.0, 100 * c.increase / most),
+        )
+        for c in columns
     ]
 
 

@@ -19,7 +19,7 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.evaluation import record
 from training.evaluation.decision import Decision
-from training.evaluation.reason import verdict
+from training.evaluation.reason import number, verdict
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.report import cards, findings, plots, residuals, svg
 from training.report import data as summaries
@@ -30,6 +30,8 @@ FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
 MOST_PLOTTED_SLICES = 45
 MOST_SHOWN_SOURCES = 20
+#: What the task is called whose table a task.toml declares.
+ANY_TABLE = "Table"
 PACKAGES = ("vertex-gpu-pipelines", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
@@ -76,7 +78,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     """The decision and the key figures as Markdown, for the console's summary."""
     measured = record.load(evaluation)
     models = list(measured.models)
-    lines = [f"# {task_name(measured.task)}", ""]
+    lines = [f"# {_cell(title(measured))}", ""]
     lines += [decision.reason, ""] if decision else []
     if not measured.scored:
         return "\n".join(lines + _own_figures(measured)) + "\n"
@@ -105,6 +107,12 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
 
 
+def title(measured: Evaluation) -> str:
+    """The task's name; of the task of any table, whose name says nothing, its target."""
+    name = task_name(measured.task)
+    return measured.target if name == ANY_TABLE and measured.target else name
+
+
 def task_name(task: str) -> str:
     """`training.tasks.language_model:LanguageModel` -> `Language model`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", task.rpartition(":")[2]).lower()
@@ -120,6 +128,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["css"] = Markup((FOLDER / "style.css").read_text())
+    environment.globals["number"] = number
     environment.globals["model_names"] = cards.MODEL_NAMES
     return environment
 
@@ -127,7 +136,7 @@ def _environment() -> Environment:
 def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
     reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
     return {
-        "title": task_name(measured.task),
+        "title": title(measured),
         "manifest": dataset,
         "evaluation": measured,
         "decision": decision,

@@ -8,13 +8,15 @@ from xml.etree import ElementTree
 
 import pytest
 
+from training import bundle
 from training.data import manifest as manifests
 from training.errors import UserError
+from training.evaluation import record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.report import data as summaries
 from training.report import report
-from training.report.report import markdown, task_name, write
+from training.report.report import markdown, task_name, title, write
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "rect", "path", "use"}
 
@@ -170,6 +172,31 @@ def test_a_task_is_named_in_words(task, name):
     assert task_name(task) == name
 
 
+def test_the_task_of_any_table_is_called_by_its_target(made):
+    arguments = made()
+    measured = record.load(arguments["evaluation"])
+    table = measured.model_copy(update={"task": "training.tasks.table:Table", "target": "Survived"})
+    assert measured.target and title(measured) == "Coins" and title(table) == "Survived"
+
+
+def test_an_option_of_many_lines_is_folded_and_keeps_them(made, tmp_path, monkeypatch):
+    arguments = made()
+    card = bundle.load_card(arguments["model"])
+    declared = card.model_copy(update={"options": {**card.options, "declaration": 'target = "y"\n\n[columns]\n'}})
+    monkeypatch.setattr(bundle, "load_card", lambda model: declared)
+    html = page(tmp_path, arguments)
+    assert (
+        '<summary>option declaration, 3 lines</summary><pre class="sample">target = &#34;y&#34;\n\n[columns]</pre>'
+        in html
+    )
+
+
+def test_a_row_that_was_expected_is_not_listed_as_one_that_was_not(made):
+    lists = record.load(made()["evaluation"]).examples.lists
+    said = [row.predicted.partition(",")[0] == row.actual for shown in lists[:2] for row in shown.rows]
+    assert said and not all(said)
+
+
 def test_the_data_summary_counts_what_is_there(made):
     arguments = made(colours=["blue", "blue", "blue", "red"])
     manifest = manifests.load(arguments["data"])
@@ -228,6 +255,7 @@ def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
     text = Outline(html).text
     for part in ("RMSE", "R²", "Residuals", "Calibration of quantiles", "Intervals", "0.1 to 0.9", "gradient boosting"):
         assert part in text or part in html
+    assert "nats" not in text and "bits" not in text
     for part in ("What it goes by", "weight_kg", "mean pinball loss", "Highest loss", "in cm"):
         assert part in text
     assert "Confusion" not in text and "Where to draw the line" not in text

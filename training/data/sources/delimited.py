@@ -20,9 +20,18 @@ from training.printable import listed, quoted
 
 #: What Arrow takes for a missing number unless it is told otherwise.
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
+#: A missing number may also be so many blanks, as where a column was padded.
+MOST_BLANKS = 16
 #: Looked at together: what stays in a processor's cache.
 WINDOW_BYTES = 1 << 16
 REPEATED = " repeats the header: the file was put together from several; take the line out."
+
+
+def _nulls(missing: Sequence[str]) -> list[str]:
+    """What stands for a missing value, also with a blank beside it: Arrow strips numbers, but not these."""
+    texts = [*NULLS, *missing]
+    padded = [padded for text in texts if text for padded in (f" {text}", f"{text} ", f" {text} ")]
+    return [*texts, *padded, *(" " * count for count in range(1, MOST_BLANKS + 1))]
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class Delimited:
                 column_types=types,
                 include_columns=list(types),
                 decimal_point=self.decimal,
-                null_values=[*NULLS, *self.missing],
+                null_values=_nulls(self.missing),
             ),
         )
 

@@ -118,11 +118,11 @@ def _split(written: str, separator: str, quote: str) -> tuple[str, ...]:
 
 
 def check(where: str, names: Sequence[str]) -> None:
-    """Raises UserError if a name occurs twice, or is no name."""
+    """Raises UserError if a name occurs twice, or is no name. The empty columns at the end of a sheet have none."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
         raise UserError(f"{where}: the name of the column {quoted(longest)} is too long.")
-    repeated = sorted(column for column, count in Counter(names).items() if count > 1)
+    repeated = sorted(column for column, count in Counter(names).items() if count > 1 and column.strip())
     if repeated:
         what = f"column {listed(repeated)} occurs" if len(repeated) == 1 else f"columns {listed(repeated)} occur"
         raise UserError(f"{where}: the {what} twice.")

@@ -13,6 +13,7 @@ sample.py        the first rows of a table that nobody has declared yet
 guess.py         what a column seems to hold
 target.py        what is learned of the target, and which class is the positive one
 roles.py         key, time, group, leaks, and what tells nothing
+sums.py          columns that make up the target together
 proposal.py      all of it together
 written.py       a proposal as the text of a task.toml
 """

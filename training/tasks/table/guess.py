@@ -20,7 +20,7 @@ MARKERS = (*MARKERS_IN_TEXT, "NA", "na", "Null", "None", "none", "unknown", "mis
 MOST_STRANGE = 2
 #: Whole numbers whose names say that they are codes.
 CODES = re.compile(
-    r"(^|[_\s-])(code|zip|zipcode|plz|postcode|postal|phone|iban|sku|class|type|category|cluster|grade)$", re.I
+    r"(^|[_\s-])(id|code|zip|zipcode|plz|postcode|postal|phone|iban|sku|class|type|category|cluster|grade)$", re.I
 )
 #: Free text has at least so many words, or letters, a value, on average.
 WORDS, LETTERS = 4, 40
@@ -35,7 +35,9 @@ ISO_DATE = r"^\d{4}-\d{2}-\d{2}$"
 ISO_TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 ISO_ZONE = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})$"
 #: Other forms of dates, those with the month first before those with the day first.
-FORMS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y")
+_FORMS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y")
+_SHORT = ("%d-%b-%y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%y")
+FORMS = (*_FORMS, *_SHORT)
 CLOCKS = ("", " %H:%M", " %H:%M:%S")
 
 

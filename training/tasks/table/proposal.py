@@ -1,7 +1,7 @@
 """A sample of a table -> what its task.toml should say, and why."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from training.data.declaration import RESERVED
 from training.errors import UserError
 from training.options import nearest
-from training.printable import quoted
-from training.tasks.table import roles
+from training.printable import listed, quoted
+from training.tasks.table import roles, sums
 from training.tasks.table.declaration import Split
 from training.tasks.table.guess import Guess, guess
 from training.tasks.table.kinds import DATES
@@ -68,6 +68,7 @@ class Proposal:
 def propose(sample: Sample, asked: Asked) -> Proposal:
     """Raises UserError: a named column is not there or cannot be what it was named for, or nothing can be learned."""
     names = sample.rows.column_names
+    asked = _spelled(asked, names)
     for option, given in (
         ("target", [asked.target]),
         ("key", asked.key),
@@ -92,7 +93,8 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     key = list(asked.key) or [name for name in [roles.key(usable, asked.target)] if name]
     named = {asked.target, time, *key}
     group = asked.group or roles.group({name: c for name, c in usable.items() if name not in named}, asked.target)
-    columns = [_column(found[name], goal, wrong.get(name, ""), key, time, group) for name in names]
+    added = sums.parts({name: c for name, c in usable.items() if name not in (time, group, *key)}, goal)
+    columns = [_column(found[name], goal, wrong.get(name, ""), key, time, group, added) for name in names]
     if not any(column.role in ("learned", "time") for column in columns):
         raise UserError(_nothing(asked.target, columns))
     return Proposal(
@@ -102,6 +104,17 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
         "," if comma else "",
         asked.left_out, sample=sample,
     )  # fmt: skip
+
+
+def _spelled(asked: Asked, names: Sequence[str]) -> Asked:
+    """With the names as the header has them: what follows `, ` begins with a blank there."""
+    plain = {name.strip(): name for name in names if [n.strip() for n in names].count(name.strip()) == 1}
+
+    def there(name: str) -> str:
+        return name if name in names else plain.get(name, name)
+
+    return replace(asked, target=there(asked.target), key=[there(name) for name in asked.key],
+                   time=there(asked.time), group=there(asked.group))  # fmt: skip
 
 
 def _known(option: str, name: str, names: Sequence[str]) -> None:
@@ -128,7 +141,8 @@ def _check(found: Mapping[str, Guess], asked: Asked) -> None:
         raise UserError(f"--time {asked.time}: the column holds {found[asked.time].word}, and no dates. {there}")
 
 
-def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: str, group: str) -> Column:
+def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: str, group: str,
+            added: Sequence[str]) -> Column:  # fmt: skip
     name = found.name
     if name == goal.name:
         return Column(name, goal.type, "target", goal.why)
@@ -140,6 +154,9 @@ def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: st
         return Column(name, found.type, "group", "rows that belong together stay in one split")
     if wrong := wrong or roles.spare(found):
         return Column(name, found.type, "ignored", wrong)
+    if name in added:
+        what = "a multiple of it" if len(added) == 1 else f"a sum of {listed(added)}"
+        return Column(name, found.type, "leak", f"would leak: the target is {what}")
     if leak := roles.leak(found, goal):
         return Column(name, found.type, "leak", f"would leak: {leak}")
     return Column(name, found.type, "learned", described(found))
@@ -150,7 +167,10 @@ def described(found: Guess) -> str:
     words = [found.why] if found.why else []
     if found.word in ("category", "bool"):
         shown = ", ".join(sorted(map(str, found.known.unique().to_pylist()))) if found.distinct <= 6 else ""
-        words.append(f"{found.distinct:,} values" + (f": {shown}" if shown and len(shown) <= 60 else ""))
+        words.append(
+            f"{found.distinct:,} value{'s' * (found.distinct != 1)}"
+            + (f": {shown}" if shown and len(shown) <= 60 else "")
+        )
     elif found.word in ("int", "float"):
         words.append(f"{np.nanmin(found.numbers):,g} to {np.nanmax(found.numbers):,g}")
     if found.missing:

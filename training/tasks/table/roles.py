@@ -12,6 +12,8 @@ from training.tasks.table.guess import MOSTLY_UNIQUE, Guess
 from training.tasks.table.kinds import DATES, NUMBERS
 from training.tasks.table.target import Target
 
+#: A name that is one for sure, so that its numbers are no amounts.
+ID = re.compile(r"(^|[_\s-])([iI][dD]|uuid|guid)$|[a-z](Id|ID)$")
 #: What people call the column that names a row, the time at which it is predicted, and what rows belong to.
 KEY = re.compile(
     r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
@@ -20,6 +22,8 @@ TIME = re.compile(r"time|date|day|when|created|_at$|^at$|timestamp|week|month", 
 BIRTH = re.compile(r"birth|dob|geburt", re.I)
 #: The most values of a column by which figures are split, and how many such columns.
 MOST_SLICED, MOST_SLICES = 12, 3
+#: A value that more of the rows have is nearly all of them, and no part.
+MOST_IN_SLICE = 0.95
 #: Rows for a verdict on a leak, and for one on a column that is as good as the target.
 MIN_ROWS = 40
 ROWS_PER_BIN = 20
@@ -84,8 +88,14 @@ def group(columns: Mapping[str, Guess], target: str) -> str:
 def slices(columns: Mapping[str, Guess]) -> list[str]:
     """Columns by whose values figures are worth a look, the fewest values first."""
     fitting = [found for found in columns.values() if found.word == "category" and 2 <= found.distinct <= MOST_SLICED]
+    fitting = [found for found in fitting if _most(found) <= MOST_IN_SLICE * len(found.values)]
     chosen = sorted(fitting, key=lambda found: found.distinct)[:MOST_SLICES]
     return [name for name in columns if name in {found.name for found in chosen}]
+
+
+def _most(found: Guess) -> int:
+    """Rows with the most frequent value."""
+    return int(pc.max(pc.value_counts(found.values).field("counts")).as_py())
 
 
 def spare(found: Guess) -> str:
@@ -99,6 +109,10 @@ def spare(found: Guess) -> str:
         return "the same in every row"
     if is_name(found) and (found.word == "category" or KEY.search(found.name)):
         return "another value in every row"
+    if found.word == "int" and found.unique and rows >= MIN_ROWS and np.ptp(found.numbers) == rows - 1:
+        return "counts the rows"
+    if found.word == "int" and ID.search(found.name) and found.distinct > rows // 10 and rows >= MIN_ROWS:
+        return f"{found.distinct:,} numbers that name something, in {rows:,} rows: no amounts"
     if found.word == "category" and found.distinct > MOSTLY_UNIQUE * len(found.known) and rows >= MIN_ROWS:
         return f"{found.distinct:,} values in {rows:,} rows: nearly another in every row"
     return ""

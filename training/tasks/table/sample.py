@@ -99,7 +99,9 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
             return None, Reading()
         names, reading = _header(stream)
         header.check(f"{stream.name}, line 1", names)
-    return [Field(name, pa.string(), nullable=True) for name in names], reading
+    nameless = [name for name in names if not name.strip()]
+    known = [name for name in names if name.strip() or len(nameless) == 1]
+    return [Field(name, pa.string(), nullable=True) for name in known], reading
 
 
 def _header(stream: Opened) -> tuple[Sequence[str], Reading]:

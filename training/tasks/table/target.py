@@ -157,7 +157,7 @@ def _ordered(names: list[str], counts: Counter[str], positive: str) -> tuple[lis
     share = counts[chosen] / counts.total()
     return sorted(
         names, key=lambda name: name == chosen
-    ), f"; {quoted(chosen)} is the positive one ({why}), {share:.0%} of the rows"
+    ), f"; {quoted(chosen)} is the positive one ({why}), {share:.{1 if share < 0.1 else 0}%} of the rows"
 
 
 def _is_number(text: str) -> bool:

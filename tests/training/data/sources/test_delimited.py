@@ -24,6 +24,12 @@ def test_declared_columns_come_in_the_declared_order_and_types(read):
     assert rows.schema.types == [TEXT, pa.int8(), pa.int32(), pa.int64()]
 
 
+@pytest.mark.parametrize("empty", [" ", "   ", " NA", "NA ", " NA "])
+def test_blanks_where_a_number_is_expected_are_a_missing_one(read, empty):
+    fields = (Field("word", pa.string(), True), Field("n", pa.int8(), True))
+    assert read(table(f"{empty},2014-05-05T00:00:00Z, "), fields)["n"].to_pylist() == [None]
+
+
 def test_na_is_a_word_where_words_are_expected(read):
     assert read(table("7,2013-01-01T10:00:00Z,NA"))["word"].to_pylist() == ["NA"]
 

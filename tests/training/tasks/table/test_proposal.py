@@ -1,6 +1,7 @@
 """What is proposed for a table: types, roles, leaks, kinds of targets; and what is refused, with the reason."""
 
 import random
+from datetime import date, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -84,6 +85,65 @@ def test_columns_that_tell_nothing_or_the_target_are_left_out_with_the_reason(tm
     assert "another value in every row" in why["token"] and "nearly another" in why["ticket"]
     assert why["alive"] == "would leak: as good as the target: each value stands for one class"
     assert "alone it tells" in why["refund"] and "in case only" in why["X"] and "without a name" in why[""]
+
+
+def test_parts_of_a_sum_row_counters_and_numbers_that_are_names_are_left_out(tmp_path):
+    made = proposed(
+        tmp_path,
+        {
+            "instant": lambda i: i + 7,
+            "casual": lambda i: i * 37 % 101,
+            "registered": lambda i: i * 53 % 211,
+            "temp": lambda i: f"{NOISE[i]:.2f}",
+            "order_id": lambda i: i * 7 % 150,
+            "shop_id": lambda i: i % 7,
+            "warehouse_id": lambda i: i * 3 % 170,
+            "y": lambda i: i * 37 % 101 + i * 53 % 211,
+        },
+        rows=400,
+    )
+    why = {column.name: column.why for column in made.columns}
+    assert roles(made) == {
+        "instant": "ignored", "casual": "leak", "registered": "leak", "temp": "learned", "order_id": "ignored",
+        "shop_id": "learned", "warehouse_id": "ignored", "y": "target",
+    }  # fmt: skip
+    assert why["casual"] == "would leak: the target is a sum of casual, registered"
+    assert why["instant"] == "counts the rows" and types(made)["shop_id"] == "category"
+
+
+def test_a_category_of_nearly_one_value_is_no_slice(tmp_path):
+    columns = {"y": y, "street": lambda i: "gravel" if i == 9 else "paved", "sex": lambda i: "fm"[i % 2]}
+    assert proposed(tmp_path, columns).slices == ["sex"]
+
+
+def test_a_sum_with_something_else_in_it_is_no_leak(tmp_path):
+    columns = {
+        "a": lambda i: i * 37 % 101,
+        "b": lambda i: i * 53 % 211,
+        "y": lambda i: i * 37 % 101 + i * 53 % 211 + round(NOISE[i]),
+    }
+    assert roles(proposed(tmp_path, columns, rows=400)) == {"a": "learned", "b": "learned", "y": "target"}
+
+
+def test_a_header_parted_by_comma_and_blank_gives_its_columns_without_the_blank(tmp_path):
+    lines = ["age, income"] + [f"{30 + i % 9}, {('low', 'high')[FLIPS[i]]}" for i in range(60)]
+    (tmp_path / "adult.csv").write_text("\n".join(lines))
+    made = proposal.propose(sample.read(str(tmp_path / "adult.csv")), Asked(target="income"))
+    assert made.target.name == " income" and made.target.classes == ("low", "high")
+
+
+def test_empty_columns_at_the_end_of_a_sheet_are_no_columns(tmp_path):
+    lines = ["x;y;;;"] + [f"{i % 9};{('low', 'high')[FLIPS[i]]};;;" for i in range(60)] + [";;;;"] * 3
+    (tmp_path / "sheet.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    made = proposal.propose(sample.read(str(tmp_path / "sheet.csv")), Asked(target="y"))
+    assert roles(made) == {"x": "learned", "y": "target"}
+
+
+@pytest.mark.parametrize("form", ["%d-%b-%y", "%d.%m.%y"])
+def test_dates_with_years_of_two_digits_are_dates(tmp_path, form):
+    day = date(2021, 1, 1)
+    made = proposed(tmp_path, {"y": y, "d": lambda i: (day + timedelta(i % 50)).strftime(form)})
+    assert types(made)["d"] == f"date {form}"
 
 
 @pytest.mark.parametrize(
