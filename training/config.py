@@ -35,7 +35,7 @@ OPEN = ("precision", "compile", "deterministic")
 class TrainConfig(BaseModel):
     """How to train. The defaults suit a small table; docs/training-settings.md says how each field is set."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     task: str = "flights"
     """A shipped task by its short name, or any `module:Class` derived from `training.task.Task`."""
@@ -43,7 +43,7 @@ class TrainConfig(BaseModel):
     """What the task itself can be told, such as layer sizes; see the task."""
     epochs: float = Field(3, gt=0)
     """Passes over the training split; a fraction is allowed."""
-    global_batch_size: int = Field(1024, ge=1)
+    global_batch_size: int = Field(1024, ge=1, le=2**31)
     """Samples per optimizer step over all processes; never changes with their number."""
     microbatches: int = Field(0, ge=0)
     """Parts of a global batch that are assigned to the processes, each computed by itself and in turn: more need less

@@ -18,6 +18,7 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
 from training.loop import selection
+from training.loop.order import Plan
 from training.loop.request import Start, TrainingRequest, planned, start_of
 from training.loop.schedule import Schedule
 from training.processes.cluster import cluster, process_count, started_by_torchrun
@@ -62,7 +63,8 @@ def train(
     """
     local = process_count(nproc, os.environ)
     prepared = manifest.load(data)
-    task = _check(config, prepared, data)
+    world_size = _world_size(local)
+    task = _check(config, prepared, data, world_size)
     warm_start = _warm_start(config, task, prepared, warm_start_pins) if config.warm_start else None
     folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
     _require_writable(model)
@@ -71,7 +73,7 @@ def train(
         try:
             _require_writable_store(folder, config.checkpoint_patience_s)
             lease = stack.enter_context(_held(folder, owner, config))
-            request = _request(config, prepared, task, warm_start, _world_size(local), job, data=data, model=model,
+            request = _request(config, prepared, task, warm_start, world_size, job, data=data, model=model,
                                folder=folder, fence=lease.fence if lease else "", tags=tags or {})  # fmt: skip
         except ConnectionError as error:
             raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
@@ -111,8 +113,6 @@ def _request(
         config, prepared, tasks.spec(config.task), world_size, source, start,
         weights=warm_start.fingerprint() if warm_start else {},
     )  # fmt: skip
-    Schedule(config, plan.steps, task).check()
-    require_within(config.profile_steps, config.profile_ranks, plan.steps, world_size)
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
@@ -120,14 +120,17 @@ def _request(
     )  # fmt: skip
 
 
-def _check(config: TrainConfig, prepared: Manifest, data: str | Path) -> Task:
-    """The task. Raises UserError unless the data suits the configuration."""
+def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size: int) -> Task:
+    """The task. Raises UserError unless the data and the processes suit the configuration."""
     if tasks.spec(config.task) != tasks.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
     task = tasks.load(prepared.task, prepared.options)
     if not prepared.rows("train"):
         raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
     selection.require(config, task, {split: prepared.rows(split) for split in prepared.splits})
+    steps = Plan(prepared.rows("train"), config.epochs, config.global_batch_size, 1, config.seed).steps
+    Schedule(config, steps, task).check()
+    require_within(config.profile_steps, config.profile_ranks, steps, world_size)
     return task
 
 

@@ -45,10 +45,8 @@ def require_within(profile_steps: str, profile_ranks: str, total_steps: int, wor
         )
     beyond = sorted(rank for rank in ranks(profile_ranks) or () if rank >= world_size)
     if beyond:
-        raise UserError(
-            f"profile_ranks={profile_ranks}: there are {world_size} processes, so their numbers are "
-            f"0 to {world_size - 1}."
-        )
+        there = f"are {world_size} processes: 0 to {world_size - 1}" if world_size > 1 else "is one process: 0"
+        raise UserError(f"profile_ranks={profile_ranks}: there {there}.")
 
 
 def asked(text: str) -> int:

@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,6 +161,7 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
     """However long the sample takes, and no rank waits for it; killed meanwhile, only the end is to do again."""
     folder, _ = uninterrupted
     places = {"data": digits, "model": tmp_path / "model", "checkpoints": folder / "checkpoints"}
+    told = (folder / "checkpoints" / "training.json").read_bytes()
     monkeypatch.setenv("DIGITS_SAMPLE", "kill")
     with pytest.raises(ProcessFailed, match="rank 0 of 2 on .* was killed by SIGKILL"):
         train(config(), **places, nproc=2)
@@ -169,6 +171,15 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
     figures = train(config(strategy="fsdp"), **places, nproc=2)
     assert figures["resumed_from"] == figures["steps"] == 63
     assert bundle.load(tmp_path / "model")[2].sample == "alone"
+    assert (folder / "checkpoints" / "training.json").read_bytes() == told  # how fast it was
+
+
+@pytest.mark.parametrize("changes", [{"profile_steps": "60-70"}, {"profile_ranks": "0,1"}])
+def test_what_the_plan_does_not_have_is_refused_before_a_folder_is_made(digits, tmp_path, monkeypatch, changes):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    with pytest.raises(UserError, match=r"the run has 63 steps|there is one process: 0\."):
+        run(tmp_path, digits, 1, **changes)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_loss_that_is_no_number_stops_with_the_step_and_the_rows(digits, tmp_path):

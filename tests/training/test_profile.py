@@ -43,7 +43,7 @@ def test_steps_and_ranks_that_the_run_does_not_have_are_refused() -> None:
     profile.require_within("", "0", 1, 1)
     with pytest.raises(UserError, match=r"profile_steps=60-64: the run has 63 steps. Name some of 1-63"):
         profile.require_within("60-64", "0", 63, 2)
-    with pytest.raises(UserError, match=r"profile_ranks=0,2: there are 2 processes, so their numbers are 0 to 1"):
+    with pytest.raises(UserError, match=r"profile_ranks=0,2: there are 2 processes: 0 to 1\."):
         profile.require_within("60", "0,2", 63, 2)
 
 

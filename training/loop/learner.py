@@ -94,7 +94,7 @@ class Learner:
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
         self.autocast = precision.autocast(config, rank.device)
-        #: Called before the optimizer changes anything; for who is copying the state.
+        #: Called before an update or a validation changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
         #: What no step number tells, such as an average of the weights: every checkpoint holds it.
         self.state = TrainerState()

@@ -73,6 +73,11 @@ class Monitor:
         self.peak_bytes = 0
         #: Steps that were skipped until the last meeting (`Scaler`).
         self.skipped = health.learner.scaler.skipped if health.learner.scaler else 0
+        #: What the last meeting found: the last step's loss and the norm of its whole gradient before it was clipped;
+        #: what a step has waited for its batches on the rank that waited longest; the speed.
+        self.latest: dict[str, float] = {}
+        #: The last step that the curves have a point of.
+        self.drawn = step
         #: Of each of this rank's microbatches since the last meeting.
         self.losses: list[Tensor] = []
         #: Steps from one meeting to the next, and the number of steps that will be done then.
@@ -125,8 +130,11 @@ class Monitor:
         self.peak_bytes = int(everyone[:, 8].max())
         self._compare(everyone[:, 7].tolist(), elapsed / (count * len(self._assigned(0))), elapsed)
         self.progress.gpus = [Reading(*values) for values in everyone[:, 9:head].tolist()]
-        self._show(step, losses[-1], float(everyone[0, 3]), count * self.plan.global_batch_size / elapsed,
-                   float(everyone[:, 5].max()))  # fmt: skip
+        self.latest = {
+            "loss/train": losses[-1], "gradient_norm": float(everyone[0, 3]),
+            "data_wait_s": float(everyone[:, 5].max()), "samples_per_s": count * self.plan.global_batch_size / elapsed,
+        }  # fmt: skip
+        self._show(step)
         wishes = int(everyone[0, 1])
         return Decision(stop=bool(everyone[:, 0].any()), save=bool(wishes & 1), validate=bool(wishes & 2),
                         profile=int(everyone[0, 6]))  # fmt: skip
@@ -192,21 +200,23 @@ class Monitor:
         if self.curves:
             self.curves.flush()
 
-    def _show(self, step: int, loss: float, norm: float, rows_per_s: float, waited_s: float) -> None:
-        """
-        Args:
-            norm: Of the last step's whole gradient, before it was clipped.
-            waited_s: What a step has waited for its batches, on the rank that waited longest.
-        """
+    def stopped(self, step: int) -> None:
+        """Shows that training ends here, after `step` steps, before all are done."""
+        self._show(step, stopped=True)
+
+    def _show(self, step: int, *, stopped: bool = False) -> None:
         if not self.curves:
             return
         done = step == self.plan.steps
-        self.progress.show(step, loss, epoch=self.plan.epoch(step), done=done)
-        if done or self.curves.due:
+        self.progress.show(step, self.latest["loss/train"], epoch=self.plan.epoch(step), done=done, stopped=stopped)
+        if (done or stopped or self.curves.due) and self.drawn < step:
             rates = {n: float(group["lr"]) for n, group in enumerate(self.health.learner.optimizer.param_groups)}
+            self.drawn = step
             self.curves.add(
-                {"loss/train": loss, "gradient_norm": norm, "data_wait_s": waited_s, "samples_per_s": rows_per_s}
+                self.latest
                 | {f"learning_rate/{n}" if n else "learning_rate": rate for n, rate in rates.items()}
-                | throughput(self.progress.workload, rows_per_s, self.progress.device, self.rank.world_size)
+                | throughput(
+                    self.progress.workload, self.latest["samples_per_s"], self.progress.device, self.rank.world_size
+                )
                 | {"memory/peak_gib": self.peak_bytes / 2**30} | scalars(self.progress.gpus), step
             )  # fmt: skip

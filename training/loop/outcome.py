@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from training import bundle, tasks
 from training.checkpoint.fence import Fence
 from training.data.manifest import Manifest
+from training.errors import UserError
 from training.loop.accelerator import throughput
 from training.loop.average import Average
 from training.loop.best import Best
@@ -94,13 +95,27 @@ def figures(
 
 
 def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Writes training.json beside the checkpoints; without it the model is there all the same."""
+    """Writes training.json beside the checkpoints; without it the model is there all the same.
+
+    A launch that found all steps done has no speed to tell: what the one before has told of these steps stays.
+    """
+    if figures["resumed_from"] == figures["steps"] and _are_told(request, figures):
+        return
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     try:
         Fence(request.fence).require_open()
         storage.overwrite(f"{request.checkpoints}/training.json", text.encode())
     except OSError as error:
         say(f"warning: training.json was not written: {error}")
+
+
+def _are_told(request: TrainingRequest, figures: Mapping[str, Any]) -> bool:
+    """Whether training.json has what was trained and shipped: all that does not depend on the launch."""
+    try:
+        told = json.loads(storage.read(f"{request.checkpoints}/training.json", most=files.MOST_JSON_BYTES, links=False))
+        return all(told[name] == figures[name] for name in ("steps", "loss", "validation_loss", "shipped"))
+    except (UserError, OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def tracked(request: TrainingRequest) -> Live | None:

@@ -107,14 +107,18 @@ class Profiler:
                 profiler.export_chrome_trace(str(trace))
                 objects.put(trace, target)
             if self.tells:
-                _say(f"profile of steps {first}-{last}: {target}\n  open it at https://ui.perfetto.dev\n"
-                     f"{costliest(profiler, rank)}")  # fmt: skip
+                self._say(f"profile of steps {first}-{last}: {target}\n  open it at https://ui.perfetto.dev\n"
+                          f"{costliest(profiler, rank)}")  # fmt: skip
         except (OSError, RuntimeError) as error:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
         self.profiler, self.first, self.steps, self.step = None, 0, range(0), None
-        _say(f"warning: no profile on rank {self.rank.rank}: {type(error).__name__}: {error}")
+        self._say(f"warning: no profile on rank {self.rank.rank}: {type(error).__name__}: {error}")
+
+    def _say(self, text: str) -> None:
+        """In place of the progress line, where there is one."""
+        _say(("\r\x1b[K" if self.rank.terminal else "") + text)
 
 
 class Requests:

@@ -34,19 +34,25 @@ class Progress:
         #: What was read last of each GPU.
         self.gpus: list[Reading] = []
 
-    def show(self, step: int, loss: float, *, epoch: float, done: bool = False) -> None:
-        """Reports that `step` steps are done; prints only when a line is due."""
+    def show(self, step: int, loss: float, *, epoch: float, done: bool = False, stopped: bool = False) -> None:
+        """Reports that `step` steps are done; prints only when a line is due.
+
+        Args:
+            done: Whether these are all steps.
+            stopped: Whether training ends before all are done.
+        """
         now = time.monotonic()
         due = 0.1 if self.terminal else _LOG_EVERY_S
-        if not done and now - self.last_shown < due and self.last_shown != self.began:
+        ended = done or stopped
+        if not ended and now - self.last_shown < due and self.last_shown != self.began:
             return
         self._measure(now, step)
-        if done:  # the whole run, not the last stretch
+        if ended:  # the whole run, not the last stretch
             self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
-        left = (self.steps - step) / self.rate if self.rate else 0.0
+        left = "stopped" if stopped else f"{_clock((self.steps - step) / self.rate if self.rate else 0.0)} left"
         shown = [f"step {step}/{self.steps}", f"epoch {epoch:.2f}", f"loss {loss:.4f}", self._throughput()]
-        line = "  ".join(filter(None, [*shown, summary(self.gpus), f"{_clock(left)} left"]))
-        self._print(line, done)
+        line = "  ".join(filter(None, [*shown, summary(self.gpus), left]))
+        self._print(line, ended)
         self.last_shown = now
 
     def _throughput(self) -> str:
@@ -70,9 +76,9 @@ class Progress:
             self.rate = 0.5 * (self.rate + current) if self.rate else current
             self.recent = (now, step)
 
-    def _print(self, line: str, done: bool) -> None:
+    def _print(self, line: str, ended: bool) -> None:
         if self.terminal:
-            print("\r\x1b[K" + line, end="\n" if done else "", file=sys.stderr, flush=True)
+            print("\r\x1b[K" + line, end="\n" if ended else "", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
 

@@ -152,7 +152,9 @@ class Trainer:
                 f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
                 "dropout, augmentation and batch norm go by the new ones"
             )
-        if checkpoint:
+        if checkpoint and self.is_done:
+            _say(f"all is trained: the model is written from the checkpoint of step {self.step} of {self.plan.steps}")
+        elif checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
 
     def train(self) -> dict[str, Any]:
@@ -181,6 +183,8 @@ class Trainer:
             self.health.require_same_model(self.step)
         if validate:
             self._validate()
+        if (decision.stop or self.is_done) and self.step < self.plan.steps:
+            self.monitor.stopped(self.step)
         if save or self.is_done:
             self.monitor.flush()
             self.saving.save(self.step, self.history.state)
@@ -202,6 +206,7 @@ class Trainer:
         """Measures the model as it would be shipped: with the average of its weights, where there is one."""
         assert self.best
         self.rank.trace.mark(self.step, "validation")
+        self.learner.before_update()  # the average takes the weights' place, which a skipped step has let be copied
         with self.average.applied() if self.average else nullcontext():
             measured = self.validation.measure(self.learner)
             self.best.validated(self.step, measured[self.config.best_metric])

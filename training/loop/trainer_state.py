@@ -18,7 +18,8 @@ class Part(Protocol):
     def tensors(self) -> Mapping[str, Tensor]:
         """Its tensors by name: the live ones, always the same. Cut over the ranks as parameters are, or equal on all.
 
-        They change in the optimizer's update only, after `Learner.before_update`. A restore fills them in place.
+        They change in the optimizer's update and in a validation only, after `Learner.before_update`. A restore fills
+        them in place.
         """
 
     def scalars(self) -> dict[str, Any]:

@@ -37,3 +37,9 @@ def test_the_progress_line_shows_the_use_of_gpus_where_it_is_known(capsys, work,
     Progress(10, 0, 32, terminal=False, workload=work, device=device).show(10, 1.0, epoch=1, done=True)
     line = capsys.readouterr().err
     assert shown in line and ("MFU" in line) == bool(work.flops_per_row)
+
+
+def test_the_last_line_of_a_run_that_stops_early_tells_no_time_left_and_stays(capsys):
+    Progress(10, 0, 32, terminal=True).show(4, 1.0, epoch=0.4, stopped=True)
+    line = capsys.readouterr().err
+    assert "step 4/10" in line and line.endswith("samples/s  stopped\n") and "left" not in line

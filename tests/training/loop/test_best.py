@@ -3,6 +3,9 @@
 import json
 import math
 import shutil
+from contextlib import nullcontext
+from types import SimpleNamespace
+from unittest.mock import MagicMock, Mock
 
 import pytest
 import torch
@@ -15,6 +18,7 @@ from training.checkpoint.manifest import position
 from training.checkpoint.saved import Saved
 from training.config import parse
 from training.loop.best import Best
+from training.loop.trainer import Trainer
 from training.processes.launch import launch
 
 #: 20 steps, validated at every second and saved at every third; `wave` is best at step 10 of them.
@@ -123,6 +127,19 @@ def test_training_stops_once_no_validation_was_better_for_as_long_as_the_patienc
     assert [figures[name] for name in named] == [18, 20, True, 10, "wave", 10, min(waves)]
     assert figures["shipped"].startswith("stopped at step 18 of 20: no better since step 10 (wave -0.")
     assert "the model is that of step 10 (wave -0." in str(shipped)
+
+
+def test_a_validation_waits_for_the_copy_that_a_skipped_step_did_not_wait_for():
+    """The average takes the place of the weights, and the best ones that of those before: both may be being copied."""
+    done = []
+    learner = SimpleNamespace(before_update=lambda: done.append("copied"))
+    average = SimpleNamespace(applied=lambda: nullcontext(done.append("changed")))
+    run = SimpleNamespace(
+        learner=learner, average=average, best=Mock(), validation=MagicMock(), monitor=Mock(), rank=Mock(),
+        config=Mock(), step=3,
+    )  # fmt: skip
+    Trainer._validate(run)
+    assert done == ["copied", "changed"]
 
 
 def test_the_weights_of_the_best_validation_are_shipped_and_need_no_checkpoint_of_their_own(runs):
