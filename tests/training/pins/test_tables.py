@@ -145,6 +145,8 @@ def test_a_table_that_rows_are_streamed_into_is_pinned_by_the_minute(cloud, writ
         ("SELECT * FROM `{}` WHERE SESSION_USER() = 'x'", "SESSION_USER is another value for whoever runs it"),
         ("SELECT * FROM `{}` LIMIT 10", "LIMIT without ORDER BY takes other rows"),
         ("SELECT * FORM `{}`", "visits.sql does not parse: line 1, column"),
+        ("SELEC * FORM `{}`", "must be one SELECT and begins with 'SELEC"),
+        ("SELECT * FROM `{}` WHERE", "Required keyword: 'this' missing near 'WHERE'"),
         ("SELECT 1; SELECT 2", "must be one SELECT and holds SELECT, SELECT"),
         ("DELETE FROM `{}` WHERE TRUE", "must be one SELECT and holds DELETE"),
         ("SELECT * FROM shop.visits", "reads shop.visits, which is no whole name"),

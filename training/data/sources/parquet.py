@@ -12,6 +12,7 @@ from training.data.schema import Field
 from training.data.sources import header
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import BLOCK_BYTES, Opened
+from training.data.sources.texts import Texts
 from training.data.sources.values import is_text, tidied
 from training.errors import UserError
 from training.printable import listed, quoted
@@ -91,7 +92,10 @@ def parts(
     """
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
-        file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
+        # As dictionaries, as they are held: written out, one long text can be a thousand times its file.
+        words = [field.name for field in fields if is_text(field.type)]
+        file = pyarrow.parquet.ParquetFile(source, read_dictionary=words, page_checksum_verification=True)
+        texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
             header.check(opened.name, stored.names)
@@ -102,10 +106,10 @@ def parts(
         # Columns are looked for by their names, which of a small file takes as long as to read them.
         names = None if len(stored) == len(fields) else [field.name for field in fields]
         if small and file.metadata.num_rows <= ROWS:
-            yield Stored(number, file.read(names, use_threads=False).replace_schema_metadata())
+            yield Stored(number, texts.counted(file.read(names, use_threads=False)).replace_schema_metadata())
             return
         for batch in file.iter_batches(ROWS, columns=names, use_threads=not small):
-            yield Stored(number, pa.Table.from_batches([batch]).replace_schema_metadata())
+            yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
 
 
 def fits(stored: pa.DataType, declared: pa.DataType) -> bool:
@@ -189,4 +193,5 @@ def _damage_named(opened: Opened) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise UserError(f"{opened.name} is no Parquet file, or damaged or cut off: {str(error)[:200]}") from None
+        said = " ".join(str(error).partition(" Either the file is")[0].split()).rstrip(".")[:200]
+        raise UserError(f"{opened.name} is no Parquet file, or damaged or cut off: {said}. Fetch it again.") from None

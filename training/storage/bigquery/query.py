@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from training.errors import UserError
+from training.printable import quoted
 from training.storage.bigquery import names
 from training.storage.bigquery.names import TableName
 
@@ -103,6 +104,9 @@ class QueryText:
         except RecursionError:
             raise UserError(f"{self.title} does not parse: it is nested too deeply.") from None
         if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+            if len(statements) == 1 and not isinstance(statements[0], (exp.Command, exp.DDL, exp.DML)):
+                begins = quoted(self.text.strip()[:40])
+                raise UserError(f"{self.title} must be one SELECT and begins with {begins}: write SELECT.")
             kinds = ", ".join(type(statement).key.upper() for statement in statements) or "nothing"
             raise UserError(
                 f"{self.title} must be one SELECT and holds {kinds}: what a script declares or makes goes into WITH."
@@ -226,5 +230,6 @@ def _complaint(error: Exception) -> str:
     details = getattr(error, "errors", [])
     if details:
         first = details[0]
-        return f"line {first['line']}, column {first['col']}: {first['description']} near {first['highlight']!r}."
+        what = first["description"].partition(" but got <")[0].partition(" for <class")[0]  # names of the parser's own
+        return f"line {first['line']}, column {first['col']}: {what} near {first['highlight']!r}."
     return f"{str(error).splitlines()[0][:300]}."

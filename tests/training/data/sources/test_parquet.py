@@ -10,6 +10,7 @@ from training.data.schema import Field
 from training.data.sources import parquet as sources_parquet
 from training.data.sources.values import held
 from training.errors import UserError
+from training.storage import inflate
 
 MOMENT = pa.timestamp("us", tz="UTC")
 
@@ -110,7 +111,7 @@ GOOD = parquet({"a": list(range(50_000)), "b": ["x"] * 50_000}, row_group_size=7
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (GOOD[:-100], "x.parquet is no Parquet file, or damaged or cut off"),
+        (GOOD[:-100], r"x.parquet is no Parquet file, or damaged or cut off: [^.]*\. Fetch it again\.$"),
         (GOOD[: len(GOOD) // 2], "x.parquet is no Parquet file, or damaged or cut off"),
         (GOOD[:4000] + bytes(100) + GOOD[4100:], "x.parquet is no Parquet file, or damaged"),
         (b"a,b\n1,2\n", "x.parquet is no Parquet file"),
@@ -122,6 +123,18 @@ GOOD = parquet({"a": list(range(50_000)), "b": ["x"] * 50_000}, row_group_size=7
 def test_a_file_that_is_damaged_or_no_table_is_named(read, content, says):
     with pytest.raises(UserError, match=says):
         read({"x.parquet": content}, [Field("a", pa.int64())])
+
+
+@pytest.mark.parametrize("stores_schema", [True, False])
+def test_a_long_text_that_a_dictionary_repeats_is_counted_as_often_as_it_occurs(read, monkeypatch, stores_schema):
+    monkeypatch.setattr(inflate, "MAX_BYTES", 1 << 20)
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 60_000, pa.int32()), ["x" * (1 << 20)])
+    content = parquet({"a": words}, compression="zstd", store_schema=stores_schema, write_statistics=False)
+    assert len(content) < 300_000
+    with pytest.raises(
+        UserError, match=r"x.parquet holds more than [\d,]+ MiB of text \([\d,]+ bytes packed\): .*files"
+    ):
+        read({"x.parquet": content}, [Field("a", pa.string())])
 
 
 def test_row_groups_stream_in_order_and_only_what_is_asked_for(opened):
