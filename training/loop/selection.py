@@ -47,7 +47,14 @@ def metrics(task: Task) -> dict[str, str]:
 
 
 def require_metric(config: TrainConfig, task: Task) -> None:
-    """Raises UserError unless the task has the metric that the best validation is chosen by."""
+    """Raises UserError unless the task has the metric that the best validation is chosen by, and, as far as its options
+    tell, rows to validate on."""
+    given = _about_validations(config)
+    if given and getattr(getattr(task, "split", None), "validation_percent", None) == 0:
+        raise UserError(
+            f"{given}: there are no rows to validate on, since validation_share is 0. Leave it out, or give a share of "
+            "the rows that train, such as 0.05 (task_options, or [split] of a task.toml)."
+        )
     choices = metrics(task)
     if config.best_metric not in choices:
         near = difflib.get_close_matches(config.best_metric, choices, 1)
@@ -61,11 +68,8 @@ def require_metric(config: TrainConfig, task: Task) -> None:
 def require(config: TrainConfig, task: Task, rows: Mapping[str, int]) -> None:
     """Raises UserError unless the task and the rows of each split suit what is wanted of validations."""
     require_metric(config, task)
-    unfit = [name for name in _ABOUT_VALIDATIONS if getattr(config, name) != TrainConfig.model_fields[name].default]
-    if config.keep_best is True:
-        unfit.append("keep_best")
-    if unfit and not rows.get("validation"):
-        given = ", ".join(f"{name}={_written(getattr(config, name))}" for name in unfit)
+    given = _about_validations(config)
+    if given and not rows.get("validation"):
         raise UserError(
             f"{given}: there are no rows to validate on; the data has {_counts(rows)}. Leave it out, or prepare the "
             "data with a validation split (task_options)."
@@ -77,6 +81,13 @@ def require(config: TrainConfig, task: Task, rows: Mapping[str, int]) -> None:
             f"validations in {steps:,} steps; {_MOST_VALIDATIONS:,} are allowed: take at least "
             f"{-(-steps // _MOST_VALIDATIONS)}."
         )
+
+
+def _about_validations(config: TrainConfig) -> str:
+    """The settings that are without effect where nothing is validated, as they were given."""
+    names = [name for name in _ABOUT_VALIDATIONS if getattr(config, name) != TrainConfig.model_fields[name].default]
+    names += ["keep_best"] * (config.keep_best is True)
+    return ", ".join(f"{name}={_written(getattr(config, name))}" for name in names)
 
 
 def _counts(rows: Mapping[str, int]) -> str:

@@ -4,7 +4,10 @@ Files of this machine are looked for; of a bucket nothing is listed.
 """
 
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from training.data.sources.files import Files
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.pins import champion, data, earlier, moment, store, weights
@@ -36,8 +39,8 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
 
 
 def _check_files(work: Task, given: str) -> None:
-    """Raises UserError if a part that names files of this machine matches none, or none that the task takes; or if
-    nothing is given to a table that has no data of its own."""
+    """Raises UserError if a part that names files of this machine matches none, or none that the task takes; if the
+    first file of a table lacks a column; or if nothing is given to a table that has no data of its own."""
     if not given.strip() and isinstance(work, TabularTask) and type(work).package is Task.package:
         work.default_data()
     here = [
@@ -46,4 +49,7 @@ def _check_files(work: Task, given: str) -> None:
         if not storage.is_remote(storage.uri(part)) and not names.is_bigquery(part)
     ]
     if here and work.finds_files:
-        work.files(",".join(here))
+        found = work.files(",".join(here))
+        if isinstance(work, TabularTask):
+            with TemporaryDirectory() as scratch:
+                Files(found, work.schema, work.reading, Path(scratch)).check_first()

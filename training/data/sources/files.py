@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -58,6 +58,12 @@ class Files:
         `_file` and `_record`."""
         return _schema(self.fields)
 
+    def check_first(self) -> None:
+        """Raises UserError unless the first file can be read and has the declared columns; no value is looked at."""
+        first = Files(self.files[:1], self.fields, self.reading, self.scratch)
+        with closing(first._parts(self.fields, Layouts(self.fields, self.reading), [])) as parts, suppress(Mistake):
+            next(parts, None)
+
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of all files, in order; each batch has tens of thousands, the last fewer.
 
@@ -98,7 +104,7 @@ class Files:
         yield from together.tasks(self._parts(fields, layouts, sources), fields)
         self.sources, self.notes = tuple(sources), (*_several(self.files), *layouts.notes())
 
-    def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Iterator[together.Part]:
+    def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Generator[together.Part]:
         types = parquet.Types()
         with closing(staging.staged(self.files, self.scratch)) as local:
             for number, file, path in local:
