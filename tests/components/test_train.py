@@ -41,7 +41,9 @@ def values_of(name: str) -> Iterator[Any]:
         yield from (True, False)
     if {int, float} & set(kinds):
         yield from (4, 40, 400, 0.5)
-    if str in kinds:
+    if name == "best_metric":
+        yield "accuracy"
+    elif str in kinds:
         yield from ("gs://bucket/folder", "7")
     if get_origin(field.annotation) is list:
         yield ["head.*"]

@@ -202,7 +202,7 @@ def test_a_new_project_compiles_checks_trains_and_passes_its_own_test(set_up: Pa
     words = [str(set_up), "-m", "unittest", "discover", "tests"]
     done = subprocess.run(words, cwd=project, env=clean(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert "Ran 2 tests" in done.stderr
+    assert "Ran 3 tests" in done.stderr
     assert "Nothing to do" in command(set_up)("update", cwd=project / "tasks").stdout
 
 

@@ -41,9 +41,7 @@ def notebook() -> Callable[..., Any] | None:
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not getattr(shell, "kernel", None):
         return None
-    from IPython.display import display as draw
-
-    drawing: Callable[..., Any] = draw
+    drawing: Callable[..., Any] = sys.modules["IPython.display"].display
     return drawing
 
 

@@ -5,6 +5,8 @@ import hashlib
 import re
 from typing import Any
 
+#: Of a text that is shown whole.
+MOST_LINES = 3
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: C0 and C1 controls but for line feed and tab, marks that turn the direction of text, halves of surrogate pairs.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -34,11 +36,11 @@ def clipped(text: str, most: int = 1500) -> str:
 
 
 def abridged(value: Any) -> Any:
-    """A JSON value in which a text of several lines, such as a file's, is told by its size and its checksum."""
+    """A JSON value in which a text of many lines, such as a file's, is told by its size and its checksum."""
     if isinstance(value, dict):
         return {key: abridged(member) for key, member in value.items()}
     if isinstance(value, list):
         return [abridged(member) for member in value]
-    if not isinstance(value, str) or "\n" not in value.strip():
+    if not isinstance(value, str) or len(value.splitlines()) <= MOST_LINES:
         return value
     return f"{len(value.splitlines())} lines, sha256 {hashlib.sha256(value.encode()).hexdigest()[:12]}"

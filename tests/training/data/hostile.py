@@ -134,7 +134,7 @@ CASES = {
     "a byte order mark": Case(b"\xef\xbb\xbf" + GOOD, ""),
     "columns that nobody asked for, some without a name": Case(
         b"\n".join(b",,%b,z" % line if i == 0 else b"1,2,%b,4" % line for i, line in enumerate(GOOD.splitlines())),
-        "x.csv, line 1: the column '' occurs twice",
+        "",
     ),
     "a line break inside of a quoted name": Case(
         GOOD.replace(b"n,size", b'n,"more\nwords",size'), "x.csv, line 3 has 4 fields where the header has 5"

@@ -25,7 +25,7 @@ TOML = 'target = "y"\nclasses = ["0", "1"]\n[columns]\ny = "category"\nx = "floa
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the user's, elsewhere than the repository."""
     (tmp_path / "a.toml").write_text(TOML)
-    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(60)))
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i * i % 97},{i % 2}\n" for i in range(60)))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
