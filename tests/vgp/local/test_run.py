@@ -126,7 +126,10 @@ def test_the_same_pins_and_settings_give_the_same_model_bit_for_bit(
 
 
 def test_bad_data_ends_in_one_message_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("year,month,day\n2013,1,1\n")
+    (tmp_path / "bad.csv").write_text(
+        "year,month,day,dep_delay,sched_dep_time,sched_arr_time,arr_delay,carrier,flight,origin,dest,distance,minute,"
+        "time_hour\nMMXIII,1,1,2,515,819,11,UA,1545,EWR,IAH,1400,15,2013-01-01T10:00:00Z\n"
+    )
     failed = run(tmp_path / "runs", settings=(f"data={tmp_path / 'bad.csv'}",))
     assert failed.returncode == 1
     assert "resolve failed" in failed.stderr and "notify: succeeded" in failed.stderr

@@ -93,8 +93,12 @@ def parts(
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
         # As dictionaries, as they are held: written out, one long text can be a thousand times its file.
-        words = [field.name for field in fields if is_text(field.type)]
-        file = pyarrow.parquet.ParquetFile(source, read_dictionary=words, page_checksum_verification=True)
+        footer = pyarrow.parquet.read_metadata(source)
+        held = {footer.schema.column(number).path for number in range(footer.num_columns)}
+        words = [field.name for field in fields if is_text(field.type) and field.name in held]
+        file = pyarrow.parquet.ParquetFile(
+            source, metadata=footer, read_dictionary=words, page_checksum_verification=True
+        )
         texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
