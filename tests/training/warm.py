@@ -68,6 +68,7 @@ class Launcher:
 
     def __init__(self, report: int, environment: dict[str, str]) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+            asked.settimeout(None)  # Beam sets a default for every socket of the process (internal/gcp/auth.py)
             asked.connect(_server()[0])
             self._line = asked.dup()
         read, write = os.pipe()
@@ -100,6 +101,7 @@ def _server() -> tuple[str, dict[str, str]]:
     """The address of the process that has imported all, and the variables that it was loaded with."""
     address = f"\0launchers-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.setblocking(True)  # whatever the process's default: the flag goes with the descriptor
         listener.bind(address)
         listener.listen()
         command = [sys.executable, __file__, str(listener.fileno()), str(os.getpid())]
