@@ -9,7 +9,7 @@ from vgp.check.offer import judge_region
 from vgp.check.pool_body import judge_body
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
-from vgp.placement import job_fields, provisioning
+from vgp.placement import job_fields, provisioning, tpus
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -63,6 +63,8 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = pool.spec
+    if spec.is_tpu and terms.strategy_known and provisioning.is_preemptible(terms.strategy):
+        reader.judgement.report(reader.step, pool.at, *tpus.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
         problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)
