@@ -66,11 +66,11 @@ def machines() -> Mapping[str, TpuMachine]:
     """Name -> machine with TPU chips built in."""
     return {
         name: TpuMachine(
-            name, row["name"], row["accelerator"], *size, tuple(row["topologies"][name]),
+            name, row["name"], row["accelerator"], chips_, vcpu, memory_gb, tuple(row["topologies"][name]),
             frozenset(row["training_regions"]), frozenset(row["serving_regions"]),
         )
         for row in document(DATA)["generations"]
-        for name, size in row["machines"].items()
+        for name, (chips_, vcpu, memory_gb) in row["machines"].items()
     }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def boards() -> Mapping[str, TpuBoard]:
     """Name of the accelerator -> TPU v2 or v3."""
     return {
         row["accelerator"]: TpuBoard(
-            *(row[key] for key in ("accelerator", "single", "pod", "largest")),
+            row["accelerator"], row["single"], row["pod"], row["largest"],
             frozenset(row["regions"]), frozenset(row["pod_regions"]),
         )
         for row in document(DATA)["boards"]
