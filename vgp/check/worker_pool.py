@@ -50,10 +50,16 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
     node = pool.get("replicaCount")
     replicas = reader.number(node, "replicaCount")
     if node.missing or replicas is None:
+        if node.missing:
+            text = f"Pool {index} says no replicaCount, which the API reads as 0."
+            reader.judgement.add(reader.step, pool, "GPU007", text, "Set replicaCount to 1.", "warning")
         return 1 if node.missing else None
-    if index == 0 and replicas != 1:
+    if index == 0 and replicas < 1:
         text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
-        reader.judgement.add(reader.step, node, "GPU007", text, f"Put the other {max(replicas - 1, 0)} into pool 1.")
+        reader.judgement.add(reader.step, node, "GPU007", text, "Set replicaCount to 1.")
+    elif index == 0 and replicas > 1:
+        text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
+        reader.judgement.add(reader.step, node, "GPU007", text, f"Put the other {replicas - 1} into pool 1.")
     elif replicas == 0:
         text = f"Pool {index} ({ROLES[min(index, 3)]}) has 0 replicas."
         reader.judgement.add(reader.step, node, "GPU007", text, "Leave the pool out, or write {} to skip it.")

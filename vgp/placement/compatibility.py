@@ -59,6 +59,8 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `pipelines machines`.")
+    if other := nearest.not_on_vertex(name):
+        return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?")
     living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]

@@ -88,6 +88,7 @@ _ROWS = (
     ("GPU030", "unknown-region", ERROR, "Vertex AI custom training has no such region"),
     ("GPU031", "internal", ERROR, "The document could not be judged to its end"),
     ("GPU032", "tpu-topology", ERROR, "The TPU machine has no such topology"),
+    ("GPU033", "secret-in-env", WARNING, "A variable of the container looks like a credential"),
 )
 
 RULES = {row[0]: Rule(*row) for row in _ROWS}
