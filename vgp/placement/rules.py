@@ -89,6 +89,7 @@ _ROWS = (
     ("GPU031", "internal", ERROR, "The document could not be judged to its end"),
     ("GPU032", "tpu-topology", ERROR, "The TPU machine has no such topology"),
     ("GPU033", "secret-in-env", WARNING, "A variable of the container looks like a credential"),
+    ("GPU034", "broken-command", ERROR, "The command or call fails before it asks for a machine"),
 )
 
 RULES = {row[0]: Rule(*row) for row in _ROWS}
