@@ -9,6 +9,7 @@ gcloud_line.py   a gcloud line as the data of a file
 job_flags.py     the flags of `gcloud ai custom-jobs create` and `hp-tuning-jobs create`
 kfp_limits.py    set_accelerator_type and what goes with it
 legacy_flags.py  the flags of `gcloud ai-platform jobs submit training`
+names.py         what the names of a Python program stand for
 notebook.py      the code cells of a notebook
 python_code.py   a Python program
 reading.py       a file by its name: specs, programs, scripts, notebooks

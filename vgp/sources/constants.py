@@ -6,12 +6,13 @@ Constants and names that are set once are followed, and so are texts and lists p
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
+from vgp.sources.names import Names
 
 MAX_DEPTH = 30
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -21,13 +22,15 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 _MAX_TEXT = 1_000_000
 #: Ends of names that are called with the fields of a message, or of a dictionary.
 _MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
+#: Enums of the API, whose members stand for their names.
+_ENUMS = ("AcceleratorType", "Strategy")
 
 
 class Constants:
     """The values of a module's expressions."""
 
-    def __init__(self, tree: ast.AST) -> None:
-        self.names = _set_once(tree)
+    def __init__(self, tree: ast.Module) -> None:
+        self.names = Names(tree)
         #: Literals that were read as part of a larger one or of a call.
         self.used: set[ast.AST] = set()
         self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -62,8 +65,10 @@ class Constants:
                 return self._container(node, path, places, depth)
             case ast.Call():
                 return self._call(node, path, places, depth)
-            case ast.Attribute() if node.attr.isupper():  # AcceleratorType.NVIDIA_L4, Scheduling.Strategy.SPOT
+            case ast.Attribute() if _is_member(node):  # AcceleratorType.NVIDIA_L4, Strategy.SPOT
                 return node.attr
+            case ast.Attribute(attr="name") if _is_member(self.assigned(node.value)):
+                return self.value(node.value, path, places, depth + 1)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
                 return self._operation(node, path, depth)
         return Computed(f"the program computes it: {_short(node)}")
@@ -71,16 +76,18 @@ class Constants:
     def assigned(self, node: ast.AST | None) -> ast.AST | None:
         """What a name stands for, if it is set once; any other expression is itself."""
         for _ in range(MAX_DEPTH):
-            if not isinstance(node, ast.Name) or self.names.get(node.id) is None:
+            if not isinstance(node, ast.Name):
                 return node
-            node = self.names[node.id]
+            value = self.names.at(node.id, node.lineno)
+            if isinstance(value, str):
+                return node
+            node = value
         return node
 
     def _name(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
-        value = self.names.get(node.id)
-        if value is None:
-            why = "is set more than once" if node.id in self.names else "has no constant value in this file"
-            return Computed(f"{node.id} {why}")
+        value = self.names.at(node.id, node.lineno)
+        if isinstance(value, str):
+            return Computed(value)
         places[path] = value.lineno
         return self.value(value, path, places, depth + 1)
 
@@ -120,7 +127,18 @@ class Constants:
                 return {"str": str, "int": int, "float": float}[name](value)
             except (TypeError, ValueError, OverflowError):
                 pass
+        if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
+            return self._formatted(node, node.func.value, path, depth)
         return Computed(f"the program computes it: {_short(node)}")
+
+    def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
+        """'{}-{}'.format(...) of what is known."""
+        text = self.value(template, path, {}, depth + 1)
+        parts = [self.value(each, path, {}, depth + 1) for each in node.args]
+        simple = isinstance(text, str) and text.count("{}") == text.count("{") == text.count("}") == len(parts)
+        if not simple or any(isinstance(each, Computed | dict | list) for each in (text, *parts)):
+            return Computed(f"the program computes it: {_short(node)}")
+        return text.format(*parts)[:_MAX_TEXT]
 
     def _operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
         unknown = Computed(f"the program computes it: {_short(node)}")
@@ -151,6 +169,11 @@ def called(node: ast.AST) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
+def _is_member(node: ast.AST | None) -> bool:
+    """Whether an expression is a member of one of the API's enums."""
+    return isinstance(node, ast.Attribute) and called(node.value) in _ENUMS
+
+
 def _large(left: Any, right: Any) -> bool:
     """Whether an operation could make much of little: 'x' * 10 ** 9."""
     sizes = [len(side) if isinstance(side, str | list) else abs(side) if isinstance(side, int | float) else 0
@@ -174,32 +197,3 @@ def _short(node: ast.AST) -> str:
     except (RecursionError, ValueError):
         return "..."
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _set_once(tree: ast.AST) -> dict[str, ast.expr | None]:
-    """Name -> the expression that it is set to; None where it is set in more than one way, or by a loop."""
-    names: dict[str, ast.expr | None] = {}
-    for name, value in _assignments(tree):
-        names[name] = None if name in names else value
-    return names
-
-
-def _assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target):
-                yield target.id, node.value
-            case ast.Assign():
-                yield from ((name, None) for each in node.targets for name in _names(each))
-            case ast.AugAssign(target=ast.Name() as target) | ast.NamedExpr(target=target):
-                yield target.id, None
-            case ast.For() | ast.AsyncFor() | ast.comprehension():
-                yield from ((name, None) for name in _names(node.target))
-            case ast.arg():
-                yield node.arg, None
-            case ast.withitem(optional_vars=ast.Name() as target):
-                yield target.id, None
-
-
-def _names(tree: ast.AST) -> list[str]:
-    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]

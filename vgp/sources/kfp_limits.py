@@ -50,10 +50,10 @@ def _container(calls: list[ast.Call], constants: Constants) -> Found:
     for call in calls:
         way, argument = _METHODS.get(called(call)), _argument(call)
         if way is None:
-            words = [constants.value(each, (), {}) for each in (*call.args, *(word.value for word in call.keywords))]
-            if len(words) != 2 or words[0] not in _SELECTORS:
+            label, argument = _selector(call)
+            if label is None or constants.value(label, (), {}) not in _SELECTORS:
                 continue
-            way, argument = ("accelerator", "resourceType"), (call.args or [word.value for word in call.keywords])[-1]
+            way = ("accelerator", "resourceType")
         if argument is None:
             continue
         path = (*_RESOURCES, *way)
@@ -62,6 +62,14 @@ def _container(calls: list[ast.Call], constants: Constants) -> Found:
         target = resources.setdefault("accelerator", {}) if len(way) > 1 else resources
         target[way[-1]] = value if isinstance(value, str) else str(value)
     return Found(calls[0].end_lineno or calls[0].lineno, {"container": {"resources": resources}}, places)
+
+
+def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """Label and value of add_node_selector_constraint; the value alone in newer versions of kfp."""
+    given = dict(zip(("label_name", "value"), call.args, strict=False)) | {
+        word.arg: word.value for word in call.keywords
+    }
+    return given.get("label_name"), given.get("value")
 
 
 def _argument(call: ast.Call) -> ast.expr | None:

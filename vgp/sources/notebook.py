@@ -1,6 +1,7 @@
 """Notebooks -> the documents of their code cells: Python, and gcloud commands behind `!` or in a %%bash cell."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from vgp.documents.document import Document, numbered
 from vgp.documents.reading import Unreadable
 from vgp.sources import python_code, shell
 
+#: NAME = ! command, or = %magic: what it gives is computed.
+_TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")
 _SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
 
 
@@ -24,14 +27,20 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
         return [Document(file, None, "", fault=Unreadable(file, reason))]
     program: list[str] = []
     script: list[str] = []
+    whole = True
     for source in _code(data):
         lines = source.split("\n")
         is_shell = lines[0].strip().startswith(_SHELL_CELLS)
         writes = lines[0].strip().removeprefix("%%writefile ") if lines[0].strip().startswith("%%writefile ") else ""
         python, commands = _parted(lines, is_shell, writes.removeprefix("-a ").strip())
-        program += python if _is_python("\n".join(python)) else [""] * len(python)
+        is_read = _is_python("\n".join(python))
+        whole = whole and is_read
+        program += python if is_read else [""] * len(python)
         script += commands
-    found = python_code.documents(file, "\n".join(program)) + shell.documents(file, "\n".join(script), folder)
+    asked = python_code.documents(file, "\n".join(program))
+    if not whole:  # what the program lacks may stand in the cell that is left out
+        asked = [replace(document, broken=()) for document in asked]
+    found = asked + shell.documents(file, "\n".join(script), folder)
     return numbered(sorted(found, key=lambda document: (document.places or {}).get((), document.above)))
 
 
@@ -61,7 +70,9 @@ def _parted(lines: list[str], is_shell: bool, writes: str) -> tuple[list[str], l
     python, script, goes_on = [], [], False
     for line in lines:
         of_shell = goes_on or line.lstrip().startswith("!")
-        python.append("" if of_shell or line.lstrip().startswith("%") else line)
+        indent = line[: len(line) - len(line.lstrip())]
+        is_magic = of_shell or line.lstrip().startswith("%")
+        python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
         script.append(line.lstrip().removeprefix("!").lstrip() if of_shell else "")
         goes_on = of_shell and line.rstrip().endswith("\\")
     return python, _variables(script)

@@ -25,6 +25,8 @@ _TELLING = {
     "deployed_model", "deployedModel",
 }  # fmt: skip
 _POOL = {"machine_spec", "machineSpec"}
+#: Pools without one of these are parts of something else, such as what AutoML is told of its machines.
+_BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackageSpec"}
 
 
 def documents(file: str, text: str, *, above: int = 0) -> list[Document]:
@@ -70,15 +72,14 @@ def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
 def _literals(tree: ast.Module, constants: Constants) -> Iterator[Found]:
     """Dictionaries and lists of pools that no call took which is read above."""
     for node in ast.walk(tree):  # the outer before the inner
-        if node in constants.used or not isinstance(node, ast.Dict | ast.List):
-            continue
-        if (
-            isinstance(node, ast.Dict)
-            and _keys(node) & _TELLING
-            or isinstance(node, ast.List)
-            and any(isinstance(item, ast.Dict) and _keys(item) & _POOL for item in node.elts)
-        ):
+        if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
             yield _literal(node, constants)
+
+
+def _is_request(node: ast.Dict | ast.List) -> bool:
+    if isinstance(node, ast.Dict):
+        return bool(_keys(node) & _TELLING)
+    return any(isinstance(item, ast.Dict) and _keys(item) & _POOL and _keys(item) & _BODY for item in node.elts)
 
 
 def _keys(node: ast.Dict) -> set[Any]:

@@ -36,3 +36,9 @@ def test_commands_stand_behind_a_mark_or_in_a_cell_of_bash():
 
 def test_a_notebook_without_a_request_is_no_finding():
     assert errors("print(1)") == [] and errors() == []
+
+
+def test_what_a_program_lacks_may_stand_in_a_cell_that_is_left_out():
+    job = 'aiplatform.CustomJob("a", [{"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,'
+    job += ' "container_spec": {"image_uri": "a.b/c:1"}}])'
+    assert errors(job) == ["GPU034"] and errors("no Python at all", job) == []

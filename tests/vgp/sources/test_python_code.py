@@ -42,9 +42,23 @@ def test_what_is_computed_is_said_to_be_unknown_and_is_no_error(gpus):
     assert any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
 
 
-def test_a_name_that_is_set_twice_is_not_known():
-    text = POOLS.format(gpus=3).replace("KIND =", "GPUS = 2\nKIND =")
-    assert not told(text) and any("GPUS is set more than once" in each.message for each in judged(text).findings)
+def test_the_last_assignment_above_a_line_counts():
+    assert not told(POOLS.format(gpus=3).replace("KIND =", "GPUS = 2\nKIND ="))
+    assert told(POOLS.format(gpus=2).replace("KIND =", "GPUS = 3\nKIND =")) == [("GPU003", 4)]
+    assert told(POOLS.format(gpus=3) + "GPUS = 2\n") == [("GPU003", 3)]
+
+
+@pytest.mark.parametrize("change", ["if big:\n    GPUS = 2\n", "for GPUS in (1, 2):\n    pass\n", "GPUS += 1\n"])
+def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
+    text = POOLS.format(gpus=3).replace("KIND =", f"{change}KIND =")
+    assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+
+
+def test_a_function_sees_its_module_and_not_the_names_of_others():
+    call = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=N)'
+    assert told(f"N = 4\ndef f():\n    {call}") == [("GPU003", 1)]
+    assert not told(f"N = 4\ndef f(N):\n    {call}") and not told(f"def g():\n    N = 4\ndef f():\n    {call}")
+    assert told(f"def f():\n    N, M = 4, 2\n    {call}") == [("GPU003", 2)]
 
 
 def test_a_job_without_a_staging_bucket_fails_at_once():
@@ -71,12 +85,12 @@ CALLS = {
     "run with too many": (f"job.run({L4}, accelerator_count=4)", ["GPU003"]),
     "run with half a request": ('job.run(accelerator_type="NVIDIA_TESLA_T4")', ["GPU005"]),
     "run on a TPU": ('job.run(machine_type="ct5lp-hightpu-4t", tpu_topology="17x3")', ["GPU032"]),
-    "Op": (f'CustomTrainingJobOp(worker_pool_specs=[{{"machine_spec": {{"machine_type": "n1-standard-9"}}, '
-           f'{CONTAINER}}}])', ["GPU001"]),
-    "component": ('create_custom_training_job_from_component(step, machine_type="g2-standard-4", '
-                  'accelerator_type="NVIDIA_L4")', []),
-    "component with another": ('create_custom_training_job_from_component(step, machine_type="a2-highgpu-1g", '
-                               'accelerator_type="NVIDIA_L4")', ["GPU004"]),
+    "Op": ((f'CustomTrainingJobOp(worker_pool_specs=[{{"machine_spec": {{"machine_type": "n1-standard-9"}}, '
+           f'{CONTAINER}}}])'), ["GPU001"]),
+    "component": (('create_custom_training_job_from_component(step, machine_type="g2-standard-4", '
+                  'accelerator_type="NVIDIA_L4")'), []),
+    "component with another": (('create_custom_training_job_from_component(step, machine_type="a2-highgpu-1g", '
+                               'accelerator_type="NVIDIA_L4")'), ["GPU004"]),
     "limits in a chain": ('step(a=1).set_accelerator_type("NVIDIA_L4").set_accelerator_limit(3)', ["GPU003"]),
     "limits by name": (f"t = step()\nt.set_gpu_limit(1)\n{SELECTOR}", ["GPU002"]),
     "limits without a GPU": ('step().set_cpu_limit("4").set_memory_limit("900G")', []),

@@ -62,12 +62,12 @@ COMMANDS = {
     "beta": (CREATE.replace("ai", "beta ai", 1) + POOL.format(**SOUND), []),
     "substituted": (f"JOB=$({CREATE}{POOL.format(**{**SOUND, 'count': '3'})})", ["GPU003"]),
     "deployed": (
-        "gcloud ai endpoints deploy-model 1 --model=2 --region=us-central1 --machine-type=n1-standard-4 "
-        "--accelerator=type=nvidia-tesla-t4,count=3 | tee log", ["GPU003"],
+        ("gcloud ai endpoints deploy-model 1 --model=2 --region=us-central1 --machine-type=n1-standard-4 "
+        "--accelerator=type=nvidia-tesla-t4,count=3 | tee log"), ["GPU003"],
     ),
     "legacy": (
-        "gcloud ai-platform jobs submit training j --region=us-central1 --scale-tier=custom "
-        "--master-machine-type=n1-standard-8 --master-accelerator=count=3,type=nvidia-tesla-t4", ["GPU003"],
+        ("gcloud ai-platform jobs submit training j --region=us-central1 --scale-tier=custom "
+        "--master-machine-type=n1-standard-8 --master-accelerator=count=3,type=nvidia-tesla-t4"), ["GPU003"],
     ),
     "others": ("gcloud storage cp a b; echo gcloud", []),
     "comment": ("# gcloud ai custom-jobs create --worker-pool-spec=machine-type=x", []),
