@@ -1,5 +1,6 @@
 """What the tests of every room share: the loopback cloud (tests/loopback/cloud.py), and its fixture `cloud`."""
 
+import atexit
 import functools
 import gc
 import inspect
@@ -37,14 +38,24 @@ SLOW = (
 )  # fmt: skip
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker of xdist leaves at once: to take apart what was imported takes 4 s of a core.
+
+    It has told its results by then; whatever is registered later to run at the end is run before.
+    """
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)
+
+
 def pytest_collection_finish() -> None:
     """What is there by now stays: the collector need not look through it in every test."""
     gc.freeze()
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    gc.unfreeze()
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
