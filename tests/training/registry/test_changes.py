@@ -110,6 +110,8 @@ def test_a_candidate_waits_under_its_alias_until_a_person_promotes_or_rejects_it
     taken = promoted(record, 2)
     assert taken.aliases == {"champion": 2} and taken.versions[1].state == "registered"
     assert [one.what for one in taken.events[-2:]] == ["approved", "promoted"]
+    named = changes.alias(registered("a"), "candidate", 1, **WORDS, key="n")
+    assert promoted(named, 1).aliases == {"champion": 1}
     refused = changes.reject(record, 2, **WORDS, key="r")
     assert refused.aliases == {"champion": 1} and refused.versions[1].state == "rejected"
 

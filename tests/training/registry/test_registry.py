@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version
+from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version, written
 from training.errors import ProcessFailed, UserError
 from training.registry import changes, disk, reading, registry
 from training.registry.documents import CHAMPION, FILE_NAME, Record
@@ -36,9 +36,9 @@ def test_a_registry_that_is_not_there_yet_is_empty_until_it_is_changed(place):
 
 def test_what_changes_nothing_writes_nothing(place):
     place.change(lambda record: changes.register(record, version("a"), who="run"))
-    before = storage.find(place.record_path)
+    before = written(place.record_path)
     place.change(lambda record: changes.register(record, version("a"), who="run"))
-    assert storage.find(place.record_path) == before
+    assert written(place.record_path) == before
 
 
 def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
@@ -69,6 +69,15 @@ def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeyp
         with pytest.raises(UserError, match=says):
             work()
     assert storage.read(place.record_path, most=1 << 20) == data
+
+
+def test_an_object_that_is_too_large_is_not_fetched(bucket, proxy, monkeypatch):
+    monkeypatch.setattr(sys.modules["training.registry.bucket"], "MOST_BYTES", 1000)
+    place = registry.open(f"{bucket}/large", "flights")
+    write(place, b" " * 1001)
+    with pytest.raises(UserError, match="registry.json is larger than"):
+        place.read()
+    assert [path for method, path, _ in proxy.seen if method == "GET" and "alt=media" in path] == []
 
 
 def test_a_record_that_would_grow_too_large_is_not_written(place, monkeypatch):
