@@ -146,6 +146,12 @@ def test_a_metric_that_is_no_number_is_left_out():
     assert version("a", metrics={"auc": 0.7, "loss": float("nan"), "rows": 3}).metrics == {"auc": 0.7, "rows": 3}
 
 
+@pytest.mark.parametrize("name", ["../registry.json", "/etc/passwd", "a//b", ".", "a/.."])
+def test_a_file_of_a_version_lies_below_its_folder(name):
+    with pytest.raises(ValueError, match="names no file below the version's folder"):
+        version("a", files={name: {"bytes": 1, "sha256": key_of("")}})
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
