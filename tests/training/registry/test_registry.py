@@ -1,5 +1,6 @@
 """A record on a disk and in a bucket: read within limits, and changed by whoever has seen what it replaces."""
 
+import errno
 import json
 import os
 import signal
@@ -201,6 +202,21 @@ def test_a_kill_at_any_line_leaves_the_record_before_or_after_and_a_repetition_e
         Path(place.record_path).write_bytes(before)
         line += 1
     assert seen == {1, 2} and line > 20
+    assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
+
+
+def test_a_full_disk_is_told_and_leaves_the_record_as_it_was(tmp_path, monkeypatch):
+    place = registry.open(str(tmp_path), "flights")
+    before = place.change(lambda record: registered("a"))
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.os, "fsync", full)
+        with pytest.raises(UserError, match="the registry cannot be written at .*: No space left on device"):
+            place.change(lambda record: promoted(record, 1))
+    assert place.read() == before
     assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
 
 
