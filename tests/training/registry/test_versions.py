@@ -89,6 +89,18 @@ def test_a_version_whose_files_are_gone_cut_or_changed_is_told(place, model):
     versions.remove(place, made)  # once more is as good
 
 
+def test_a_version_reigns_without_its_report(place, model, tmp_path):
+    (tmp_path / "told" / "about").mkdir(parents=True)
+    (tmp_path / "told" / "about" / "report.html").write_bytes(b"<html>")
+    files = {**versions.add(place, model, key_of("a")), **versions.add(place, str(tmp_path / "told"), key_of("a"))}
+    made = register(place, files)
+    versions.verify(place, made)
+    storage.overwrite(f"{place.version_folder(made.key)}/about/report.html", b"")
+    versions.require(place, made)
+    with pytest.raises(UserError, match="about/report.html is damaged"):
+        versions.verify(place, made)
+
+
 def test_a_folder_without_files_or_with_too_many_is_no_model(place, model, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no files, so there is no model to register"):
