@@ -112,7 +112,7 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 
 def _crossed(first: tuple[np.ndarray, int], second: tuple[np.ndarray, int]) -> np.ndarray:
     """One code for each pair of codes, int64 (N,)."""
-    return first[0].astype(np.int64) * second[1] + second[0]
+    return np.asarray(first[0].astype(np.int64) * second[1] + second[0])
 
 
 def _sums(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
