@@ -6,8 +6,8 @@ against. In a tail that far out Student's t is off where clusters are few and sk
 `benchmarks/gate.py` measures both, docs/gate.md tells.
 """
 
-import math
-
+import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special  # scipy.stats says the same, and takes a second to import
 
 from training.evaluation.clusters import Contrast
@@ -27,7 +27,7 @@ def tonight(confidence: float, nights: int) -> float:
     return (1 - confidence) / nights
 
 
-def critical(level: float, degrees: float, skew: float = 0.0) -> float:
+def critical(level: float, degrees: ArrayLike, skew: ArrayLike = 0.0) -> np.ndarray:
     """How many standard errors above the margin an estimate must lie at this one-sided level; inf if none is enough.
 
     Student's t is too liberal for an estimate whose distribution is skewed to the left: the days that would have
@@ -35,55 +35,56 @@ def critical(level: float, degrees: float, skew: float = 0.0) -> float:
     (exp(2/3 k t) - 1) / (2/3 k) + k / 6, where k is the skewness of the estimate (Hall 1992,
     https://www.jstor.org/stable/2345955), and compared with Student's quantile; that is solved here for t. Not the
     skewness that was seen is k, but that less `PRUDENCE` of its standard errors, and 0 where that is above 0.
+
+    Args:
+        degrees: Degrees of freedom, (...); and `skew` as of `clusters.Contrast`.
     """
-    student = float(-special.stdtrit(degrees, level)) if degrees > 0 else math.inf
-    assumed = _assumed(skew, degrees + 1)
-    if not assumed or math.isinf(student):
-        return student if degrees > 2 else math.inf
-    bend = 2 / 3 * assumed
-    rest = 1 - bend * (student + assumed / 6)
-    return -math.log(rest) / bend if rest > 0 else math.inf
+    degrees = np.asarray(degrees, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        student = -special.stdtrit(degrees, level)
+        bend = 2 / 3 * _assumed(np.asarray(skew, np.float64), degrees + 1)
+        reach = bend * (student + bend / 4)
+        bent = np.where(reach < 1, -np.log1p(-reach) / bend, np.inf)
+    return np.asarray(np.where(degrees > 2, np.where(bend > 0, bent, student), np.inf))
 
 
-def _assumed(skew: float, count: float) -> float:
-    """How far to the left the estimate from `count` clusters is taken to be skewed, 0 or more.
+def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """How far to the left the estimate from `count` clusters is taken to be skewed, 0 or more; each (...).
 
     The unbiased skewness of a sample and its standard error under normality: Joanes & Gill 1998,
     https://doi.org/10.1111/1467-9884.00122
     """
-    if count <= 3:
-        return math.inf
-    unbiased = skew * math.sqrt(count * (count - 1)) / (count - 2)
-    error = math.sqrt(6 * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))
-    return max(0.0, PRUDENCE * error - unbiased)
+    unbiased = skew * np.sqrt(count * (count - 1)) / (count - 2)
+    error = np.sqrt(6 * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))
+    return np.maximum(0.0, PRUDENCE * error - unbiased)
 
 
 def fewest(level: float) -> int:
     """How many clusters of one size it takes for any difference at all to be sure at this level."""
     count = FEWEST_CLUSTERS
-    while math.isinf(critical(level, count - 1)):
+    while np.isinf(critical(level, count - 1)):
         count += 1
     return count
 
 
 def enough(level: float, contrast: Contrast) -> bool:
     """Whether the clusters could show any difference at this level, were they not skewed."""
-    return min(contrast.clusters) >= FEWEST_CLUSTERS and math.isfinite(critical(level, contrast.degrees))
+    return min(contrast.clusters) >= FEWEST_CLUSTERS and bool(np.isfinite(critical(level, contrast.degrees)))
 
 
 def lower(contrast: Contrast, level: float) -> float:
     """What the difference is above, but for a chance of `level`; -inf where the clusters are too skewed to tell."""
-    return contrast.estimate - critical(level, contrast.degrees, contrast.skew) * contrast.error
+    return contrast.estimate - float(critical(level, contrast.degrees, contrast.skew)) * contrast.error
 
 
 def upper(contrast: Contrast, level: float) -> float:
     """What the difference is below, but for a chance of `level`."""
-    return contrast.estimate + critical(level, contrast.degrees, -contrast.skew) * contrast.error
+    return contrast.estimate + float(critical(level, contrast.degrees, -contrast.skew)) * contrast.error
 
 
 def detectable(contrast: Contrast, level: float, margin: float) -> float:
     """The difference that such rows show to be above the margin with the probability `POWER`."""
-    spread = critical(level, contrast.degrees, contrast.skew) + float(special.stdtrit(contrast.degrees, POWER))
+    spread = float(critical(level, contrast.degrees, contrast.skew) + special.stdtrit(contrast.degrees, POWER))
     return margin + spread * contrast.error
 
 
