@@ -56,7 +56,7 @@ def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
     """
     unbiased = skew * np.sqrt(count * (count - 1)) / (count - 2)
     error = np.sqrt(6 * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))
-    return np.maximum(0.0, PRUDENCE * error - unbiased)
+    return np.asarray(np.maximum(0.0, PRUDENCE * error - unbiased))
 
 
 def fewest(level: float) -> int:
