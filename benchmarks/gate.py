@@ -123,7 +123,7 @@ def tails(nights: int) -> None:
     rows = []
     for name, draw in DISTRIBUTIONS.items():
         for days in (10, 15, 20, DAYS, 100, 365):
-            some = max(CHUNK, nights * DAYS // max(days, DAYS))
+            some = nights // (1 if days <= DAYS else 2)
             rows.append([name, str(days), *(years(count, some) for count in false_nights(draw, days, some))])
     table("Years with a false promotion: 365 nights of fresh rows, no gain", ["differences", "days", *GATES], rows)
     unequal = [
