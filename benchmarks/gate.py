@@ -122,18 +122,22 @@ def false_nights(draw: Draw, days: int, nights: int, sizes: Draw | None = None) 
 def tails(nights: int) -> None:
     rows = []
     for name, draw in DISTRIBUTIONS.items():
+        cells = []
         for days in (10, 15, 20, DAYS, 100, 365):
             some = nights // (1 if days <= DAYS else 2)
-            rows.append([name, str(days), *(years(count, some) for count in false_nights(draw, days, some))])
-    table("Years with a false promotion: 365 nights of fresh rows, no gain", ["differences", "days", *GATES], rows)
+            _, plain, found = (years(count, some) for count in false_nights(draw, days, some))
+            cells.append(f"{plain} / {found}")
+        rows.append([name, *cells])
+    columns = ["differences", "10 days", "15 days", "20 days", f"{DAYS} days", "100 days", "365 days"]
+    table("Years with a false promotion, 365 nights of fresh rows: t at 5% / 365, and **gate**", columns, rows)
     unequal = [
-        [name, str(DAYS), *(years(c, nights) for c in false_nights(DISTRIBUTIONS["normal"], DAYS, nights, sizes))]
+        [name, *(years(count, nights) for count in false_nights(DISTRIBUTIONS["normal"], DAYS, nights, sizes))]
         for name, sizes in {
-            "days of unequal size (lognormal(0.5))": lambda random, shape: np.exp(0.5 * random.standard_normal(shape)),
-            "days of very unequal size (lognormal(1))": lambda random, shape: np.exp(random.standard_normal(shape)),
+            "lognormal(0.5)": lambda random, shape: np.exp(0.5 * random.standard_normal(shape)),
+            "lognormal(1)": lambda random, shape: np.exp(random.standard_normal(shape)),
         }.items()
     ]
-    table("The same, days of unequal size", ["differences", "days", *GATES], unequal)
+    table(f"The same, {DAYS} days of unequal size", ["sizes", *GATES], unequal)
 
 
 def bootstraps(nights: int) -> None:
