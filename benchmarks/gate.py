@@ -124,7 +124,7 @@ def tails(nights: int) -> None:
     for name, draw in DISTRIBUTIONS.items():
         cells = []
         for days in (10, 15, 20, DAYS, 100, 365):
-            some = nights // (1 if days <= DAYS else 2)
+            some = max(CHUNK, nights * DAYS // max(days, DAYS))  # as many days in all
             _, plain, found = (years(count, some) for count in false_nights(draw, days, some))
             cells.append(f"{plain} / {found}")
         rows.append([name, *cells])
