@@ -10,6 +10,10 @@ from training.errors import UserError
 from training.storage import files
 
 FILE_NAME = "decision.json"
+#: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.
+NIGHTS = 365
+MOST_NIGHTS = 8_784
+INTERVAL_CONFIDENCE = 0.95
 #: The model to beat: without a champion the baseline stands in. Gradient boosting, which is no model of anybody's run
 #: either and has no say, is compared beside it.
 Reference = Literal["champion", "baseline"]
@@ -71,6 +75,9 @@ class Decision(Frozen):
     reference: Reference | None = None
     #: What the baseline is, if it is no logistic regression.
     baseline: str = ""
+    #: Why there was no comparison with the champion that there is or was; "" where there is none, or it was compared.
+    #: The reference tells which: `champion` is kept, and `baseline` stands in for one whose files are gone.
+    champion_problem: str = ""
     #: Whether the challenger is the champion, weight for weight: then there is nothing to decide.
     same: bool = False
     #: What was compared; None if nothing could be.
@@ -79,17 +86,31 @@ class Decision(Frozen):
     unit: str = ""
     challenger_value: float | None = None
     reference_value: float | None = None
-    #: Challenger minus reference, above 0 = better (the loss is turned round), with bounds at `confidence`.
+    #: Challenger minus reference, above 0 = better (the loss is turned round).
     difference: float | None = None
+    #: Of that difference, for readers: an ordinary interval of one comparison at `INTERVAL_CONFIDENCE`.
+    interval: tuple[float, float] | None = None
+    #: One-sided bounds at `level`: the lower one decides. None if nothing was tested, or too skewed for any bound.
     lower_bound: float | None = None
     upper_bound: float | None = None
     margin: float
+    #: That no model is promoted by luck, over all decisions of a year together.
     confidence: float
+    #: Decisions planned for a year, which share what `confidence` leaves.
+    nights: int = NIGHTS
+    #: The one-sided level of this night's test; None if nothing was tested, which spends none of the year's error.
+    level: float | None = None
+    #: Degrees of freedom of the test.
+    degrees: float | None = None
+    #: The difference that these rows would have shown with a probability of 80 %, in the unit of `difference`.
+    detectable: float | None = None
     rows: int
-    #: Column that marks rows that are not independent; "" if all rows are.
+    #: The column that marks rows that are not independent, or two as `day and user`; "" if all rows are.
     group: str = ""
-    #: Independent groups of rows: the rows themselves if there is no such column.
+    #: Groups of rows, the fewer ones of two; the rows themselves if there is no such column.
     groups: int
+    #: Groups by each grouping column; () if rows are independent.
+    clusters: tuple[int, ...] = ()
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
     #: None where no gradient boosting was scored, or nothing could be compared.
@@ -99,6 +120,11 @@ class Decision(Frozen):
     def outcome(self) -> Literal["promote", "keep", "not decided"]:
         """The decision for a workflow that branches on it."""
         return ("promote" if self.promote else "keep") if self.decided else "not decided"
+
+    @property
+    def better(self) -> bool:
+        """Whether the gain is above the margin, beyond chance."""
+        return self.lower_bound is not None and self.lower_bound > self.margin
 
     @property
     def worse_slices(self) -> tuple[SliceCheck, ...]:
@@ -113,14 +139,18 @@ class Decision(Frozen):
         return tuple(s for s in self.slices if s.p_value is not None)
 
 
-def check(margin: float, confidence: float, *, bounded: bool = False) -> None:
-    """Raises UserError for a margin or a confidence out of range, whichever parameter of a run it came from.
+def check(margin: float, confidence: float, nights: int = NIGHTS, *, bounded: bool = False) -> None:
+    """Raises UserError for a margin, a confidence or nights out of range, whichever parameter of a run they came from.
 
     Args:
         bounded: Whether the loss is known to be in nats or bits, where a margin of 1 could be no gain.
     """
     if not 0.5 < confidence < 1:
         raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
+    if not 1 <= nights <= MOST_NIGHTS:
+        raise UserError(
+            f"nights = {nights}: how many trained nights a year are planned, 1 to {MOST_NIGHTS:,}, such as 365 or 52."
+        )
     if not math.isfinite(margin):
         raise UserError(f"margin = {margin}: it is a difference in the decision's loss, such as 0.002.")
     if bounded and not -1 < margin < 1:

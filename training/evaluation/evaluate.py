@@ -12,6 +12,7 @@ from training.data.manifest import Manifest
 from training.data.rows import Shards
 from training.errors import UserError
 from training.evaluation import (
+    champion_problem,
     decision,
     findings,
     measure,
@@ -24,6 +25,7 @@ from training.evaluation import (
     scored_rows,
     script_model,
 )
+from training.evaluation.champion_problem import Problem
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
 from training.evaluation.regression import Loss
@@ -67,7 +69,8 @@ def evaluate(
         batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
 
     Raises:
-        UserError: a directory does not hold what it should, the split is empty, or the champion cannot be compared.
+        UserError: a directory does not hold what it should, or the split is empty. A champion that cannot be compared
+            is no error: the predictions say why (`champion_problem`).
     """
     dataset = manifest.load(data)
     task = tasks.load(tasks.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
@@ -82,18 +85,25 @@ def evaluate(
     if not dataset.rows(split):
         raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
     challenger = script or score.load(model, dataset)
-    models = {"challenger": challenger}
-    if champion:
-        models["champion"] = _champion(champion, challenger, dataset, task)
     task = challenger.task if isinstance(challenger, TrainedModel) else task
+    models: Models = {"challenger": challenger}
     scorers, notes = _scorers(models, data, dataset, task, split)
+    problem = champion_problem.found(champion)
+    if champion and not problem:
+        try:
+            models["champion"] = _champion(champion, challenger, dataset, task)
+            both, told = _scorers({"champion": models["champion"]}, data, dataset, task, split)
+            scorers, notes = scorers | both, notes + told
+        except UserError as error:
+            models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
+    notes += (problem.note,) if problem else ()
     rows = Shards(Path(data), dataset, split)
     namers = scored_rows.namers(rows, task)
     if baseline:
         fitted, told = rivals.fit(data, dataset, task)
         scorers, notes = scorers | fitted, notes + told
     operating = findings.operating_point(challenger, data, dataset, task)
-    header = _header(dataset, task, split, models, tuple(scorers), notes, operating)
+    header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem)
     batches = scored_rows.batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions.write(destination, header, batches)
@@ -103,9 +113,10 @@ def evaluate(
 
 def _header(
     dataset: Manifest, task: Task, split: str, models: Models, scored: tuple[str, ...], notes: tuple[str, ...],
-    operating: OperatingPoint | None,
+    operating: OperatingPoint | None, problem: Problem | None,
 ) -> Header:  # fmt: skip
     challenger = models["challenger"]
+    first, second = (*task.groups, "", "")[:2]
     return Header(
         task=dataset.task,
         split=split,
@@ -117,7 +128,10 @@ def _header(
         weight=task.weight,
         models=scored,
         same=_same(models),
-        group=task.group,
+        champion_problem=problem.why if problem else "",
+        champion_gone=problem.gone if problem else False,
+        group=first,
+        second_group=second,
         slices=tuple(task.slices),
         notes=notes,
         script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,

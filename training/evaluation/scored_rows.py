@@ -10,7 +10,7 @@ from training.data.manifest import Column, Manifest
 from training.data.rows import Shards
 from training.errors import UserError
 from training.evaluation.names import Namer, group_namer, namer
-from training.evaluation.predictions import Header
+from training.evaluation.predictions import GROUPS, Header
 from training.task import Task
 
 #: Columns of B rows -> class probabilities (B, C), mean and quantiles (B, 1 + Q), or losses (B,).
@@ -18,14 +18,14 @@ Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
 def namers(rows: Shards, task: Task) -> dict[str, tuple[str, Namer]]:
-    """Column of the predictions -> column of the dataset, and what names its values: the task's slices and its group.
+    """Column of the predictions -> column of the dataset, and what names its values: the task's slices and its groups.
 
     Raises:
         UserError: the task names a column that the dataset does not have.
     """
     slices = {name: (name, namer(_column(rows.dataset, name), partial(rows.column, name))) for name in task.slices}
-    group = {"group": (task.group, group_namer(_column(rows.dataset, task.group)))} if task.group else {}
-    return slices | group
+    groups = zip(GROUPS, task.groups, strict=False)
+    return slices | {column: (name, group_namer(_column(rows.dataset, name))) for column, name in groups}
 
 
 def _column(dataset: Manifest, name: str) -> Column:

@@ -54,6 +54,8 @@ class ChampionPins(Frozen):
     folder: str
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
+    #: Why its files are not there, which is found again every night: the baseline then stands in. "" = they are.
+    problem: str = ""
     epoch: int
 
 

@@ -318,7 +318,7 @@ def _bytes(corpus: Path) -> int:
     return sum((corpus / n).stat().st_size for n in names if text.split_of(n, 0.05, 0.1) == "test")
 
 
-def test_a_champion_with_another_vocabulary_is_refused(prepared, corpus, tmp_path):
+def test_a_champion_with_another_vocabulary_is_not_compared(prepared, corpus, tmp_path):
     folder, made = prepared
     task = LanguageModel(OPTIONS)
     card = bundle.ModelCard(
@@ -329,8 +329,9 @@ def test_a_champion_with_another_vocabulary_is_refused(prepared, corpus, tmp_pat
     other = {"vocabulary": learn([b"the cat"], 260)}
     old = card.model_copy(update={"statistics": other})
     bundle.save(tmp_path / "old", task.model(old.manifest()), old)
-    with pytest.raises(UserError, match="trained with another vocabulary"):
-        evaluate(folder, tmp_path / "new", tmp_path / "evaluation", champion=str(tmp_path / "old"))
+    evaluate(folder, tmp_path / "new", tmp_path / "evaluation", champion=str(tmp_path / "old"), baseline=False)
+    found = decide(tmp_path / "evaluation")
+    assert found.outcome == "keep" and "trained with another vocabulary" in found.reason
     reused = {**OPTIONS, "vocabulary_of": str(tmp_path / "old")}
     again = prepare("language_model", str(corpus), tmp_path / "again", options=reused, workers=1)
     assert again.statistics == other
