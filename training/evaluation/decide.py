@@ -75,7 +75,8 @@ def decide(
             the unit of a regression's loss. Below 0, a challenger that is worse by less than that may replace the
             champion.
         confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
-        nights: Decisions planned for a year: tonight's one-sided level is (1 - confidence) / nights.
+        nights: Decisions planned for a year: tonight's one-sided level is (1 - confidence) / nights, and 1 - confidence
+            as long as there is no champion that could be replaced.
 
     Raises:
         UserError: an argument out of range, or no readable predictions.
@@ -113,6 +114,7 @@ def _decide(data: Predictions, margin: float, confidence: float, nights: int) ->
     decision.check(margin, confidence, nights, bounded=not data.header.quantiles)
     header = data.header
     reference = next((model for model in RIVALS if model in header.models), None)
+    nights = nights if _replaces(header, reference) else 1
     draft = Decision(
         promote=False,
         reason=reason.nothing_to_beat(),
@@ -148,6 +150,15 @@ def _decide(data: Predictions, margin: float, confidence: float, nights: int) ->
     vetoed = bool(checked.worse_slices) or (checked.calibration is not None and checked.calibration.worse)
     decided = checked.model_copy(update={"promote": checked.better and not vetoed})
     return decided.model_copy(update={"reason": reason.compared(decided)})
+
+
+def _replaces(header: Header, reference: Reference | None) -> bool:
+    """Whether a champion would be replaced: such decisions share a year's error.
+
+    The first model replaces none. It is held to the baseline as in one single decision: on a year's level a table with a
+    month of test days would never get a champion, and so nothing that later nights could improve on.
+    """
+    return reference == "champion" or bool(header.champion_problem)
 
 
 @dataclass(frozen=True)

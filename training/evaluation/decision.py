@@ -96,9 +96,9 @@ class Decision(Frozen):
     margin: float
     #: That no model is promoted by luck, over all decisions of a year together.
     confidence: float
-    #: Decisions planned for a year, which share what `confidence` leaves.
+    #: Decisions that share what `confidence` leaves: those planned for a year, and 1 where no champion is replaced.
     nights: int = NIGHTS
-    #: The one-sided level of this night's test; None if nothing was tested, which spends none of the year's error.
+    #: The one-sided level of this night's test; None if nothing was tested.
     level: float | None = None
     #: Degrees of freedom of the test.
     degrees: float | None = None
@@ -115,6 +115,11 @@ class Decision(Frozen):
     slices: tuple[SliceCheck, ...] = ()
     #: None where no gradient boosting was scored, or nothing could be compared.
     boosting: RivalCheck | None = None
+
+    @property
+    def spends(self) -> float | None:
+        """What of a year's error the decision takes: its level if it was a test that could replace a champion."""
+        return self.level if self.reference == "champion" or self.champion_problem else None
 
     @property
     def outcome(self) -> Literal["promote", "keep", "not decided"]:

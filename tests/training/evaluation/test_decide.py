@@ -290,3 +290,12 @@ def test_a_decision_and_its_report_load_neither_scikit_learn_nor_pandas_nor_torc
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout == "[]\n"
+
+
+def test_the_first_model_shares_nothing_with_the_nights_of_a_year(save):
+    """As long as no champion could be replaced, the level is that of one decision, and nothing of the year is spent."""
+    label, day, (new, old) = flights(np.random.default_rng(5))
+    held = decide(save(label, new, champion=old, group=day), nights=365)
+    first = decide(save(label, new, baseline=old, group=day), nights=365)
+    assert held.level == pytest.approx(0.05 / 365) and held.spends == held.level
+    assert first.level == pytest.approx(0.05) and first.nights == 1 and first.spends is None
