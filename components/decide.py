@@ -14,6 +14,7 @@ def decide(
     summary: Output[Markdown],
     margin: float = 0.0,
     confidence: float = 0.95,
+    nights: int = 365,
 ) -> str:
     """Tests whether the model beats the champion on the same rows.
 
@@ -22,7 +23,8 @@ def decide(
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
         margin: The lower confidence bound of the gain in the decision's loss must exceed this.
-        confidence: Confidence of the bounds, in (0.5, 1).
+        confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
+        nights: Decisions planned for a year, which share what confidence leaves.
 
     Returns:
         report: One self-contained page with plots.
@@ -39,5 +41,6 @@ def decide(
         summary.path,
         margin=margin,
         confidence=confidence,
+        nights=nights,
     )
     return decision.outcome

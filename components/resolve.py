@@ -21,6 +21,7 @@ def resolve(
     pins: str = "",
     margin: float = 0.0,
     confidence: float = 0.95,
+    nights: int = 365,
     epochs: float = 3.0,
     global_batch_size: int = 1024,
     learning_rate: float = 1e-3,
@@ -48,6 +49,7 @@ def resolve(
         pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         margin: Checked only; see decide.
         confidence: Checked only; see decide.
+        nights: Checked only; see decide.
         epochs: Checked only, as all that follow; see train.
         global_batch_size: See train.
         learning_rate: See train.
@@ -80,6 +82,7 @@ def resolve(
         pins=pins,
         margin=margin,
         confidence=confidence,
+        nights=nights,
         epochs=epochs,
         global_batch_size=global_batch_size,
         learning_rate=learning_rate,

@@ -54,6 +54,7 @@ def build(target: Target) -> Any:
         training_options: dict = {},
         margin: float = 0.0,
         confidence: float = 0.95,
+        nights: int = 365,
         as_of: str = "",
         pins: str = "",
     ) -> None:
@@ -79,7 +80,8 @@ def build(target: Target) -> Any:
             training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
                 "compile": true}: docs/training-settings.md lists them.
             margin: Promote only if the lower confidence bound of the gain in the decision's loss exceeds this.
-            confidence: Confidence of the bounds, in (0.5, 1).
+            confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
+            nights: Decisions planned for a year, which share what confidence leaves: of a schedule once a week 52.
             as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
                 schedule, else now.
             pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
@@ -88,7 +90,7 @@ def build(target: Target) -> Any:
             resolved = resolve_step(
                 pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
                 data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
-                margin=margin, confidence=confidence,
+                margin=margin, confidence=confidence, nights=nights,
                 epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
                 weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
                 precision=precision, seed=seed, training_options=training_options,
@@ -110,6 +112,7 @@ def build(target: Target) -> Any:
                 evaluation=evaluated.outputs["evaluation"],
                 margin=margin,
                 confidence=confidence,
+                nights=nights,
             )
 
     return training

@@ -87,7 +87,8 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--report", help="the page to write; default: report.html in the folder of the evaluation")
     decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
-    decide.add_argument("--confidence", type=float, default=0.95)
+    decide.add_argument("--confidence", type=float, default=0.95, help="over all decisions of a year together")
+    decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top

@@ -20,7 +20,7 @@ from training.config import OPERATIONAL, TrainConfig, parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
-from training.evaluation.decision import Decision, check
+from training.evaluation.decision import NIGHTS, Decision, check
 from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins, Request
@@ -43,6 +43,7 @@ def check_request(
     margin: float,
     confidence: float,
     data: str,
+    nights: int = NIGHTS,
     as_of: str = "",
     pins: str = "",
     training_options: Mapping[str, Any] | None = None,
@@ -60,7 +61,7 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        settings = _check_settings(task, task_options, margin, confidence, training_options, config)
+        settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
         if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
             raise UserError(tasks.NO_ROWS)
         if with_task:
@@ -71,7 +72,7 @@ def check_request(
             asked = _request(data, task, task_options, champion, training_options)
             if with_training:
                 selection.require_metric(settings, work)
-            check(margin, confidence, bounded=not work.regression)
+            check(margin, confidence, nights, bounded=not work.regression)
             request.check(work, asked, as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -82,11 +83,12 @@ def _check_settings(
     task_options: Mapping[str, Any] | None,
     margin: float,
     confidence: float,
+    nights: int,
     training_options: Mapping[str, Any] | None,
     config: Mapping[str, Any],
 ) -> TrainConfig:
     tasks.parts(task)
-    check(margin, confidence)
+    check(margin, confidence, nights)
     return parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
 
 
@@ -128,6 +130,7 @@ def resolve(
     pins: str = "",
     margin: float = 0.0,
     confidence: float = 0.95,
+    nights: int = NIGHTS,
     training_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
     **config: Any,
@@ -144,18 +147,18 @@ def resolve(
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
-        margin: As of `decide`, and `confidence` too; checked only.
+        margin: As of `decide`, and `confidence` and `nights` too; checked only.
         training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
         dry_run: Whether nothing is written.
     """
-    settings = _check_settings(task, task_options, margin, confidence, training_options, config)
+    settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
     from training.loop import selection
     from training.pins import resolve
 
     request = _request(data, task, task_options, champion, training_options)
     work = tasks.load(request.task, request.task_options)
     selection.require_metric(settings, work)
-    check(margin, confidence, bounded=not work.regression)
+    check(margin, confidence, nights, bounded=not work.regression)
     output = run_folder.parse(record)
     resolved = resolve.resolve(
         request, run_folder.pins_at(to) if to else run_folder.pins(record),
@@ -308,16 +311,17 @@ def decide(
     *,
     margin: float = 0.0,
     confidence: float = 0.95,
+    nights: int = NIGHTS,
 ) -> Decision:
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
-    check(margin, confidence)
+    check(margin, confidence, nights)
     import training.bundle
     import training.evaluation.decide
     import training.evaluation.record
     import training.report.report
     import training.tracking.judged
 
-    decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence)
+    decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence, nights=nights)
     training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
     training.tracking.judged.tell(
