@@ -64,9 +64,9 @@ def project(
     except (GoogleAPICallError, requests.RequestException, GoogleAuthError) as error:
         told = getattr(error, "message", "") or f"{type(error).__name__}: {error}"
         raise Refused(
-            f"Vertex AI's Model Registry is not up to date: {told}. The registry itself is as it should be, and the next "
-            "run or `pipelines models` brings Vertex AI after it. The account needs aiplatform.models.upload, .list, "
-            ".update and .delete (roles/aiplatform.user)."
+            f"Vertex AI's Model Registry is not up to date: {told}. The registry itself is as it should be, and the "
+            "next run or `pipelines models` brings Vertex AI after it. The account needs aiplatform.models.upload, "
+            ".list, .update and .delete (roles/aiplatform.user)."
         ) from None
 
 
