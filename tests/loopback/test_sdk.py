@@ -104,17 +104,17 @@ def test_what_vertex_ai_refuses_of_models_is_refused(cloud, sdk):
             sdk.Model.upload(version_aliases=[alias], **given)
     with pytest.raises(NotFound):
         sdk.Model.upload(parent_model="nobody", **given)
-    sdk.Model.upload(model_id="x", **given)
+    sdk.Model.upload(model_id="late", **given)
     with pytest.raises(Conflict):
-        sdk.Model.upload(model_id="x", **given)
-    models = sdk.models.ModelRegistry("x")
+        sdk.Model.upload(model_id="late", **given)
+    models = sdk.models.ModelRegistry("late")
     with pytest.raises(BadRequest, match="default alias cannot be removed"):
         models.remove_version_aliases(["default"], "1")
     with pytest.raises(BadRequest, match="only version"):
         models.delete_version("1")
-    sdk.Model.upload(parent_model="x", is_default_version=True, **given)
+    sdk.Model.upload(parent_model="late", is_default_version=True, **given)
     with pytest.raises(BadRequest, match="default version"):
         models.delete_version("2")
-    cloud.models.deployed.add("x@1")
+    cloud.models.deployed.add("late@1")
     with pytest.raises(BadRequest, match="is deployed"):
         models.delete_version("1")
