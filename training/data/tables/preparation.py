@@ -97,5 +97,5 @@ def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> NDArra
     categories = finished.values()
     columns = {name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID}
     coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
-    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, task.group))
+    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, *task.groups))
     return label
