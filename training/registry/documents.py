@@ -1,0 +1,154 @@
+"""The record of a registry: one JSON object that says which versions of a model there are, and which one reigns.
+
+Layout of a registry, on this machine or in a bucket:
+
+    ROOT/<model>/registry.json              the record: written last, replaced as a whole
+    ROOT/<model>/versions/<key>/...         the files of one version, written once
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+FORMAT = 1
+FILE_NAME = "registry.json"
+CHAMPION = "champion"
+CANDIDATE = "candidate"
+#: A custom model id of Vertex AI, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models/upload
+MODEL_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
+DIGEST = r"^[0-9a-f]{64}$"
+
+What = Literal[
+    "registered", "promoted", "rolled_back", "aliased", "unaliased", "approved", "rejected", "deleted", "kept"
+]
+State = Literal["registered", "candidate", "rejected", "deleted"]
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class VersionFile(Frozen):
+    """One file of a version, by its path below the version's folder."""
+
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=DIGEST)
+
+
+class Version(Frozen):
+    """One model that was registered: what it is, where it came from, and how good it was."""
+
+    #: 1, 2, ... and never used again; 0 = not registered yet (`changes.register` gives it).
+    number: int = Field(0, ge=0)
+    #: What it follows from: sha256 over weights, champion and data. It names the folder of its files.
+    key: str = Field(pattern=DIGEST)
+    #: UTC, such as 2026-11-22T10:00:00Z; "" = not registered yet.
+    created: str = ""
+    #: URI of the version's own folder, a copy below the registry.
+    model: str
+    files: dict[str, VersionFile] = {}
+    #: The run that trained it, its pipeline, its task as `module:Class`.
+    run: str = ""
+    pipeline: str = ""
+    task: str = ""
+    #: URI of the run's pins; the commit of the code; the image with its digest.
+    pins: str = ""
+    commit: str = ""
+    image: str = ""
+    #: Those that are numbers: JSON knows no infinity, and of one class there is no ROC curve.
+    metrics: dict[str, float] = {}
+    #: The sentence of the decision.
+    reason: str = ""
+    #: URI of the run's report.
+    report: str = ""
+    labels: dict[str, str] = {}
+    state: State = "registered"
+    #: The version that it was compared with; None = there was no champion.
+    champion: int | None = None
+    #: The window of its training data, in words.
+    data: str = ""
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _numbers(cls, metrics: Any) -> Any:
+        if not isinstance(metrics, dict):
+            return metrics
+        return {name: value for name, value in metrics.items() if not isinstance(value, float) or math.isfinite(value)}
+
+
+class Event(Frozen):
+    """One change of the record. Numbers are 1, 2, ... without a gap."""
+
+    number: int = Field(ge=1)
+    at: str
+    what: What
+    #: The version that it is about; None for a challenger that was not registered.
+    version: int | None = None
+    #: The version that held the alias before; None = nobody did.
+    before: int | None = None
+    alias: str = ""
+    who: str
+    why: str = ""
+    #: What makes the change happen once: another one of the same kind with the same key does nothing.
+    key: str = Field(min_length=1, max_length=200)
+
+
+class Spent(Frozen):
+    """The level that one trained challenger's test took from the error that all tests of a year may have together."""
+
+    key: str = Field(min_length=1, max_length=200)
+    at: str
+    level: float = Field(ge=0, le=1)
+    #: The version that it was compared with; None = there was no champion.
+    version: int | None = None
+    outcome: str
+
+
+class Record(Frozen):
+    """All that is known of one model."""
+
+    format: Literal[1] = 1
+    model: str = Field(pattern=MODEL_NAME)
+    versions: tuple[Version, ...] = ()
+    aliases: dict[str, int] = {}
+    events: tuple[Event, ...] = ()
+    spent: tuple[Spent, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "Record":
+        if [version.number for version in self.versions] != list(range(1, len(self.versions) + 1)):
+            raise ValueError("its versions are not numbered 1, 2, 3 ...")
+        if [event.number for event in self.events] != list(range(1, len(self.events) + 1)):
+            raise ValueError("its events are not numbered 1, 2, 3 ...")
+        if len({version.key for version in self.versions}) < len(self.versions):
+            raise ValueError("two versions have one key")
+        for name, number in self.aliases.items():
+            version = self.version(number)
+            if version is None or version.state == "deleted":
+                raise ValueError(f"the alias {name} is that of version {number}, which is not there")
+        return self
+
+    def version(self, number: int | None) -> Version | None:
+        """The version of that number, None if there never was one."""
+        return self.versions[number - 1] if number and 0 < number <= len(self.versions) else None
+
+    def keyed(self, key: str) -> Version | None:
+        """The version of that key."""
+        return next((version for version in self.versions if version.key == key), None)
+
+    def champion(self) -> Version | None:
+        return self.version(self.aliases.get(CHAMPION))
+
+    def aliases_of(self, number: int) -> tuple[str, ...]:
+        return tuple(sorted(name for name, target in self.aliases.items() if target == number))
+
+    def event(self, what: What, key: str) -> Event | None:
+        """What happened by that key."""
+        return next((event for event in self.events if event.what == what and event.key == key), None)
+
+
+def now() -> str:
+    """This moment in UTC, such as 2026-11-22T10:00:00Z."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
