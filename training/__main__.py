@@ -7,6 +7,7 @@ python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
 python -m training table titanic.csv --target survived --out titanic.toml
+python -m training models list --registry runs/registry
 python -m training settings
 """
 
@@ -15,8 +16,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from training import reference, steps
 from training.errors import exits
+from training.registry import command
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
@@ -87,8 +88,10 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--report", help="the page to write; default: report.html in the folder of the evaluation")
     decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
     decide.add_argument("--margin", type=float, default=0.0)
-    decide.add_argument("--confidence", type=float, default=0.95)
+    decide.add_argument("--confidence", type=float, default=0.95, help="over all decisions of a year together")
+    decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
+    command.add(verbs)
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
 
@@ -123,6 +126,8 @@ def setting(text: str) -> tuple[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     values = vars(parser().parse_args(arguments))
     verb = values.pop("verb")
+    if verb == "models":
+        return command.run(values)
     _take_declaration(values)
     if verb == "resolve":
         return _resolve(values)
@@ -133,6 +138,8 @@ def main(arguments: list[str] | None = None) -> None:
         result = new.new(**values)
         return print(json.dumps(result)) if as_json else new.show(result)
     if verb == "settings":
+        from training import reference
+
         return print(reference.table(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
@@ -143,6 +150,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Beside decision.json: the working folder may have a report.html or summary.md of its own.
         for name, file in (("report", "report.html"), ("summary", "summary.md")):
             values[name] = values[name] or str(Path(values["evaluation"]) / file)
+    from training import steps
+
     result = getattr(steps, verb)(**values)
     if verb == "decide":
         print(f"{result.reason}\nreport: {values['report']}")
@@ -163,6 +172,8 @@ def _take_declaration(values: dict[str, Any]) -> None:
 
 
 def _resolve(values: dict[str, Any]) -> None:
+    from training import steps
+
     as_json = values.pop("json")
     values["task_options"] = values.pop("options")
     result = steps.resolve(**values)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from training import run_folder, tasks
 from training.checkpoint.holder import Owner
@@ -20,11 +20,14 @@ from training.config import OPERATIONAL, TrainConfig, parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
-from training.evaluation.decision import Decision, check
+from training.evaluation.decision import NIGHTS, Decision, check
+from training.evaluation.decision import write as write_decision
 from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins, Request
 from training.processes.launch import THREADS
+from training.release import request as release_request
+from training.release.request import Approval
 from training.storage import files, pinned, storage
 
 #: The image that the step runs in, as the tool tells it.
@@ -33,6 +36,7 @@ IMAGE_VARIABLE = "TRAINING_IMAGE"
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
     from training.pins.resolve import Resolved
+    from training.release.outcome import Outcome
 
 
 def check_request(
@@ -43,8 +47,12 @@ def check_request(
     margin: float,
     confidence: float,
     data: str,
+    nights: int = NIGHTS,
     as_of: str = "",
     pins: str = "",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
     training_options: Mapping[str, Any] | None = None,
     with_task: bool = True,
     with_training: bool = True,
@@ -60,7 +68,8 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        settings = _check_settings(task, task_options, margin, confidence, training_options, config)
+        settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
+        release_request.check(champion, model_name, approve)
         if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
             raise UserError(tasks.NO_ROWS)
         if with_task:
@@ -68,10 +77,10 @@ def check_request(
             from training.pins import request
 
             work = tasks.load(task, task_options)
-            asked = _request(data, task, task_options, champion, training_options)
+            asked = _request(data, task, task_options, champion, registry, model_name, training_options)
             if with_training:
                 selection.require_metric(settings, work)
-            check(margin, confidence, bounded=not work.regression)
+            check(margin, confidence, nights, bounded=not work.regression)
             request.check(work, asked, as_of=as_of, pins=pins)
     except UserError as error:
         raise ValueError(str(error)) from None
@@ -82,11 +91,12 @@ def _check_settings(
     task_options: Mapping[str, Any] | None,
     margin: float,
     confidence: float,
+    nights: int,
     training_options: Mapping[str, Any] | None,
     config: Mapping[str, Any],
 ) -> TrainConfig:
     tasks.parts(task)
-    check(margin, confidence)
+    check(margin, confidence, nights)
     return parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
 
 
@@ -124,10 +134,14 @@ def resolve(
     task: str = "flights",
     task_options: Mapping[str, Any] | None = None,
     champion: str = "",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
     as_of: str = "",
     pins: str = "",
     margin: float = 0.0,
     confidence: float = 0.95,
+    nights: int = NIGHTS,
     training_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
     **config: Any,
@@ -141,24 +155,31 @@ def resolve(
         to: The folder of the pins, and `project` the number of the project, where no record tells them.
         pipeline: The name of the pipeline.
         run: The name of the run; what cannot be pinned is this run's alone.
+        champion: A folder, or what names a version of the registry (`training.pins.reigning`).
+        registry: The root of the registry; "" = by the place of the record, or of the pins.
+        model_name: What the model is called there; "" = by the task.
+        approve: As of `register`; checked only.
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
-        margin: As of `decide`, and `confidence` too; checked only.
+        margin: As of `decide`, and `confidence` and `nights` too; checked only.
         training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
         dry_run: Whether nothing is written.
     """
-    settings = _check_settings(task, task_options, margin, confidence, training_options, config)
+    settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
+    release_request.check(champion, model_name, approve)
     from training.loop import selection
-    from training.pins import resolve
+    from training.pins import reigning, resolve
+    from training.pins.model_name import chosen
 
-    request = _request(data, task, task_options, champion, training_options)
+    request = _request(data, task, task_options, champion, registry, model_name, training_options)
     work = tasks.load(request.task, request.task_options)
     selection.require_metric(settings, work)
-    check(margin, confidence, bounded=not work.regression)
+    check(margin, confidence, nights, bounded=not work.regression)
     output = run_folder.parse(record)
+    place = reigning.opened(registry, chosen(model_name, request.task, request.task_options), record or to)
     resolved = resolve.resolve(
-        request, run_folder.pins_at(to) if to else run_folder.pins(record),
+        request, run_folder.pins_at(to) if to else run_folder.pins(record), place,
         pipeline=pipeline, project=project or (output.project if output else ""),
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
@@ -305,26 +326,78 @@ def decide(
     evaluation: str | Path,
     report: str | Path,
     summary: str | Path,
+    to: str | Path = "",
     *,
+    champion: str = "",
     margin: float = 0.0,
     confidence: float = 0.95,
+    nights: int = NIGHTS,
 ) -> Decision:
-    """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
-    check(margin, confidence)
+    """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary.
+
+    Args:
+        to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
+            replace.
+        champion: URI of the champion's pins, for the report; "" = none.
+    """
+    check(margin, confidence, nights)
     import training.bundle
     import training.evaluation.decide
     import training.evaluation.record
     import training.report.report
     import training.tracking.judged
 
-    decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence)
+    decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence, nights=nights)
     training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
+    if to:
+        write_decision(decision, to)
     training.tracking.judged.tell(
         Path(model) / training.bundle.CARD, training.evaluation.record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip
     return decision
+
+
+@exits
+def register(
+    data: str | Path,
+    model: str | Path,
+    evaluation: str | Path,
+    decision: str | Path,
+    report: str | Path,
+    summary: str | Path = "",
+    *,
+    registry: str,
+    model_name: str,
+    task: str = "",
+    run: str = "",
+    pipeline: str = "",
+    champion: str = "",
+    pins: str = "",
+    approve: str = "auto",
+) -> "Outcome":
+    """Releases the model as the gate's decision says, and writes what came of it to `summary`.
+
+    Args:
+        registry: The root of the registry, and `model_name` the model's name in it.
+        run: Who releases it; the same name again is the same release, tried again.
+        champion: URI of the pins of what the model was compared with; "" = nothing.
+        approve: auto, or manual: a better model waits as a candidate.
+    """
+    release_request.check("", model_name, approve)
+    import training.release.release
+
+    place = run_folder.parse(summary)
+    inputs = training.release.release.Inputs(
+        *(str(path) for path in (data, model, evaluation, decision, report)), champion=champion, pins=pins, task=task,
+        run=run, pipeline=pipeline, project=place.project if place else "",
+    )  # fmt: skip
+    outcome = training.release.release.release(inputs, registry, model_name, cast(Approval, approve))
+    print(outcome.words, flush=True)
+    if summary:
+        files.write(summary, outcome.markdown)
+    return outcome
 
 
 def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
@@ -396,10 +469,10 @@ def whole(value: Any) -> Any:
 
 
 def _request(
-    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str,
+    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str, registry: str, model_name: str,
     training_options: Mapping[str, Any] | None,
 ) -> Request:  # fmt: skip
     return Request(
         data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion,
-        warm_start=weights.asked(training_options),
+        registry=registry, model_name=model_name, warm_start=weights.asked(training_options),
     )  # fmt: skip

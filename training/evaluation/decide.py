@@ -52,7 +52,9 @@ FEWEST_GROUPS = 10
 FEWEST_SLICE_ROWS = 100
 
 
-def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95) -> Decision:
+def decide(
+    evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95, nights: int = decision.NIGHTS
+) -> Decision:
     """Compares challenger and champion on the saved predictions, writes `decision.json` beside them, returns it.
 
     Args:
@@ -60,19 +62,27 @@ def decide(evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float
         margin: The lower bound of the improvement must exceed this, in the decision's loss: nats of log loss, bits, or
             the unit of a regression's loss. Below 0, a challenger that is worse by less than that may replace the
             champion.
-        confidence: One-sided, of every bound and test; in (0.5, 1).
+        confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
+        nights: Decisions planned for a year: tonight's one-sided level is (1 - confidence) / nights.
 
     Raises:
         UserError: an argument out of range, or no readable predictions.
     """
-    decision.check(margin, confidence)
+    decision.check(margin, confidence, nights)
     if _nothing_scored(evaluation_dir):
         why = reason.undecided(predictions.FILE_NAME)
         result = Decision(
-            promote=False, decided=False, reason=why, margin=margin, confidence=confidence, rows=0, groups=0
+            promote=False,
+            decided=False,
+            reason=why,
+            margin=margin,
+            confidence=confidence,
+            nights=nights,
+            rows=0,
+            groups=0,
         )
     else:
-        result = _decide(predictions.read(evaluation_dir), margin, confidence)
+        result = _decide(predictions.read(evaluation_dir), margin, confidence, nights)
     decision.save(result, evaluation_dir)
     return result
 
@@ -87,8 +97,8 @@ def _nothing_scored(evaluation_dir: str | Path) -> bool:
     )
 
 
-def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
-    decision.check(margin, confidence, bounded=not data.header.quantiles)
+def _decide(data: Predictions, margin: float, confidence: float, nights: int) -> Decision:
+    decision.check(margin, confidence, nights, bounded=not data.header.quantiles)
     reference = next((model for model in RIVALS if model in data.header.models), None)
     draft = Decision(
         promote=False,
@@ -96,6 +106,7 @@ def _decide(data: Predictions, margin: float, confidence: float) -> Decision:
         reference=reference,
         margin=margin,
         confidence=confidence,
+        nights=nights,
         rows=len(data),
         group=data.header.group,
         groups=comparison.numbered(data.group.codes)[1] if data.group else len(data),

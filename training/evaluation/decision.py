@@ -10,6 +10,9 @@ from training.errors import UserError
 from training.storage import files
 
 FILE_NAME = "decision.json"
+#: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.
+NIGHTS = 365
+MOST_NIGHTS = 8_784
 #: The model to beat: without a champion the baseline stands in. Gradient boosting, which is no model of anybody's run
 #: either and has no say, is compared beside it.
 Reference = Literal["champion", "baseline"]
@@ -84,12 +87,23 @@ class Decision(Frozen):
     lower_bound: float | None = None
     upper_bound: float | None = None
     margin: float
+    #: That no model is promoted by luck, over all decisions of a year together.
     confidence: float
+    #: Decisions planned for a year, which share what `confidence` leaves.
+    nights: int = NIGHTS
+    #: The one-sided level of this night's test; None if nothing was tested, which spends none of the year's error.
+    level: float | None = None
+    #: Degrees of freedom of the test.
+    degrees: float | None = None
+    #: The difference that these rows would have shown with a probability of 80 %, in the unit of `difference`.
+    detectable: float | None = None
     rows: int
     #: Column that marks rows that are not independent; "" if all rows are.
     group: str = ""
     #: Independent groups of rows: the rows themselves if there is no such column.
     groups: int
+    #: Groups by each grouping column; () if rows are independent.
+    clusters: tuple[int, ...] = ()
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
     #: None where no gradient boosting was scored, or nothing could be compared.
@@ -113,14 +127,18 @@ class Decision(Frozen):
         return tuple(s for s in self.slices if s.p_value is not None)
 
 
-def check(margin: float, confidence: float, *, bounded: bool = False) -> None:
-    """Raises UserError for a margin or a confidence out of range, whichever parameter of a run it came from.
+def check(margin: float, confidence: float, nights: int = NIGHTS, *, bounded: bool = False) -> None:
+    """Raises UserError for a margin, a confidence or nights out of range, whichever parameter of a run they came from.
 
     Args:
         bounded: Whether the loss is known to be in nats or bits, where a margin of 1 could be no gain.
     """
     if not 0.5 < confidence < 1:
         raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
+    if not 1 <= nights <= MOST_NIGHTS:
+        raise UserError(
+            f"nights = {nights}: how many trained nights a year are planned, 1 to {MOST_NIGHTS:,}, such as 365 or 52."
+        )
     if not math.isfinite(margin):
         raise UserError(f"margin = {margin}: it is a difference in the decision's loss, such as 0.002.")
     if bounded and not -1 < margin < 1:
@@ -129,10 +147,25 @@ def check(margin: float, confidence: float, *, bounded: bool = False) -> None:
 
 def save(decision: Decision, directory: str | Path) -> None:
     """Writes `decision.json` atomically."""
-    files.write(Path(directory) / FILE_NAME, json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
+    write(decision, Path(directory) / FILE_NAME)
+
+
+def write(decision: Decision, path: str | Path) -> None:
+    """Writes the decision to a file of its own, atomically."""
+    files.write(path, json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
 
 
 def load(directory: str | Path) -> Decision | None:
     """The decision in an evaluation's directory; None if there is none yet."""
     path = Path(directory) / FILE_NAME
     return Decision.model_validate_json(files.read(path)) if path.exists() else None
+
+
+def read(path: str | Path) -> Decision:
+    """The decision in a file of its own. Raises UserError if there is none."""
+    try:
+        return Decision.model_validate_json(files.read(path))
+    except FileNotFoundError:
+        raise UserError(f"{path} is not there: the step decide writes it.") from None
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read as a decision: {error}") from None

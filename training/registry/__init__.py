@@ -3,4 +3,11 @@
 documents.py  the record: versions, events, levels spent
 changes.py    what can be done to it: register, promote, roll back ...; functions from record to record
 registry.py   the record where it lies, read and changed
+disk.py       a record on a disk: a lock, and one rename
+bucket.py     a record in a bucket: put in place of what was read
+reading.py    a record as bytes, within limits
+versions.py   the files of a version: copied, verified, removed
+verbs.py      what a person does: list, show, promote, roll back ...
+shown.py      what there is to tell, as plain values
+command.py    the verbs from a shell
 """

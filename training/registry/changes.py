@@ -5,6 +5,7 @@ may raise UserError, in words; `Conflict` where the champion is another than the
 """
 
 import re
+from itertools import groupby
 from typing import Any
 
 from training.errors import UserError
@@ -53,7 +54,7 @@ def promote(record: Record, number: int, *, expected: int | None, who: str, why:
         raise Conflict(f"the champion is {_named(before)} by now, and not {_named(expected)}")
     if version.state == "candidate":
         record = approve(record, number, who=who, why=why, key=key)
-    record = _pointed(record, CHAMPION, number)
+    record = _pointed(_without(record, number, CANDIDATE), CHAMPION, number)
     return _told(record, "promoted", number, who=who, why=why, key=key, before=before, alias=CHAMPION)
 
 
@@ -107,7 +108,7 @@ def unalias(record: Record, name: str, *, who: str, why: str, key: str) -> Recor
 
 def approve(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
     """The candidate as an ordinary version."""
-    if record.event("approved", key) or _known(record, number).state == "registered":
+    if record.event("approved", key) or known(record, number).state == "registered":
         return record
     usable(record, number)
     return _judged(record, number, "registered", "approved", who=who, why=why, key=key)
@@ -115,7 +116,7 @@ def approve(record: Record, number: int, *, who: str, why: str, key: str) -> Rec
 
 def reject(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
     """The version as one that may not be promoted."""
-    if record.event("rejected", key) or _known(record, number).state == "rejected":
+    if record.event("rejected", key) or known(record, number).state == "rejected":
         return record
     usable(record, number)
     record = _without(record, number, CANDIDATE)
@@ -125,7 +126,7 @@ def reject(record: Record, number: int, *, who: str, why: str, key: str) -> Reco
 
 def delete(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
     """The version as deleted: its number and its story stay, its files may go. No alias' target is."""
-    if record.event("deleted", key) or _known(record, number).state == "deleted":
+    if record.event("deleted", key) or known(record, number).state == "deleted":
         return record
     _require_no_alias(record, number, "deleted")
     return _told(_in_state(record, number, "deleted"), "deleted", number, who=who, why=why, key=key)
@@ -147,9 +148,9 @@ def spend(record: Record, spent: Spent) -> Record:
 
 
 def reigned(record: Record) -> list[int]:
-    """The champions that a rollback can go through, oldest first: promotions come on top, a rollback takes the top off.
+    """The champions that a rollback goes through, the reigning one last: a promotion comes on top, a rollback takes off.
 
-    Deleted and rejected versions are left out.
+    Deleted and rejected versions are left out, and so is what replaced itself without them.
     """
     stack: list[int] = []
     for event in record.events:
@@ -162,7 +163,8 @@ def reigned(record: Record) -> list[int]:
         elif event.what == "rolled_back":
             while stack and stack[-1] != event.version:
                 stack.pop()
-    return [number for number in stack if record.versions[number - 1].state not in ("deleted", "rejected")]
+    there = [number for number in stack if record.versions[number - 1].state not in ("deleted", "rejected")]
+    return [number for number, _ in groupby(there)]
 
 
 def rolled_back_already(record: Record, expected: int | None) -> Event | None:
@@ -178,21 +180,18 @@ def check_alias(name: str) -> None:
     if not ALIAS.fullmatch(name) or name in RESERVED:
         reserved = f" and not {', '.join(RESERVED)}, which Vertex AI keeps for itself" if name in RESERVED else ""
         raise UserError(
-            f"{quoted(name)} is no alias: it must be 2 to 128 letters, digits and dashes, begin with a small letter and end "
-            f"in a small letter or a digit{reserved}."
+            f"{quoted(name)} is no alias: it must be 2 to 128 letters, digits and dashes, begin with a small letter "
+            f"and end in a small letter or a digit{reserved}."
         )
 
 
 def usable(record: Record, number: int) -> Version:
     """The version. Raises UserError if there is none, or if it is deleted or rejected."""
-    version = _known(record, number)
+    version = known(record, number)
     if version.state in ("deleted", "rejected"):
-        event = next(one for one in reversed(record.events) if one.version == number and one.what == version.state)
-        why = f": {event.why}" if event.why else ""
-        raise UserError(
-            f"version {number} of {record.model} was {version.state} on {event.at} by {event.who}{why}. "
-            f"Take one of {numbers(record)}."
-        )
+        told = (one for one in reversed(record.events) if one.version == number and one.what == version.state)
+        by = next((f" on {one.at} by {one.who}" + (f" ({one.why})" if one.why else "") for one in told), "")
+        raise UserError(f"version {number} of {record.model} was {version.state}{by}. Take one of {numbers(record)}.")
     return version
 
 
@@ -202,7 +201,8 @@ def numbers(record: Record) -> str:
     return ", ".join(there[-10:]) if there else "a new run: there are no others"
 
 
-def _known(record: Record, number: int) -> Version:
+def known(record: Record, number: int) -> Version:
+    """The version, whatever became of it. Raises UserError if there never was one."""
     version = record.version(number)
     if version is None:
         raise UserError(f"{record.model} has no version {number}. Take one of {numbers(record)}.")

@@ -6,10 +6,11 @@ Layout of a registry, on this machine or in a bucket:
     ROOT/<model>/versions/<key>/...         the files of one version, written once
 """
 
+import math
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 FORMAT = 1
 FILE_NAME = "registry.json"
@@ -56,6 +57,7 @@ class Version(Frozen):
     pins: str = ""
     commit: str = ""
     image: str = ""
+    #: Those that are numbers: JSON knows no infinity, and of one class there is no ROC curve.
     metrics: dict[str, float] = {}
     #: The sentence of the decision.
     reason: str = ""
@@ -67,6 +69,13 @@ class Version(Frozen):
     champion: int | None = None
     #: The window of its training data, in words.
     data: str = ""
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _numbers(cls, metrics: Any) -> Any:
+        if not isinstance(metrics, dict):
+            return metrics
+        return {name: value for name, value in metrics.items() if not isinstance(value, float) or math.isfinite(value)}
 
 
 class Event(Frozen):

@@ -1,14 +1,24 @@
 """A registry of one model's versions: its record is read, and changed by whoever has seen what it replaces."""
 
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from training.registry.documents import FILE_NAME, Record, Version
+from training.errors import ProcessFailed, UserError
+from training.printable import quoted
+from training.registry.bucket import BucketRecord
+from training.registry.disk import DiskRecord
+from training.registry.documents import FILE_NAME, MODEL_NAME, Record, Version
+from training.registry.reading import decode, encode
+from training.storage import foreign, storage
+from training.storage.objects import Folder
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The registry of one model below a root, on this machine or gs://."""
+    """The registry of one model below a root, an absolute folder on this machine or gs://."""
 
     root: str
     model: str
@@ -29,7 +39,7 @@ class Registry:
             UserError: it is damaged, of a newer format, of another model, too large, or may not be read.
             ProcessFailed: the store could not be reached.
         """
-        raise NotImplementedError
+        return self._decoded(self._store.read())
 
     def change(self, function: Callable[[Record], Record]) -> Record:
         """Puts what the function makes of the record in its place, and returns it.
@@ -39,19 +49,36 @@ class Registry:
 
         Raises: as `read`, UserError if it may not be written, and whatever the function raises.
         """
-        raise NotImplementedError
+        made = Record(model=self.model)
+
+        def changed(data: bytes | None) -> bytes | None:
+            nonlocal made
+            before = self._decoded(data)
+            made = function(before)
+            return None if made == before else encode(self.record_path, made)
+
+        self._store.update(changed)
+        return made
 
     def champion(self) -> Version | None:
         """The version that reigns now. Raises as `read`."""
         return self.read().champion()
 
     def version_folder(self, key: str) -> str:
-        """Where the files of the version with that key lie."""
+        """Where the files of the version with that key lie, also after the registry was moved."""
         return f"{self.folder}/versions/{key}"
 
     def require_writable(self) -> None:
-        """Raises UserError if the record cannot be written here."""
-        raise NotImplementedError
+        """Raises UserError if the record cannot be read or written here; nothing is left behind but a folder."""
+        self.read()
+        self._store.require_writable()
+
+    @property
+    def _store(self) -> DiskRecord | BucketRecord:
+        return BucketRecord(self.record_path) if storage.is_remote(self.root) else DiskRecord(self.record_path)
+
+    def _decoded(self, data: bytes | None) -> Record:
+        return Record(model=self.model) if data is None else decode(self.record_path, self.model, data)
 
 
 def open(root: str, model: str) -> Registry:
@@ -60,4 +87,48 @@ def open(root: str, model: str) -> Registry:
     Raises:
         UserError: the name of the model or the root cannot be.
     """
-    return Registry(root, model)
+    if not re.fullmatch(MODEL_NAME, model):
+        raise UserError(
+            f"{quoted(model)} cannot name a model: Vertex AI takes 1 to 63 small letters, digits, dashes and "
+            "underscores, a letter first."
+        )
+    return Registry(located(root), model)
+
+
+def located(root: str) -> str:
+    """The root as it is written here: gs://..., or an absolute path. Raises UserError if it is neither."""
+    foreign.refuse(root)
+    if not root.strip():
+        raise UserError("the registry needs a folder: one on this machine, or gs://bucket/folder.")
+    root = storage.uri(root)
+    if storage.is_remote(root):
+        storage.split(root)
+        return root
+    return os.path.abspath(os.path.expanduser(root))
+
+
+def models(root: str) -> list[str]:
+    """Names of the models that are registered below a root.
+
+    Raises:
+        UserError: there is no such folder or bucket, or it may not be read.
+        ProcessFailed: the store could not be reached.
+    """
+    root = located(root)
+    if storage.is_remote(root):
+        return [name for name in _folders(root) if Folder(f"{root}/{name}").holds(FILE_NAME)]
+    if not Path(root).is_dir():
+        raise UserError(f"there is no registry at {root}: a run that registers its model makes it.")
+    try:
+        return sorted(path.parent.name for path in Path(root).glob(f"*/{FILE_NAME}"))
+    except OSError as error:
+        raise UserError(f"{root} cannot be read: {error.strerror}.") from None
+
+
+def _folders(root: str) -> list[str]:
+    try:
+        return Folder(root).folders()
+    except FileNotFoundError:
+        raise UserError(f"there is no bucket for the registry {root}: make it, or name another one.") from None
+    except ConnectionError as error:
+        raise ProcessFailed(f"the registry: {error}") from None

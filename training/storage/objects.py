@@ -105,6 +105,15 @@ class Folder:
         with os_errors(self.path):
             return sorted(blob.name.removeprefix(self.prefix) for blob in self._list())
 
+    def folders(self) -> list[str]:
+        """Names of the folders directly below."""
+        with os_errors(self.path):
+            listing = bucket(self.bucket).list_blobs(
+                prefix=self.prefix, delimiter="/", fields="prefixes,nextPageToken", **self._limits()
+            )
+            list(listing)  # the prefixes of a page are there once it was read
+            return sorted(each.removeprefix(self.prefix).rstrip("/") for each in listing.prefixes)
+
     def holds(self, name: str) -> bool:
         with os_errors(f"{self.path}/{name}"):
             return bool(self._blob(name).exists(**self._limits()))

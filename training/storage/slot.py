@@ -3,12 +3,15 @@
 https://cloud.google.com/storage/docs/request-preconditions
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from training.storage.storage import bucket, os_errors, patient, split
+from training.errors import UserError
+from training.storage.storage import bucket, os_errors, patient, permitted, split
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,19 @@ class Slot:
     Args:
         deadline_s: For so long a method tries to reach the store.
         stall_s: A request during which nothing moves for so long has failed.
+        most: Bytes that the object may have; a larger one is a UserError, and so is then a lack of permission.
     """
 
     first_pause_s = 0.5
 
-    def __init__(self, path: str, *, deadline_s: float, stall_s: float = 10):
+    def __init__(self, path: str, *, deadline_s: float, stall_s: float = 10, most: int | None = None):
         self.path = path
         self.bucket, self.name = split(path)
-        self.deadline_s, self.stall_s = deadline_s, stall_s
+        self.deadline_s, self.stall_s, self.most = deadline_s, stall_s, most
 
     def read(self) -> Version | None:
         """None if there is no object."""
-        with os_errors(self.path):
+        with self._errors():
             while (facts := self._facts()) is not None:
                 generation, age_s = facts
                 if (data := self._data(generation)) is not None:
@@ -53,7 +57,7 @@ class Slot:
         from google.api_core.exceptions import PreconditionFailed
 
         blob = self._blob()
-        with os_errors(self.path):
+        with self._errors():
             try:
                 blob.upload_from_string(data, if_generation_match=generation, **self._limits())
             except PreconditionFailed:
@@ -64,7 +68,7 @@ class Slot:
         """Deletes this generation; False if another is there, or none."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
-        with os_errors(self.path):
+        with self._errors():
             try:
                 self._blob().delete(if_generation_match=generation, **self._limits())
             except (NotFound, PreconditionFailed):
@@ -76,7 +80,7 @@ class Slot:
         from google.api_core.exceptions import from_http_response
 
         blob = self._blob()
-        url = blob.client._connection.build_api_url(path=blob.path, query_params={"fields": "generation,updated"})
+        url = blob.client._connection.build_api_url(path=blob.path, query_params={"fields": "generation,updated,size"})
 
         def ask() -> Any:
             response = blob.client._http.request("GET", url, timeout=self.stall_s)
@@ -88,6 +92,8 @@ class Slot:
         if response.status_code == 404:
             return None
         facts = response.json()
+        if self.most is not None and int(facts["size"]) > self.most:
+            raise UserError(f"{self.path} is larger than {self.most >> 20} MiB, the most that it may have.")
         now, written = parsedate_to_datetime(response.headers["Date"]), datetime.fromisoformat(facts["updated"])
         return int(facts["generation"]), max(0.0, (now - written).total_seconds())
 
@@ -99,6 +105,15 @@ class Slot:
             return bytes(self._blob(generation=generation).download_as_bytes(**self._limits()))
         except NotFound:
             return None
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        with os_errors(self.path):
+            if self.most is None:
+                yield
+                return
+            with permitted(self.path):
+                yield
 
     def _blob(self, **kwargs: Any) -> Any:
         return bucket(self.bucket).blob(self.name, **kwargs)

@@ -218,12 +218,10 @@ def _listed(pattern: str, name: str, **query: Any) -> list[File]:
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Says the errors that only the user can mend in their words, and the others in one line."""
-    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Unauthorized
-    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
-    from google.cloud.storage.exceptions import InvalidResponse
-    from requests import RequestException
+def permitted(path: str) -> Iterator[None]:
+    """Says the lack of credentials or of a permission in the words of the user who can mend it."""
+    from google.api_core.exceptions import Forbidden, Unauthorized
+    from google.auth.exceptions import DefaultCredentialsError
 
     try:
         yield
@@ -233,6 +231,19 @@ def explained(path: str) -> Iterator[None]:
         ) from None
     except (Forbidden, Unauthorized) as error:
         raise UserError(f"{path} may not be read: {error.message}") from None
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Says the errors that only the user can mend in their words, and the others in one line."""
+    from google.api_core.exceptions import GoogleAPIError, NotFound
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.storage.exceptions import InvalidResponse
+    from requests import RequestException
+
+    try:
+        with permitted(path):
+            yield
     except NotFound:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
     except (GoogleAPIError, GoogleAuthError, InvalidResponse, RequestException) as error:

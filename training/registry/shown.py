@@ -1,0 +1,94 @@
+"""What there is to tell of a registry: plain values for JSON, and as lines for a terminal."""
+
+from typing import Any
+
+from training.registry import changes
+from training.registry.documents import CHAMPION, Event, Record, Version
+from training.registry.registry import Registry
+
+Values = dict[str, Any]
+
+
+def model(record: Record) -> Values:
+    """A model with all its versions, the newest first."""
+    return {
+        "model": record.model,
+        "champion": record.aliases.get(CHAMPION),
+        "reign": reign(record),
+        "aliases": dict(sorted(record.aliases.items())),
+        "versions": [brief(record, version) for version in reversed(record.versions)],
+        "tests": len(record.spent),
+    }
+
+
+def brief(record: Record, version: Version) -> Values:
+    """A version without its files."""
+    return {**version.model_dump(exclude={"files"}), "aliases": list(record.aliases_of(version.number))}
+
+
+def version(registry: Registry, record: Record, shown: Version) -> Values:
+    """A version in full: where it lies, what became of it, and of a champion since when and in whose place."""
+    about = [event for event in record.events if shown.number in (event.version, event.before)]
+    is_champion = record.aliases.get(CHAMPION) == shown.number
+    return {
+        "registry": registry.root,
+        **brief(record, shown),
+        "model": record.model,
+        "folder": registry.version_folder(shown.key),
+        "files": {name: file.model_dump() for name, file in shown.files.items()},
+        "reign": reign(record) if is_champion else None,
+        "history": [event.model_dump(exclude={"key"}) for event in about],
+    }
+
+
+def reign(record: Record) -> Values | None:
+    """Since when and why the champion is one, what it replaced, and where a rollback would lead; None without one."""
+    event = crowned(record)
+    if event is None:
+        return None
+    before, behind = record.version(event.before), changes.reigned(record)[:-1]
+    return {
+        "version": event.version,
+        "since": event.at,
+        "by": event.what,
+        "who": event.who,
+        "why": event.why,
+        "replaced": brief(record, before) if before else None,
+        "rollback_to": behind[-1] if behind else None,
+    }
+
+
+def crowned(record: Record) -> Event | None:
+    """The event that made the champion what it is."""
+    champion = record.aliases.get(CHAMPION)
+    happened = (event for event in reversed(record.events) if event.what in ("promoted", "rolled_back"))
+    return next((event for event in happened if event.version == champion), None) if champion else None
+
+
+def compared(record: Record, versions: list[Version]) -> Values:
+    """Versions side by side: every metric that one of them has, and the facts in which they differ."""
+    names = dict.fromkeys(name for one in versions for name in one.metrics)
+    facts = ("task", "data", "pipeline", "run", "pins", "commit", "image", "created", "state", "champion", "report")
+    return {
+        "model": record.model,
+        "versions": [brief(record, one) for one in versions],
+        "metrics": {name: [one.metrics.get(name) for one in versions] for name in names},
+        "facts": {name: [getattr(one, name) for one in versions] for name in facts},
+    }
+
+
+def lines(told: Values) -> list[str]:
+    """The values of any verb, for a terminal without the tool."""
+    if "said" in told:
+        return [told["said"]]
+    if "models" in told:
+        return [line for one in told["models"] for line in (f"{one['model']}:", *map(_line, one["versions"]))]
+    if "metrics" in told and "facts" in told:
+        pairs = {**told["metrics"], **told["facts"]}
+        return [f"{name:20} {'   '.join(map(str, values))}" for name, values in pairs.items()]
+    return [f"{name:12} {value}" for name, value in told.items() if value not in ("", None, [], {})]
+
+
+def _line(one: Values) -> str:
+    names = ", ".join(one["aliases"]) or one["state"]
+    return f"{one['number']:6}  {one['created']:20}  {names:20}  {one['reason']}".rstrip()

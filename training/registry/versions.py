@@ -1,0 +1,157 @@
+"""The files of a version: copied below the registry before the record names them, and verified by checksum.
+
+A copy that a kill cut short is no version, since no record names it; the next try takes what is there already.
+"""
+
+import hashlib
+import mmap
+import os
+import shutil
+from pathlib import Path
+
+from training.errors import ProcessFailed, UserError
+from training.printable import quoted
+from training.registry import disk
+from training.registry.documents import Version, VersionFile
+from training.registry.registry import Registry
+from training.storage import download, storage
+from training.storage.objects import Facts, Folder
+
+#: The record lists them all.
+MOST_FILES = 200
+#: For so long a copy waits for another one.
+COPY_DEADLINE_S = 3600.0
+
+
+def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
+    """Copies the files of a model's folder to `registry.version_folder(key)`, and returns what they are.
+
+    Where the record has the key already nothing is copied; a file that is there with the same bytes is left.
+
+    Raises:
+        UserError: the folder holds no files, or too many; or the registry may not be written.
+        ProcessFailed: the store could not be reached, or a copy is not what it is of.
+    """
+    if known := registry.read().keyed(key):
+        return dict(known.files)
+    target, names = registry.version_folder(key), _names(source)
+    if storage.is_remote(target):
+        return {name: _to_bucket(path, Folder(target), name) for name, path in names.items()}
+    with disk.refused(Path(target)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
+        return {name: _to_disk(path, Path(target) / name) for name, path in names.items()}
+
+
+def missing(registry: Registry, version: Version) -> list[str]:
+    """What is wrong about a version's files, in words, as far as names and sizes tell: nothing where all are there."""
+    folder = registry.version_folder(version.key)
+    there = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
+    return [
+        f"{name} is gone" if name not in there else f"{name} has {there[name]:,} bytes instead of {file.bytes:,}"
+        for name, file in version.files.items()
+        if there.get(name) != file.bytes
+    ]
+
+
+def require(registry: Registry, version: Version) -> None:
+    """Raises UserError if files of the version are gone or cut short."""
+    if wrong := missing(registry, version):
+        raise UserError(
+            f"version {version.number} of {registry.model} is not whole: in {registry.version_folder(version.key)} "
+            f"{', '.join(wrong[:3])}. Restore it, or take another version."
+        )
+
+
+def verify(registry: Registry, version: Version) -> None:
+    """Reads every file of the version. Raises UserError if one is gone, or has another checksum than the record's."""
+    require(registry, version)
+    folder = registry.version_folder(version.key)
+    for name, file in version.files.items():
+        with download.local_copy(f"{folder}/{name}") as path:
+            if _described(Path(path)) != file:
+                raise UserError(
+                    f"{folder}/{name} is damaged: its bytes have another checksum than version {version.number} had "
+                    "when it was registered. Restore it, or take another version."
+                )
+
+
+def remove(registry: Registry, version: Version) -> None:
+    """Deletes the files of a version that the record has as deleted; also what an earlier try left of them."""
+    target = registry.version_folder(version.key)
+    if storage.is_remote(target):
+        folder = Folder(target)
+        for file in storage.below(target):
+            folder.delete(file.path.removeprefix(f"{target}/"))
+        return
+    with disk.refused(Path(target)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
+        if Path(target).is_dir():
+            shutil.rmtree(target)
+
+
+def _names(source: str) -> dict[str, str]:
+    """The files below a folder: their paths by their names from it."""
+    source = storage.uri(source)
+    source = source if storage.is_remote(source) else os.path.abspath(source)
+    found = {file.path.removeprefix(f"{source}/"): file.path for file in storage.below(source)}
+    if not found:
+        raise UserError(f"{source} holds no files, so there is no model to register.")
+    if len(found) > MOST_FILES:
+        raise UserError(
+            f"{source} holds {len(found):,} files; a version may have {MOST_FILES}: pack them into an archive."
+        )
+    for name in found:
+        if not name.isprintable():
+            raise UserError(f"{source}: the name {quoted(name)} is not printable text: rename the file.")
+    return found
+
+
+def _to_disk(source: str, target: Path) -> VersionFile:
+    with download.local_copy(source) as path:
+        file = _described(Path(path))
+        if target.is_file() and _described(target) == file:
+            return file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.partial")
+        shutil.copyfile(path, scratch)
+    with open(scratch, "rb") as copied:
+        os.fsync(copied.fileno())
+    if _described(scratch) != file:
+        raise ProcessFailed(f"{scratch} has not the bytes of {source}, of which it is a copy: try again.")
+    os.replace(scratch, target)
+    disk.sync(target.parent)
+    return file
+
+
+def _to_bucket(source: str, target: Folder, name: str) -> VersionFile:
+    with download.local_copy(source) as path:
+        file, expected = _described(Path(path)), Facts(os.path.getsize(path), download.checksum(Path(path)))
+        try:
+            if _facts(target, name) != expected:
+                _upload(Path(path), target, name)
+        except ConnectionError as error:
+            raise ProcessFailed(f"the version cannot be copied: {error}") from None
+        except FileNotFoundError:
+            raise UserError(f"there is no bucket for {target.path}: make it, or name another registry.") from None
+    return file
+
+
+def _upload(path: Path, target: Folder, name: str) -> None:
+    """The file as an object, its CRC-32C checked by the server; other bytes, of a try before, make way."""
+    with open(path, "rb") as file:
+        if not os.path.getsize(path):
+            target.replace(name, b"")
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            target.replace(name, mapped)
+
+
+def _facts(target: Folder, name: str) -> Facts | None:
+    try:
+        return target.facts(name)
+    except FileNotFoundError:
+        return None
+
+
+def _described(path: Path) -> VersionFile:
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return VersionFile(bytes=os.fstat(file.fileno()).st_size, sha256=digest.hexdigest())
