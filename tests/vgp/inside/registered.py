@@ -25,7 +25,7 @@ def version(number: int, **told: Any) -> Version:
     files = {name: {"bytes": 10, "sha256": digest} for name, digest in digests.items()}
     return Version(
         **{"key": key, "model": f"{FOLDER}/versions/{key}", "files": files, "run": f"training-{number}",
-           "pipeline": "training", "commit": "abc", "reason": "It is better.", "data": "1-3"} | told
+           "pipeline": "training", "task": "mine:Flights", "commit": "abc", "reason": "It is better.", "data": "1-3"} | told
     )  # fmt: skip
 
 
