@@ -31,6 +31,8 @@ def listing(told: Values) -> RenderableType:
     parts: list[RenderableType] = []
     for one in told["models"]:
         parts += [*([Text("")] if parts else []), _headline(one), _versions(one)]
+        behind = told.get("vertex", {}).get(one["model"], [])
+        parts += [Text(f"Vertex AI: {printable(words)}", "yellow") for words in behind]
     return Group(*parts)
 
 
