@@ -26,6 +26,7 @@ evaluation/    predictions, measures, the paired test
 script/        what a script of the user's left, read and judged
 registry/      versions of a model, who reigns, and since when
 release/       a better model becomes a version: copied, checked, champion
+serving/       a model behind HTTP, as Vertex AI's endpoints call it
 report/        one page of HTML
 testing/       a task tested part by part
 tracking/      an MLflow server that is told
