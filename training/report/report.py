@@ -17,10 +17,12 @@ from training.evaluation import record
 from training.evaluation.decision import Decision
 from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
-from training.report import cards, findings, making, page, plots, residuals, svg
+from training.pins import store
+from training.pins.documents import ChampionPins
+from training.report import cards, findings, history, making, page, plots, residuals, svg
 from training.report import data as summaries
 from training.script import collected
-from training.storage import files
+from training.storage import files, pinned
 
 #: Slices in the plot; the table below it has them all.
 MOST_PLOTTED_SLICES = 45
@@ -35,6 +37,7 @@ def write(
     model: str | Path,
     evaluation: str | Path,
     decision: Decision | None = None,
+    champion: str = "",
 ) -> None:
     """Writes the report: one HTML file that loads nothing, the same bytes for the same inputs.
 
@@ -44,6 +47,7 @@ def write(
         model: Directory of the new model.
         evaluation: Directory with `metrics.json`.
         decision: None leaves the verdict out.
+        champion: URI of the champion's pins, which tell the versions before; "" = none.
 
     Raises:
         UserError: a directory does not hold what it should.
@@ -59,12 +63,17 @@ def write(
         **_tables(measured, decision),
         **_data(data, dataset, measured),
         **_findings(data, dataset, measured),
+        **history.context(_pins(champion), measured, dataset.window),
         "made": making.made(dataset, card),
     }
     html = page.environment().get_template("template.html").render(context)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, html)
+
+
+def _pins(champion: str) -> ChampionPins | None:
+    return store.load(champion, ChampionPins) if pinned.digest(champion) else None
 
 
 def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str:

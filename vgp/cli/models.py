@@ -36,6 +36,7 @@ One = Annotated[str, typer.Argument(metavar="VERSION", help="Number of a version
 
 @models.command("list", epilog="Example: pipelines models list --env prod")
 def list_(
+    limit: Annotated[int, typer.Option(min=0, help="The newest so many of each model; 0: all.")] = 20,
     model: Model = None,
     registry: Registry = None,
     vertex: Vertex = False,
@@ -47,7 +48,7 @@ def list_(
     from vgp.models import asking, view
 
     told = asking.listing(_place(registry, vertex, environment, settings), model)
-    options.show(told, as_json, view.listing)
+    options.show(view.newest(told, limit), as_json, view.listing)
 
 
 @models.command(epilog="Example: pipelines models show champion")

@@ -38,7 +38,8 @@ def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
     assert lines[0] == "flights version 2 champion"
     assert re.fullmatch(r"champion since \w{3} \d\d \d\d:\d\d \(\d+s\), promoted, by the run", lines[1])
     assert lines[2:6] == [
-        "why better by 2", "replaced version 1, of month 1", "rollback to version 1", "decision better by 2",
+        "why better by 2", "replaced version 1, of month 1", "rollback to version 1: pipelines models rollback",
+        "decision better by 2",
     ]  # fmt: skip
     assert "metrics roc_auc 0.72" in lines and any("promoted the run better by 2" in line for line in lines)
 
@@ -47,6 +48,9 @@ def test_list_and_compare_show_metrics_side_by_side(here: None, registry: str, m
     out = unspaced(models("list")[1])
     assert re.search(r"^flights: version 2 is the champion since .*, in place of version 1$", out, re.MULTILINE)
     assert re.search(r"^ 3 registered .* 0.73 month 3 training-3 ?$", out, re.MULTILINE)
+    assert re.search(r"^ 1 registered .* training-1 ?$", out, re.MULTILINE) and "older ones" not in out
+    assert " 1 registered" not in (cut := unspaced(models("list", "--limit", "2")[1]))
+    assert "and 1 older ones; more with --limit" in cut
     assert re.search(r"^ 2 champion registered .* 0.72 month 2 training-2 ?$", out, re.MULTILINE)
     out = unspaced(models("compare", "1", "champion")[1])
     assert "metric 1 2 champion difference" in out and "roc_auc 0.71 0.72 +0.01" in out
