@@ -150,7 +150,7 @@ class _Reconciliation:
 
     def upload(self, step: Upload, record: Json, model: str) -> None:
         """Sends the version, once it was looked for in vain: an answer may be lost, and a list be late."""
-        from google.api_core.exceptions import Conflict
+        from google.api_core.exceptions import BadRequest, Conflict, NotFound, TooManyRequests
 
         number = int(step.version["number"])
         if self.awaited.get(number):
@@ -159,16 +159,24 @@ class _Reconciliation:
         failed = f"version {number} of {model} was not uploaded"
         if self.sent.get(number, 0) == UPLOADS:
             raise Refused(f"{failed}: it was sent {UPLOADS} times, and Vertex AI does not list it.")
-        parent = self.service.name(model) if step.model_exists else ""
-        terms = self.terms
-        body = model_upload.request(
-            record, step.version, parent=parent, image=terms.image, key=terms.encryption_key, labels=terms.labels
-        )
+        body = self.body(step, record, model)
         self.sent[number], self.awaited[number] = self.sent.get(number, 0) + 1, LOOKS
         try:
             self.finish(self.service.upload(body), failed)
-        except Conflict:  # somebody else has just made the model
+        except (Conflict, NotFound):  # somebody else has just made the model, or removed it
             self.awaited[number] = 0
+        except TooManyRequests:  # it was not even looked at
+            self.sent[number], self.awaited[number] = self.sent[number] - 1, 0
+            raise
+        except BadRequest as error:
+            raise Refused(f"{failed}: {error.message}") from None
+
+    def body(self, step: Upload, record: Json, model: str) -> Json:
+        parent = self.service.name(model) if step.model_exists else ""
+        terms = self.terms
+        return model_upload.request(
+            record, step.version, parent=parent, image=terms.image, key=terms.encryption_key, labels=terms.labels
+        )
 
     def move(self, step: Move, model: str) -> None:
         """Gives the alias. Whether it has to be taken from its holder first is not documented: then it is, and the next

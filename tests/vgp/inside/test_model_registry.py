@@ -160,6 +160,15 @@ def test_an_operation_that_fails_is_a_sentence_and_the_next_try_succeeds(cloud, 
     assert shown(cloud) == {1: {"default"}}
 
 
+def test_an_upload_that_google_refuses_is_sent_once_and_one_over_quota_again(cloud, projected):
+    cloud.fail("aiplatform.*.models.upload", status(400, "The image is of another region."))
+    with pytest.raises(Refused, match="version 1 of flights was not uploaded: .*The image is of another region."):
+        projected(Registry(1))
+    assert calls(cloud, "upload") == 1
+    cloud.fail("aiplatform.*.models.upload", *[status(429)] * 5)  # more often than a lost one is sent
+    assert projected(Registry(1)) == ["version 1 uploaded"]
+
+
 def test_a_kill_at_every_call_leaves_what_the_next_one_completes(cloud, service, monkeypatch):
     """Each run is cut off before or after its first write; one version is missing, one goes, and the alias moves."""
     registry = Registry(2, champion=1)
