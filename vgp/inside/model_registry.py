@@ -50,6 +50,9 @@ def project(
 ) -> list[str]:
     """`reconcile` from within a step, as its account, with every failure as one sentence.
 
+    Args:
+        mine: The version that the step has registered; None = none. Young ones are left to the steps that they are of.
+
     Raises:
         Refused: what could not be done, why, and what to do. What was done stays; a repetition goes on.
     """
@@ -60,7 +63,7 @@ def project(
     base = google_api.address(f"{region}-aiplatform")
     try:
         with google_api.session() as session:
-            return reconcile(read, ModelService(session, base, project, region), terms or Terms(), mine=mine)
+            return reconcile(read, ModelService(session, base, project, region), terms or Terms(), mine=mine or 0)
     except (GoogleAPICallError, requests.RequestException, GoogleAuthError) as error:
         told = getattr(error, "message", "") or f"{type(error).__name__}: {error}"
         raise Refused(
