@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training import bundle
+from training.bundle import ModelCard
 from training.data import manifest
 from training.evaluation import decision, record
 from training.evaluation.decision import Decision
@@ -55,7 +57,7 @@ def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
         (folder / run / name).mkdir(parents=True)
     there = folder / run
     manifest.save(manifest.Manifest(task="m:T", columns=(), splits={}, fingerprint="f"), there / "data")
-    (there / "model" / "model.json").write_text('{"not": "read"}')
+    bundle.save_card(there / "model", ModelCard(task="m:T", columns=(), config={}, steps=1, parameters=1))
     (there / "model" / "model.safetensors").write_bytes(weights)
     empty = Evaluation(
         task="m:T", split="test", classes=(), rows=0, label_counts=(), group="", groups=0, models={},
