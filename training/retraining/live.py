@@ -47,16 +47,14 @@ class Live(Frozen):
 
 def live(
     losses: NDArray[np.float64], days: NDArray[np.int64], unlabelled: int, evaluated: float, test_days: int
-) -> Live | None:
-    """The losses of N labelled rows, float64 (N,), with their days; None where the days are too few.
+) -> Live:
+    """The losses of N labelled rows, float64 (N,), with their days, of which there are `FEWEST_DAYS`.
 
     Args:
         evaluated: The mean loss of its evaluation, on the rows of `test_days` days.
     """
     _, numbers = np.unique(days, return_inverse=True)
-    count = int(numbers.max()) + 1 if len(numbers) else 0
-    if count < FEWEST_DAYS:
-        return None
+    count = int(numbers.max()) + 1
     mean = float(losses.mean())
     totals = np.bincount(numbers, losses - mean)
     variance = count / (count - 1) * float(np.sum(totals**2)) / len(losses) ** 2
@@ -107,11 +105,6 @@ def codes(column: Column, columns: pa.Table) -> NDArray[np.int64]:
     texts = columns[column.name].combine_chunks().fill_null("").dictionary_encode()
     own = np.array([known.get(text, -1) for text in texts.dictionary.to_pylist()] or [0], np.int64)
     return np.asarray(own[np.asarray(texts.indices)])
-
-
-def mask(rows: NDArray[np.bool_]) -> pa.Array:
-    """The rows to keep, as a table's filter takes them."""
-    return pa.array(rows)
 
 
 def numbers(column: pa.ChunkedArray) -> NDArray[np.float32]:
