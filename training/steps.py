@@ -390,7 +390,7 @@ def register(
 
     place = run_folder.parse(summary)
     inputs = training.release.release.Inputs(
-        *(str(path) for path in (data, model, evaluation, decision, report)), champion=champion, pins=pins, task=task,
+        str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
         run=run, pipeline=pipeline, project=place.project if place else "",
     )  # fmt: skip
     outcome = training.release.release.release(inputs, registry, model_name, cast(Approval, approve))

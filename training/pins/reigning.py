@@ -35,8 +35,8 @@ def check(given: str) -> None:
     """Raises UserError if a champion is neither a path nor anything that names a version."""
     if given and not is_folder(given) and given != AUTO and not given.isdecimal() and not ALIAS.fullmatch(given):
         raise UserError(
-            f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its aliases, "
-            "a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
+            f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its "
+            "aliases, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
         )
 
 

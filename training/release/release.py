@@ -91,6 +91,7 @@ def _version(
     folder = registry.version_folder(key)
     scalars = evaluations.load(inputs.evaluation).scalars
     return Version(
+        number=0,
         key=key,
         model=folder,
         files=described,

@@ -2,6 +2,7 @@
 
 report.py       the page and the summary
 findings.py     thresholds, columns, single rows and drift
+card.py         the card of a version, for the registry
 cards.py        key figures and checks, in words
 plots.py        the plots
 residuals.py    the plots of a regression
