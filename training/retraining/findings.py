@@ -54,13 +54,13 @@ def look_at(champion: Reigning, pins: str, task: str, rules: Policy, run: str) -
 
 
 def judged(findings: Findings, rules: Policy) -> Findings:
-    """The findings with what they come to: all columns and the loss are one family of tests (Holm)."""
-    tests = [one.p_value for one in findings.shifts] + ([findings.live.p_value] if findings.live else [])
-    adjusted = holm(tests) if tests else []
-    shifts = shift.judged(findings.shifts, adjusted, rules.drift_threshold, rules.level)
+    """The findings with what they come to. Half of the error is for the champion's loss, the most telling of all tests,
+    and half for the columns together (Holm)."""
+    adjusted = holm([one.p_value for one in findings.shifts]) if findings.shifts else []
+    shifts = shift.judged(findings.shifts, adjusted, rules.drift_threshold, rules.level / 2)
     rows = findings.live
     if rows:
-        worse = adjusted[-1] <= rules.level and rows.rise >= rules.loss_rise
+        worse = rows.p_value <= rules.level / 2 and rows.rise >= rules.loss_rise
         rows = rows.model_copy(update={"worse": worse})
     return findings.model_copy(update={"shifts": shifts, "live": rows})
 

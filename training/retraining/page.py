@@ -42,7 +42,7 @@ def told(made: Verdict) -> list[str]:
         part = "" if found.sample == found.rows else f", of which {found.sample:,} were compared"
         lines.append(f"Looked at: {found.what}, {found.rows:,} rows{part}.")
     if rows := found.live:
-        late = f" {rows.unlabelled:,} rows have no label yet." if rows.unlabelled else ""
+        late = f" {rows.unlabelled:,} rows of these days have no label, or none yet." if rows.unlabelled else ""
         lines.append(
             f"Champion's mean loss on {rows.rows:,} rows of {rows.days} days that came after its evaluation: "
             f"{rows.loss:.4f} (standard error of the difference {rows.error:.4f}); its evaluation found "
