@@ -348,7 +348,9 @@ def decide(
     import training.tracking.judged
 
     decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence, nights=nights)
-    training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
+    training.report.report.write(
+        report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
+    )
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
     if to:
         write_decision(decision, to)
