@@ -2,7 +2,7 @@
 
     python -m benchmarks.replay                # the table, docs/replay.svg, and the table in docs/retraining.md
 
-At the end of each month, from April on, every policy decides with the steps of the workflow retraining, in this process
+At the end of each month, from May on, every policy decides with the steps of the workflow retraining, in this process
 (training has one of its own): resolve as of that day, and where it says so prepare, train, evaluate, decide, register,
 each policy with a registry of its own. A model learns from three months and is tested on the fourth. Every month is
 scored with the champion that reigned when it began: rows that nobody had seen. Steps are functions of their pins, so
@@ -30,13 +30,16 @@ from training import steps
 from training.data import manifest
 from training.data.rows import Shards
 from training.evaluation import row_losses, score
+from training.pins import store
+from training.pins.documents import ChampionPins
 from training.registry import registry as registries
 from training.registry.documents import Record
 from training.retraining import step
 from training.retraining.step import Retraining
 
 TASK, OPTIONS = "flights", {"train": "3 months", "test": "1 month"}
-FIRST, LAST = 4, 12
+#: The first month in which a model beats the baseline; that of April does not.
+FIRST, LAST = 5, 12
 CONFIG: dict[str, Any] = {"epochs": 3.0, "learning_rate": 1e-3, "seed": 0}
 #: The decisions of the gate share the error of a year: one a month.
 NIGHTS = 12
@@ -130,7 +133,7 @@ class Work:
         pins = night.resolved
         data = self.dataset(pins.data)
         model = self.model(pins.data, data)
-        judged = self.once(f"{named(pins.data)}/against-{named(pins.champion)}", "done", lambda folder: self.judge(
+        judged = self.once(f"{named(pins.data)}/against-{reigning(pins.champion)}", "done", lambda folder: self.judge(
             folder, data, model, pins.champion))  # fmt: skip
         outcome = steps.register(
             data, model, judged / "evaluation", judged / "decision.json", judged / "report.html",
@@ -266,8 +269,13 @@ def last_day(month: int) -> str:
 
 
 def named(uri: str) -> str:
-    """A short name of pins; `none` of none."""
-    return Path(uri).stem[:16] or "none"
+    """A short name of pins."""
+    return Path(uri).stem[:16]
+
+
+def reigning(uri: str) -> str:
+    """A short name of the champion with these pins, the same in every registry."""
+    return store.load(uri, ChampionPins).key[:16] if uri else "none"
 
 
 def slug(policy: str) -> str:
