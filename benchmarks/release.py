@@ -11,7 +11,6 @@ import io
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -148,8 +147,8 @@ def fork(point: int, work: Callable[[], object]) -> tuple[str, bool]:
         code = 1
         try:
             _armed(point, writing)
-            sys.stderr = open(os.devnull, "w")
-            work()
+            with redirect_stderr(io.StringIO()):
+                work()
             code = 0
         finally:
             os._exit(code)

@@ -70,7 +70,8 @@ def test_the_alias_is_taken_only_from_the_champion_that_was_compared(nights, cha
     outcome = release.release(inputs, nights.root, "digits")
     assert (outcome.code, nights.record.aliases) == ("registered", {"champion": 1})
     assert outcome.words == (
-        "registered as version 2, not champion: compared with no version of this registry; the champion is version 1 now"
+        "registered as version 2, not champion: compared with no version of this registry; the champion is version 1 "
+        "now"
     )
     assert nights.record.events[-1].why.endswith("while the champion is version 1 by now.")
 
