@@ -15,6 +15,8 @@ from vgp.local.folder import Run
 from vgp.local.proof import prove
 from vgp.local.run import Result
 from vgp.settings import repository_of
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.vertex.schedules import outlook
 
 REPOSITORY = repository_of(Path(__file__).parents[3] / "pipelines.toml")
 #: What the steps return in place of their work.
@@ -68,3 +70,10 @@ def test_a_step_that_ran_though_its_branch_was_not_taken_fails_the_proof(spec: d
     steps = prove(run.spec, {}, [start])
     assert {step.name for step in steps if step.state == "missing"} == {"train"}
     assert "it ran, though its condition does not hold" in Result(run, steps).failure()
+
+
+def test_a_plan_of_its_schedule_does_not_say_that_all_steps_run(spec: dict[str, Any]) -> None:
+    assert outlook.decides(PipelineSpec(spec).root)
+    assert not outlook.decides(PipelineSpec.read(REPOSITORY.root / "tests/golden/training.json").root)
+    known = outlook.Outlook(run="retraining-1", pinned=BRANCH, decides=True)
+    assert known.words(known.now, first=True) == "new data since retraining-1: resolve decides whether to train"
