@@ -152,7 +152,7 @@ def seen(findings: Findings) -> str:
         words.append(
             f"no column drifted in {findings.what}, {most.column} the most with a stability index of {most.index:.2f}"
         )
-    if findings.live:
-        rise = findings.live
-        words.append(f"the champion's loss is {rise.loss:.4f} after {rise.evaluated:.4f}")
+    if rows := findings.live:
+        steady = f"the champion's loss is {rows.loss:.4f} after {rows.evaluated:.4f}"
+        words.append(loss_words(rows).removesuffix(".") if rows.worse else steady)
     return f"{'; '.join(words or findings.notes)}."
