@@ -33,7 +33,6 @@ from training.evaluation import row_losses, score
 from training.pins import store
 from training.pins.documents import ChampionPins
 from training.registry import registry as registries
-from training.registry.documents import Record
 from training.retraining import step
 from training.retraining.step import Retraining
 
@@ -48,6 +47,8 @@ POLICIES: dict[str, dict[str, Any]] = {
     "on drift": {"when": "drift", "retrain_every": ""},
     "never": {"when": "never"},
 }
+#: For comparison: a model a month, and no test.
+UNGATED = "every month, no gate"
 #: What a training is taken to cost: an hour of g2-standard-24, on demand in us-central1 (`pipelines machines`).
 USD_PER_HOUR, GPU_HOURS = 2.30, 1.0
 DOCS = Path(__file__).parents[1] / "docs"
@@ -65,7 +66,6 @@ class Month:
     auc: float
     #: What was decided at its end, why, and what came of it.
     trained: bool = False
-    cause: str = ""
     why: str = ""
     released: str = ""
     rows: int = 0
@@ -150,16 +150,17 @@ class Work:
         )  # fmt: skip
         (folder / "done").touch()
 
-    def record(self, policy: str) -> Record:
-        return registries.open(str(self.folder / "registries" / slug(policy)), TASK).read()
-
-    def scores(self, policy: str, data: Path) -> tuple[int, float, float]:
-        """The reigning champion on the test rows: its number, mean loss and AUC."""
+    def champion(self, policy: str) -> tuple[int, str]:
+        """The number and the folder of the version that reigns."""
         registry = registries.open(str(self.folder / "registries" / slug(policy)), TASK)
         champion = registry.champion()
         assert champion, "the first model did not beat the baseline"
+        return champion.number, registry.version_folder(champion.key)
+
+    def scores(self, folder: str | Path, data: Path) -> tuple[float, float]:
+        """The model in the folder on the test rows: mean loss and AUC."""
         dataset = manifest.load(data)
-        model = score.load(registry.version_folder(champion.key), dataset)
+        model = score.load(folder, dataset)
         losses, labels, chances = [], [], []
         for batch in Shards(data, dataset, "test").batches(model.task.batch_rows):
             predicted = model(batch)
@@ -167,7 +168,7 @@ class Work:
             labels.append(batch[model.task.label])
             chances.append(predicted[:, 1])
         auc = roc_auc_score(np.concatenate(labels), np.concatenate(chances))
-        return champion.number, float(np.concatenate(losses).mean()), float(auc)
+        return float(np.concatenate(losses).mean()), float(auc)
 
 
 @contextmanager
@@ -180,23 +181,29 @@ def clock(work: Work) -> Iterator[None]:
 
 
 def replay(work: Work, say: Callable[[str], None]) -> list[Year]:
-    """All policies through the year."""
-    years = [Year(policy) for policy in POLICIES]
+    """All policies through the year; the last is `UNGATED`, whose champion is the newest model, better or not."""
+    years, ungated = [Year(policy) for policy in POLICIES], Year(UNGATED)
     for year in years:
         first = work.night(year.policy, FIRST, {"when": "always"})
         words, _ = work.release(first, year.policy, FIRST)
+    newest, number = work.model(first.resolved.data, work.dataset(first.resolved.data)), 1
     say(f"2013-{FIRST:02}  {'all':12} first model: {words}")
     for month in range(FIRST + 1, LAST + 1):
         for year in years:
             night = work.night(year.policy, month, POLICIES[year.policy])
-            lived = Month(month, *work.scores(year.policy, work.dataset(night.resolved.data)))
-            lived.trained, lived.cause, lived.why = night.verdict.train, night.verdict.cause, night.verdict.why
+            champion, folder = work.champion(year.policy)
+            lived = Month(month, champion, *work.scores(folder, work.dataset(night.resolved.data)))
+            lived.trained, lived.why = night.verdict.train, night.verdict.why
             if lived.trained:
                 lived.released, lived.rows = work.release(night, year.policy, month)
             year.months.append(lived)
             figures = f"version {lived.champion}  loss {lived.loss:.4f}  AUC {lived.auc:.4f}"
             say(f"2013-{month:02}  {year.policy:12} {figures}  {night.verdict.headline} {lived.released}")
-    return years
+        data = work.dataset(night.resolved.data)
+        rows, scored = years[0].months[-1].rows, work.scores(newest, data)
+        ungated.months.append(Month(month, number, *scored, True, "every model reigns", "champion since then", rows))
+        newest, number = work.model(night.resolved.data, data), number + 1
+    return [*years, ungated]
 
 
 def table(years: list[Year]) -> str:
@@ -236,7 +243,9 @@ def draw(years: list[Year], path: Path) -> None:
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(8, 3.6), layout="constrained")
         axes = figure.subplots()
-        for year, colour, line in zip(years, ("#b3541e", "#1f6f8b", "#8a8a8a"), ("--", "-", ":"), strict=True):
+        for year, colour, line in zip(
+            years, ("#b3541e", "#1f6f8b", "#8a8a8a", "#c9a227"), ("--", "-", ":", "-."), strict=True
+        ):
             x, y = [m.month for m in year.months], [m.loss for m in year.months]
             label = f"{year.policy}: {year.trainings} trainings, mean {year.mean('loss'):.4f}"
             axes.plot(x, y, line, color=colour, label=label, linewidth=2)

@@ -28,7 +28,7 @@ def test_without_drift_a_column_is_flagged_as_often_as_its_level_says(spread, ne
     random = np.random.default_rng(7)
     found = [
         shift.shift(column(days(random, 60, spread).sum(axis=0)), days(random, new_days, spread), 60, by_day=True)
-        for _ in range(400)
+        for _ in range(250)
     ]
     assert np.mean([one.p_value < 0.05 for one in found]) < 0.085
     assert np.mean([one.p_value < 0.25 for one in found]) > 0.1, "nor is it blind"
