@@ -24,6 +24,8 @@ def register(
     champion: str = "",
     pins: str = "",
     approve: str = "auto",
+    job: str = "",
+    terms: dict = {},
 ) -> NamedTuple("Released", [("Output", str), ("words", str)]):  # type: ignore[valid-type]
     """Registers a model that is better, once its copy predicts what was evaluated. Never cached; repeated, it is once.
 
@@ -41,6 +43,8 @@ def register(
         champion: URI of the pins of the champion that the model was compared with. Empty: there was none.
         pins: URI of the pins of the run.
         approve: auto, a better model is the champion at once; manual, it waits as a candidate for a person.
+        job: Resource name of the run, whose project and region have the Model Registry. Empty: none has.
+        terms: What the settings say of models there: encryption_key and labels.
 
     Returns:
         version: The version's folder in the registry, where there is one.
@@ -49,6 +53,7 @@ def register(
         words: The same in one sentence.
     """
     from training import steps
+    from vgp.inside.following import follow
 
     released = steps.register(
         dataset.path,
@@ -67,5 +72,5 @@ def register(
         approve=approve,
     )
     version.uri = released.uri or version.uri
-    version.metadata.update(released.metadata)
+    version.metadata.update(released.metadata | follow(job, released.read, released.number, terms))
     return released.code, released.words

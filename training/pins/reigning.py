@@ -91,14 +91,16 @@ def version(record: Record, given: str) -> Version | None:
 def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> ChampionPins:
     """The pins of a version of the registry, which may have been moved since.
 
+    Where its files are gone nobody has a champion to keep: the pins say so, and the baseline stands in.
+
     Raises:
-        UserError: its files are not there, or not as they were registered.
+        UserError: its files are not as they were registered.
     """
-    name = f"version {reigns.number} of {record.model}"
+    name, folder = f"version {reigns.number} of {record.model}", registry.version_folder(reigns.key)
     try:
-        pins = champion.pin(registry.version_folder(reigns.key), epoch, name=name)
+        pins = champion.pin(folder, epoch, name=name)
     except UserError as error:
-        raise UserError(f"{error} {_mend(record)}") from None
+        pins = ChampionPins(folder=folder, problem=str(error), epoch=epoch)
     for title, size, path in [(o.title, o.bytes, "") for o in pins.objects] + [
         (f.title, f.bytes, f.path) for f in pins.files
     ]:

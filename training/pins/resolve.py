@@ -120,7 +120,9 @@ def _champion(
     version = reigning.version(record, given)
     if version is None:
         return None, (f"champion: {record.model} has none yet, so the baseline is the one to beat.",)
-    return reigning.pin(registry, record, version, epoch), (f"champion: version {version.number} of {record.model}.",)
+    pins = reigning.pin(registry, record, version, epoch)
+    told = f"its files are gone, so the baseline stands in: {pins.problem}" if pins.problem else ""
+    return pins, (f"champion: version {version.number} of {record.model}{f'; {told}' if told else '.'}",)
 
 
 def write_record(resolved: Resolved, record: str | Path) -> None:

@@ -1,7 +1,8 @@
 """What came of a release, read from the record alone: whoever asks, and however often, is told the same."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from training.registry.documents import CHAMPION, Event, Record, Version
 from training.release.effects import compared, named
@@ -21,6 +22,13 @@ class Outcome:
     version: Version | None
     #: The record as it was left.
     record: Record
+
+    #: Reads it anew, as JSON.
+    read: Callable[[], dict[str, Any]] = dict
+
+    @property
+    def number(self) -> int | None:
+        return self.version.number if self.version else None
 
     @property
     def uri(self) -> str:

@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from training.data import manifest
@@ -80,7 +80,7 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     if not effects.done(record, release.key) and effects.applied(record, release).keyed(release.key):
         release = _copied(release, registry, inputs)
     record = registry.change(lambda newer: effects.applied(newer, release))
-    return outcome.of(record, release.key, release.who)
+    return replace(outcome.of(record, release.key, release.who), read=lambda: registry.read().model_dump(mode="json"))
 
 
 def _version(
