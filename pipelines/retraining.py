@@ -150,7 +150,7 @@ def build(target: Target) -> Any:
                     evaluation=evaluated.outputs["evaluation"], decision=decided.outputs["decision"],
                     report=decided.outputs["report"], registry=resolved.outputs["registry"],
                     model_name=resolved.outputs["model_name"], champion=resolved.outputs["champion"],
-                    pins=resolved.outputs["uri"], approve=approve,
+                    pins=resolved.outputs["uri"], approve=approve, job=target.run, terms=target.models,
                 )  # fmt: skip
 
     return retraining

@@ -30,7 +30,7 @@ class Coin(nn.Module):
 
 
 class Coins(Task):
-    """Options: `rows` a day, `sides`, `colours`, and `splits` to write; `plain`, without slices and group;
+    """Options: `rows` a day, `sides`, `colours`, and `splits` to write; `group`; `plain`, without slices and group;
     `only`, the one class of a split by its number; `logits`, predicted in place of probabilities.
     """
 
@@ -38,7 +38,7 @@ class Coins(Task):
         super().__init__(options)
         self.classes = tuple("abcdefghij"[: self.options.get("sides", 2)])
         plain = self.options.get("plain", False)
-        self.slices, self.group = ((), "") if plain else (("colour", "size"), "day")
+        self.slices, self.group = ((), "") if plain else (("colour", "size"), self.options.get("group", "day"))
 
     def shards(self, data):
         return list(range(DAYS))

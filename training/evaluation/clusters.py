@@ -43,32 +43,26 @@ def contrast(
     Args:
         groupings: For each grouping column the code of each row, int (N,): none for independent rows, at most two.
         scale: A loss like those that differ, in their unit: an error below `ROUNDING` of it counts as that much.
-
-    Two-way clusters: variance by the first, plus by the second, minus by both (Cameron, Gelbach & Miller 2011,
-    https://doi.org/10.1198/jbes.2010.07136), which may come out too small, even below 0, where there are few. It is
-    therefore no less than either one-way variance (the "max-se" of MacKinnon, Nielsen & Webb 2024,
-    https://arxiv.org/abs/2406.08880), and has the fewer degrees of freedom of the two.
     """
     ways = [numbered(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
-    sums = [_sums(differences, sizes, *way) for way in ways]
-    parts = [one_way(*way) for way in sums]
-    variance = max(part.variance for part in parts)
+    parts = [of_clusters(*_sums(differences, sizes, *way)) for way in ways]
+    found = parts[0]
     if len(parts) == 2:
-        both = one_way(*_sums(differences, sizes, *numbered(_crossed(*ways))))
-        variance = max(variance, parts[0].variance + parts[1].variance - both.variance)
-    error = max(float(np.sqrt(variance)), ROUNDING * (scale or 1.0))
+        cells = numbered(_crossed(*ways))
+        found = two_way(parts[0], parts[1], of_clusters(*_sums(differences, sizes, *cells)))
+    error = max(float(np.sqrt(found.variance)), ROUNDING * (scale or 1.0))
     return Contrast(
-        estimate=float(parts[0].estimate),
+        estimate=float(found.estimate),
         error=error,
-        degrees=float(min(part.degrees for part in parts)),
-        skew=float(min(part.third for part in parts) / error**3),
+        degrees=float(found.degrees),
+        skew=float(found.third / error**3),
         clusters=tuple(count for _, count in ways),
     )
 
 
 @dataclass(frozen=True)
-class OneWay:
-    """What one grouping says of a mean; each (...)."""
+class Moments:
+    """What clusters say of a mean; each (...)."""
 
     estimate: np.ndarray
     variance: np.ndarray
@@ -77,7 +71,7 @@ class OneWay:
     third: np.ndarray
 
 
-def one_way(totals: np.ndarray, sizes: np.ndarray) -> OneWay:
+def of_clusters(totals: np.ndarray, sizes: np.ndarray) -> Moments:
     """The mean of clusters with these sums of differences and of sizes, both (..., G); linearised, as a ratio of sums
     (Cochran 1977, section 6.3).
 
@@ -95,7 +89,24 @@ def one_way(totals: np.ndarray, sizes: np.ndarray) -> OneWay:
     with np.errstate(invalid="ignore", divide="ignore"):  # a single cluster knows nothing
         variance = np.where(first > 0, (errors**2).sum(axis=-1) * p2 / first, np.inf)
         degrees = np.where(second > 0, first**2 / second, 0.0)
-    return OneWay(estimate[..., 0], variance, np.minimum(degrees, sizes.shape[-1] - 1), (errors**3).sum(axis=-1))
+    return Moments(estimate[..., 0], variance, np.minimum(degrees, sizes.shape[-1] - 1), (errors**3).sum(axis=-1))
+
+
+def two_way(first: Moments, second: Moments, cells: Moments) -> Moments:
+    """What two groupings and the cells of both say of one mean.
+
+    The variance is that by the first, plus that by the second, less that by the cells (Cameron, Gelbach & Miller 2011,
+    https://doi.org/10.1198/jbes.2010.07136). It may come out too small, even below 0, where clusters are few, so it is
+    no less than either one-way variance (the "max-se" of MacKinnon, Nielsen & Webb 2024,
+    https://arxiv.org/abs/2406.08880). The degrees of freedom are the fewer of the two.
+    """
+    both = first.variance + second.variance - cells.variance
+    return Moments(
+        first.estimate,
+        np.maximum(both, np.maximum(first.variance, second.variance)),
+        np.minimum(first.degrees, second.degrees),
+        np.minimum(first.third, second.third),
+    )
 
 
 def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:

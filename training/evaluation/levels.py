@@ -56,7 +56,7 @@ def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
     """
     unbiased = skew * np.sqrt(count * (count - 1)) / (count - 2)
     error = np.sqrt(6 * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))
-    return np.maximum(0.0, PRUDENCE * error - unbiased)
+    return np.asarray(np.maximum(0.0, PRUDENCE * error - unbiased))
 
 
 def fewest(level: float) -> int:
@@ -69,7 +69,8 @@ def fewest(level: float) -> int:
 
 def enough(level: float, contrast: Contrast) -> bool:
     """Whether the clusters could show any difference at this level, were they not skewed."""
-    return min(contrast.clusters) >= FEWEST_CLUSTERS and bool(np.isfinite(critical(level, contrast.degrees)))
+    worth = contrast.degrees + 1  # of clusters of one size
+    return bool(round(worth) >= FEWEST_CLUSTERS and np.isfinite(critical(level, contrast.degrees)))
 
 
 def lower(contrast: Contrast, level: float) -> float:

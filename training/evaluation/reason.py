@@ -134,7 +134,8 @@ def percent(share: float) -> str:
 
 
 def _signed(decision: Decision, value: float) -> str:
-    return f"{'-' if value < 0 else ''}{amount(decision, abs(value), 3)}"
+    shown = amount(decision, abs(value), 3)
+    return f"-{shown}" if value < 0 and shown.strip("0.") else shown
 
 
 def worth(decision: Decision) -> str:

@@ -3,6 +3,7 @@
 documents.py  the record: versions, events, levels spent
 changes.py    what can be done to it: register, promote, roll back ...; functions from record to record
 registry.py   the record where it lies, read and changed
+tests_spent.py  how much of a year's error its tests have spent
 disk.py       a record on a disk: a lock, and one rename
 bucket.py     a record in a bucket: put in place of what was read
 reading.py    a record as bytes, within limits

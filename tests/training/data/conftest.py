@@ -58,8 +58,11 @@ class Trusting(Hidden):
 
 class Timeless(Visits):
     time = ""
-    group = "visitor"
+    group = ("visitor", "week")
     slices = ()
+
+    def features(self, rows):
+        return {"page": rows.page, "seconds": rows.seconds, "week": rows.day.strftime("%W")}
 
 
 class Pieces(Task):

@@ -211,10 +211,14 @@ def test_a_column_that_the_task_trusts_is_no_leak(visits_module, write_csv, tmp_
     assert made.statistics.keys() == {"validation_days"}  # what only the split needs stays out of the manifest
 
 
-def test_without_a_time_rows_of_one_group_stay_together(visits_module, write_csv, tmp_path):
+def test_without_a_time_rows_of_the_first_group_stay_together_and_the_second_travels(
+    visits_module, write_csv, tmp_path
+):
     lines = [f"{i % 400},2024-01-{1 + i // 400:02},home,1,0,{'true' if i % 3 else 'false'}" for i in range(4000)]
     made = prepare(f"{visits_module}:Timeless", str(write_csv(lines)), tmp_path / "data", workers=1)
-    groups = {split: {row["visitor"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
+    rows = rows_of(tmp_path / "data")
+    assert {len({row["week"] for row in rows["test"]}), len({row["week"] for row in rows["train"]})} == {2}
+    groups = {split: {row["visitor"] for row in rows} for split, rows in rows.items()}
     assert sum(map(len, groups.values())) == len(set.union(*groups.values())) == 400
     assert 50 < len(groups["test"]) < 110
     assert made.split == {"by": "group visitor", "test_share": "0.2", "validation_share": "0.05"}

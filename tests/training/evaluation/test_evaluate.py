@@ -147,6 +147,22 @@ def test_a_test_split_of_one_class_has_no_auc_and_says_so(coins, tmp_path, only)
     assert decide(tmp_path / "out").metric == "loss"
 
 
+def test_two_columns_that_group_rows_are_both_in_the_predictions(coins, tmp_path):
+    data = coins.dataset(tmp_path / "data", group=["size", "day"])
+    found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "predictions.parquet", columns=["group", "group_2"]).to_pydict()
+    assert len(set(table["group"])) > coins.DAYS and len(set(table["group_2"])) == coins.DAYS
+    assert found.group == "size" and not {c.column for c in found.drift.columns} & {"size", "day"}
+    decision = decide(tmp_path / "out")
+    assert decision.clusters == (len(set(table["group"])), coins.DAYS) and decision.group == "size and day"
+
+
+@pytest.mark.parametrize("group", [["day", "day"], ["day", "colour", "size"]])
+def test_one_column_or_two_group_rows(coins, group):
+    with pytest.raises(UserError, match="name one column, or two that differ"):
+        assert coins.Coins({"group": group}).groups
+
+
 def refused(tmp_path, match, *arguments, **options):
     with pytest.raises(UserError, match=match):
         evaluate(*arguments, tmp_path / "out", **options)

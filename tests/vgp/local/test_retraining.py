@@ -15,6 +15,7 @@ from vgp.local.folder import Run
 from vgp.local.proof import prove
 from vgp.local.run import Result
 from vgp.settings import repository_of
+from vgp.spec.dag import Component, table
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import outlook
 
@@ -77,3 +78,30 @@ def test_a_plan_of_its_schedule_does_not_say_that_all_steps_run(spec: dict[str, 
     assert not outlook.decides(PipelineSpec.read(REPOSITORY.root / "tests/golden/training.json").root)
     known = outlook.Outlook(run="retraining-1", pinned=BRANCH, decides=True)
     assert known.words(known.now, first=True) == "new data since retraining-1: resolve decides whether to train"
+
+
+def test_behind_its_branch_it_is_the_pipeline_training(spec: dict[str, Any]) -> None:
+    training = workflows.compiled("training", Hollow(), REPOSITORY)
+    ours, theirs = (inputs(PipelineSpec(dict(content)).root) for content in (spec, training.content))
+    assert {step: ours[step] for step in BRANCH} == {step: theirs[step] for step in BRANCH}
+
+
+def inputs(group: Component) -> dict[str, dict[str, str]]:
+    """What each step is given, by its input: the name of a constant, of a parameter of the pipeline, or of an output."""
+    found: dict[str, dict[str, str]] = {}
+    for task in group.tasks.values():
+        if task.component.is_group:
+            found |= inputs(task.component)
+            continue
+        given = {**table(task.content, "inputs", "parameters"), **table(task.content, "inputs", "artifacts")}
+        found[task.name] = {name: said(source) for name, source in given.items()}
+    return found
+
+
+def said(source: dict[str, Any]) -> str:
+    if "runtimeValue" in source:
+        return str(source["runtimeValue"]["constant"]).replace("retraining", "training")
+    output = source.get("taskOutputParameter") or source.get("taskOutputArtifact")
+    if output:
+        return f"{output['producerTask']}-{output.get('outputParameterKey') or output['outputArtifactKey']}"
+    return str(source.get("componentInputParameter")).removeprefix("pipelinechannel--")

@@ -11,6 +11,8 @@ def test_a_declaration_says_the_type_of_every_column():
     declared = parse(TOML)
     assert declared.kinds["born"].form == "%d.%m.%Y" and declared.kinds["age"].word == "float"
     assert list(declared.features) == ["age", "sex", "fare", "born", "name"]
+    two = parse(TOML.replace('missing = ["?"]', 'group = ["sex", "name"]').replace('slices = ["sex"]', ""))
+    assert two.groups == ("sex", "name") and list(two.features) == ["age", "fare", "born"]
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,8 @@ def test_a_declaration_says_the_type_of_every_column():
         ('kind = "classes"', 'kind = "clases"', "line 2: kind = 'clases': it should be 'classes' or 'regression'"),
         ('["sex"]', '["sexx"]', r"line 5: slices: \[columns\] has no 'sexx'. Did you mean sex\?"),
         ('["id"]', '["alive"]', r"line 4: key: \[columns\] has no 'alive'. It stands in \[ignored\]: move its line."),
+        ('missing = ["?"]', 'group = ["sex", "sex"]', r"group = \['sex', 'sex'\]: name one column, or two that differ"),
+        ('missing = ["?"]', 'group = ["sex", "house"]', r"group: \[columns\] has no 'house'"),
         ('["sex"]', '["age"]', "line 5: slices: 'age' is no category that the model learns from"),
         ('"classes"', '"regression"', r"line 2: the target 'survived' is 'category', and a regression learns a number"),
         ('["no", "yes"]', '["no"]', r"line 3: classes = \['no'\]: name two or more"),
