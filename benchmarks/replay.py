@@ -111,21 +111,22 @@ class Work:
             **rules,
         )  # fmt: skip
 
-    def once(self, name: str, last: str, make: Callable[[Path], Any]) -> Path:
-        """The folder of that name, made unless its last file is there."""
+    def once(self, name: str, make: Callable[[Path], Any]) -> Path:
+        """The folder of that name, made unless it was made to its end."""
         folder = self.folder / "steps" / name
-        if not (folder / last).is_file():
+        done = folder.with_name(f"{folder.name}.done")
+        if not done.is_file():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             make(folder)
+            done.touch()
         return folder
 
     def dataset(self, pins: str) -> Path:
-        return self.once(f"{named(pins)}/dataset", manifest.FILE_NAME,
-                         lambda folder: steps.prepare("", folder, task=TASK, pins=pins))  # fmt: skip
+        return self.once(f"{named(pins)}/dataset", lambda folder: steps.prepare("", folder, task=TASK, pins=pins))
 
     def model(self, pins: str, data: Path) -> Path:
-        return self.once(f"{named(pins)}/model", "model.json", lambda folder: steps.train(
+        return self.once(f"{named(pins)}/model", lambda folder: steps.train(
             data, folder, folder.parent / "checkpoints", task=TASK, pins=pins, nproc=1, **CONFIG))  # fmt: skip
 
     def release(self, night: Retraining, policy: str, month: int) -> tuple[str, int]:
@@ -133,22 +134,18 @@ class Work:
         pins = night.resolved
         data = self.dataset(pins.data)
         model = self.model(pins.data, data)
-        judged = self.once(f"{named(pins.data)}/against-{reigning(pins.champion)}", "done", lambda folder: self.judge(
-            folder, data, model, pins.champion))  # fmt: skip
+        against = f"{named(pins.data)}/against-{reigning(pins.champion)}"
+        evaluation = self.once(f"{against}/evaluation", lambda folder: steps.evaluate(
+            data, model, folder, champion=pins.champion, task=TASK))  # fmt: skip
+        judged = self.once(f"{against}/decision", lambda folder: steps.decide(
+            data, model, evaluation, folder / "report.html", folder / "summary.md", folder / "decision.json",
+            champion=pins.champion, nights=NIGHTS))  # fmt: skip
         outcome = steps.register(
-            data, model, judged / "evaluation", judged / "decision.json", judged / "report.html",
+            data, model, evaluation, judged / "decision.json", judged / "report.html",
             registry=pins.registry, model_name=pins.model_name, task=TASK, run=f"2013-{month:02}",
             pipeline="retraining", champion=pins.champion, pins=pins.uri,
         )  # fmt: skip
         return outcome.words, int(manifest.load(data).rows("train") * CONFIG["epochs"])
-
-    def judge(self, folder: Path, data: Path, model: Path, champion: str) -> None:
-        steps.evaluate(data, model, folder / "evaluation", champion=champion, task=TASK)
-        steps.decide(
-            data, model, folder / "evaluation", folder / "report.html", folder / "summary.md",
-            folder / "decision.json", champion=champion, nights=NIGHTS,
-        )  # fmt: skip
-        (folder / "done").touch()
 
     def champion(self, policy: str) -> tuple[int, str]:
         """The number and the folder of the version that reigns."""

@@ -87,7 +87,7 @@ def test_behind_its_branch_it_is_the_pipeline_training(spec: dict[str, Any]) -> 
 
 
 def inputs(group: Component) -> dict[str, dict[str, str]]:
-    """What each step is given, by its input: the name of a constant, of a parameter of the pipeline, or of an output."""
+    """What each step is given, by its input: a constant, or the name of a parameter of the pipeline or of an output."""
     found: dict[str, dict[str, str]] = {}
     for task in group.tasks.values():
         if task.component.is_group:
