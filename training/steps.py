@@ -239,12 +239,15 @@ def train(
         raise UserError(tasks.NO_ROWS)
     known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
     settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
+    settings, begun, said = weights.settled(known, settings, prepared, pins)
+    if said:
+        print(said, file=sys.stderr, flush=True)
     import training.fit
 
     kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
                                  job=kept.job, owner=kept.owner, tags={"pins": pins},
-                                 warm_start_pins=weights.of_run(known, settings.warm_start, pins))  # fmt: skip
+                                 warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
 

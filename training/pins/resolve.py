@@ -10,7 +10,7 @@ from typing import Any
 
 from training.errors import UserError
 from training.pins import champion as champions
-from training.pins import data, earlier, moment, reigning, store
+from training.pins import data, earlier, moment, reigning, store, weights
 from training.pins.documents import ChampionPins, DataPins, Request, RunPins
 from training.pins.epoch import epoch
 from training.registry.documents import Record
@@ -101,7 +101,10 @@ def _resolved(
         return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
     when = moment.chosen(as_of, scheduled, now)
     champion, told = reigns(epoch(now))
-    read = data.pin(request, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
+    begun = request
+    if request.warm_start == weights.CHAMPION:
+        begun = request.model_copy(update={"warm_start": champion.folder if champion else ""})
+    read = data.pin(begun, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
     header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": read.seen}
     return _written(folder, read.document, champion, header, (*read.words, *told), dry_run)
 

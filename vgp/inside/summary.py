@@ -19,8 +19,8 @@ VERSION = 1
 ENDED = ("succeeded", "failed", "cancelled")
 #: Characters of an error, in words and in JSON.
 _WORDS, _MESSAGE = 300, 4000
-#: What a run decided, and what came of it: step and output.
-_DECISION, _RELEASED = ("decide", "Output"), ("register", "words")
+#: Why a run trained or did not, what it decided, and what came of it: step and output.
+_REASON, _DECISION, _RELEASED = ("resolve", "why"), ("decide", "Output"), ("register", "words")
 #: What it returns where a script of the user's left nothing to decide by.
 _UNDECIDED = "not decided"
 
@@ -66,6 +66,11 @@ class Summary:
         """What the step `register` did, in one sentence: `registered as version 7, champion since ...`; else empty."""
         return self._returned(*_RELEASED, _WORDS)
 
+    @property
+    def reason(self) -> str:
+        """Why a run of the pipeline retraining trained, or did not, in one sentence; else empty."""
+        return self._returned(*_REASON, _WORDS)
+
     def _returned(self, task: str, key: str, most: int) -> str:
         values = [step.returned.get(key) for step in self.steps if step.task == task]
         return one_line(next((value for value in values if isinstance(value, str)), ""), most)
@@ -103,9 +108,10 @@ class Summary:
     @property
     def _trained(self) -> str:
         """Empty for a pipeline that has no step that trains."""
+        why = f": {self.reason.removesuffix('.')}" if self.reason else ""
         if any(step.trains and step.state == "succeeded" for step in self.steps):
-            return "trained"
-        return "nothing was trained" if any(step.trains for step in self.steps) else ""
+            return f"trained{why}"
+        return f"nothing was trained{why}" if any(step.trains for step in self.steps) else ""
 
     @property
     def _decided(self) -> str:
@@ -158,6 +164,7 @@ class Summary:
             "words": self.words,
             "nothing_new": self.nothing_new,
             "since": self.since,
+            "reason": self.reason,
             "decision": self.decision,
             "released": self.released,
             "error": {"step": failed.name if failed else "", "message": printable(message)[:_MESSAGE]}
