@@ -151,7 +151,9 @@ def test_the_clean_process_tells_in_one_sentence_why_the_copy_failed(monkeypatch
         check.check("/versions/1", "data", "evaluation", "digits:Digits")
 
 
-def test_of_a_hundred_that_end_at_once_one_is_champion_and_the_history_has_no_gap(nights, challengers, monkeypatch):
+def test_of_a_hundred_that_end_at_once_one_is_champion_and_the_history_has_no_gap(
+    nights, challengers, here, monkeypatch
+):
     monkeypatch.setattr(check, "check", lambda *words: check.Checked(297, 297, 297, 0.0))
     asked = [nights.inputs(f"run-{i}", challengers[i % 3], champion="", margin=i / 1000) for i in range(100)]
     with ThreadPoolExecutor(16) as pool:
