@@ -6,8 +6,6 @@
    reigns, and spends the level of the test (`effects`). Killed before, it knows nothing; killed after, all is done.
 
 Whoever repeats it has the same key: what is copied is taken, and what the record holds is not done again.
-
-python -m training register DATA EVALUATION --model MODEL --report report.html
 """
 
 import math
