@@ -6,6 +6,8 @@ evaluate.py   model, champion and baseline -> predictions and metrics
 image.py      the one image, and what a step is
 notify.py     the end of a run -> its summary, written and sent
 prepare.py    pinned data -> Parquet shards
+register.py   the gate's word -> a version of the registry
 resolve.py    what moves -> pins
+resolve_retraining.py   the same, and whether to train at all
 train.py      shards -> a model
 """

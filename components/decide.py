@@ -12,6 +12,8 @@ def decide(
     evaluation: Input[Artifact],
     report: Output[HTML],
     summary: Output[Markdown],
+    decision: Output[Artifact],
+    champion: str = "",
     margin: float = 0.0,
     confidence: float = 0.95,
     nights: int = 365,
@@ -22,6 +24,7 @@ def decide(
         dataset: Directory of Parquet shards and manifest.json.
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
+        champion: URI of the champion's pins, for its report and those before it. Empty: there is none.
         margin: The lower confidence bound of the gain in the decision's loss must exceed this.
         confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
         nights: Decisions planned for a year, which share what confidence leaves.
@@ -29,18 +32,21 @@ def decide(
     Returns:
         report: One self-contained page with plots.
         summary: The decision and the main figures.
+        decision: All that it rests on, as JSON.
         Output: promote or keep; not decided where a script left no predictions.
     """
     from training import steps
 
-    decision = steps.decide(
+    made = steps.decide(
         dataset.path,
         model.path,
         evaluation.path,
         report.path,
         summary.path,
+        decision.path,
+        champion=champion,
         margin=margin,
         confidence=confidence,
         nights=nights,
     )
-    return decision.outcome
+    return made.outcome

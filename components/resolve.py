@@ -16,7 +16,10 @@ def resolve(
     data: str = "",
     task: str = "flights",
     task_options: dict = {},
-    champion: str = "",
+    champion: str = "auto",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
     as_of: str = "",
     pins: str = "",
     margin: float = 0.0,
@@ -31,7 +34,9 @@ def resolve(
     precision: str = "auto",
     seed: int = 0,
     training_options: dict = {},
-) -> NamedTuple("Pins", [("digest", str), ("uri", str), ("data", str), ("champion", str)]):  # type: ignore[valid-type]
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Pins", [("digest", str), ("uri", str), ("data", str), ("champion", str), ("registry", str), ("model_name", str)]
+):
     """Writes down what the run reads: objects with their generations, windows as dates. Never taken from the cache.
 
     The settings of later steps are here to be checked before any of them costs money; pins do not hold them.
@@ -44,7 +49,10 @@ def resolve(
             bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery. Empty: the task's own data.
         task: A shipped task (flights, language_model) or module:Class.
         task_options: Options of the task as JSON, such as its windows: {"train": "1-6", "test": "7"}.
-        champion: Model directory of the champion, local or gs://. Empty: none.
+        champion: auto, the number of a version, an alias, a folder, or nothing; see the pipeline.
+        registry: Root of the registry, a folder or gs://. Empty: registry/ beside the folder of the runs.
+        model_name: Name of the model in the registry. Empty: by the task.
+        approve: Checked only; see register.
         as_of: The day or time as of which the run sees its data. Empty: the schedule's, else now.
         pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
         margin: Checked only; see decide.
@@ -66,6 +74,8 @@ def resolve(
         uri: Where the pins of this run are.
         data: Where the pins of its data are.
         champion: Where the pins of its champion are; empty without one.
+        registry: Root of the registry.
+        model_name: Name of the model in it.
     """
     from training import steps
 
@@ -78,6 +88,9 @@ def resolve(
         task=task,
         task_options=task_options,
         champion=champion,
+        registry=registry,
+        model_name=model_name,
+        approve=approve,
         as_of=as_of,
         pins=pins,
         margin=margin,
@@ -95,4 +108,4 @@ def resolve(
     )
     record.uri = resolved.uri
     record.metadata.update(resolved.metadata)
-    return resolved.digest, resolved.uri, resolved.data, resolved.champion
+    return resolved.outputs

@@ -1,4 +1,4 @@
 """What runs: one workflow per file.
 
-training.py   resolve -> prepare -> train -> evaluate -> decide
+training.py   resolve -> prepare -> train -> evaluate -> decide -> register
 """

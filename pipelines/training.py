@@ -1,11 +1,12 @@
-"""The training pipeline: resolve -> prepare -> train -> evaluate -> decide.
+"""The training pipeline: resolve -> prepare -> train -> evaluate -> decide -> register.
 
 1. resolve   pins what moves: the data's objects, the windows' dates, the champion
 2. prepare   validates the pinned data, splits it, writes Parquet shards
 3. train     fits the task's model, one process per GPU
 4. evaluate  scores model, champion and baseline on the same test rows
 5. decide    promotes on a paired statistical test, and writes the report
-6. notify    tells, however the others ended, what ran, what it cost and what was decided
+6. register  copies a better model into the registry, checks the copy, and makes it the champion
+7. notify    tells, however the others ended, what ran, what it cost and what was decided
 
 Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is new takes their earlier results.
 """
@@ -20,6 +21,7 @@ from components.decide import decide
 from components.evaluate import evaluate
 from components.notify import notify
 from components.prepare import prepare
+from components.register import register
 from components.resolve import resolve
 from components.train import train
 from kfp import dsl
@@ -31,18 +33,21 @@ def build(target: Target) -> Any:
     resolve_step = target.step(resolve, bigquery_of="prepare")
     prepare_step, train_step = target.step(prepare, pinned=True), target.job(train, pinned=True, collect=collect)
     evaluate_step, decide_step = target.step(evaluate, pinned=True), target.step(decide, pinned=True, tracked=True)
-    notify_step = target.step(notify)
+    register_step, notify_step = target.step(register), target.step(notify)
 
     @dsl.pipeline(
         name="training",
         display_name="Train and promote",
-        description="Prepares the data, trains on every GPU, evaluates against the champion, and decides.",
+        description="Prepares the data, trains on every GPU, evaluates against the champion, decides, and registers.",
     )
     def training(
         data: str = "",
         task: str = "flights",
         task_options: dict = {},
-        champion: str = "",
+        champion: str = "auto",
+        registry: str = "",
+        model_name: str = "",
+        approve: str = "auto",
         epochs: float = 3.0,
         global_batch_size: int = 1024,
         learning_rate: float = 1e-3,
@@ -58,7 +63,7 @@ def build(target: Target) -> Any:
         as_of: str = "",
         pins: str = "",
     ) -> None:
-        """Prepares the data, trains on every GPU, evaluates against the champion, and decides.
+        """Prepares the data, trains on every GPU, evaluates against the champion, decides, and registers.
 
         Args:
             data: Raw input, several parts separated by commas: file, folder or glob, here or gs:// (CSV, Parquet, JSON
@@ -68,7 +73,12 @@ def build(target: Target) -> Any:
                 which declares a table: its text goes on, as task = table and the option declaration.
             task_options: Options of the task, as a JSON object: how its rows are split, such as {"train": "1-6",
                 "test": "2 weeks"}, layer sizes and so on. Empty: the task's own (flights: train 1-6, test 7).
-            champion: Model directory of the champion, local or gs://. Empty: a logistic regression stands in.
+            champion: auto: the registry's champion, and as long as it has none a logistic regression stands in. Or the
+                number of a version, an alias of one, a model directory, local or gs:// (with a /); empty: none.
+            registry: Root of the registry of models, a folder or gs://. Empty: registry/ beside the folder of the runs.
+            model_name: Name of the model in the registry. Empty: the task's, such as flights.
+            approve: auto: a better model is the champion at once. manual: it waits as a candidate, and a person decides
+                with pipelines models promote.
             epochs: Passes over the training rows; fractions are allowed.
             global_batch_size: Rows per optimizer step, over all GPUs.
             learning_rate: Peak learning rate.
@@ -89,7 +99,8 @@ def build(target: Target) -> Any:
         with dsl.ExitHandler(notify_step(prices=target.prices(), webhook=target.webhook, experiment=target.experiment)):
             resolved = resolve_step(
                 pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER, scheduled=target.scheduled,
-                data=data, task=task, task_options=task_options, champion=champion, as_of=as_of, pins=pins,
+                data=data, task=task, task_options=task_options, as_of=as_of, pins=pins,
+                champion=champion, registry=registry, model_name=model_name, approve=approve,
                 margin=margin, confidence=confidence, nights=nights,
                 epochs=epochs, global_batch_size=global_batch_size, learning_rate=learning_rate,
                 weight_decay=weight_decay, warmup_fraction=warmup_fraction, clip_norm=clip_norm,
@@ -106,14 +117,19 @@ def build(target: Target) -> Any:
                 dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task,
                 champion=resolved.outputs["champion"],
             )  # fmt: skip
-            decide_step(
-                dataset=prepared.outputs["dataset"],
-                model=trained.outputs["model"],
-                evaluation=evaluated.outputs["evaluation"],
-                margin=margin,
-                confidence=confidence,
-                nights=nights,
-            )
+            decided = decide_step(
+                dataset=prepared.outputs["dataset"], model=trained.outputs["model"],
+                evaluation=evaluated.outputs["evaluation"], champion=resolved.outputs["champion"],
+                margin=margin, confidence=confidence, nights=nights,
+            )  # fmt: skip
+            register_step(
+                pipeline="training", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
+                dataset=prepared.outputs["dataset"], model=trained.outputs["model"], task=task,
+                evaluation=evaluated.outputs["evaluation"], decision=decided.outputs["decision"],
+                report=decided.outputs["report"], registry=resolved.outputs["registry"],
+                model_name=resolved.outputs["model_name"], champion=resolved.outputs["champion"],
+                pins=resolved.outputs["uri"], approve=approve, job=target.run, terms=target.models,
+            )  # fmt: skip
 
     return training
 
@@ -187,13 +203,17 @@ def _refuse_bigquery(data: str) -> None:
         )
 
 
+#: What such settings say besides paths.
+_WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_start": ("champion",)}
+
+
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
     from training.errors import UserError
     from training.storage import foreign
     from training.storage.bigquery import names
 
     options = parameters.get("training_options", {})  # templates that are older than it do not have it
-    given = {name: parameters[name] for name in ("data", "champion", "pins")}
+    given = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}
     given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
     for name, text in given.items():
         for path in filter(None, map(str.strip, text.split(","))):
@@ -202,7 +222,8 @@ def _refuse_local_paths(parameters: dict[str, Any]) -> None:
                 table = names.parse(path) if name == "data" and names.is_table(path) else None
             except UserError as error:
                 raise ValueError(f"{name} = {error}") from None
-            if not (table or path.startswith("gs://") or (name.endswith("resume") and path in ("auto", "never"))):
+            known = path in _WORDS.get(name, ()) or (name == "champion" and "/" not in path)
+            if not (table or path.startswith("gs://") or known):
                 raise ValueError(
                     f"{name} = {path}: a step on Vertex AI cannot read this machine's files. "
                     "Copy it to a bucket and give its gs:// URI: gcloud storage cp -r PATH gs://BUCKET/FOLDER."

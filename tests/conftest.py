@@ -18,9 +18,9 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from loopback.fixture import cloud, without_lookups
+from loopback.fixture import cloud, sdk, without_lookups
 
-__all__ = ["cloud", "without_lookups"]
+__all__ = ["cloud", "sdk", "without_lookups"]
 
 # Until all is imported, which leaves no garbage: looking for some took a third of the collection of tests.
 gc.disable()

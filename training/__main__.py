@@ -8,6 +8,7 @@ python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
 python -m training table titanic.csv --target survived --out titanic.toml
 python -m training models list --registry runs/registry
+python -m training serve runs/model --port 8080
 python -m training settings
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 from training.errors import exits
 from training.registry import command
+from training.serving import command as serving
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
@@ -33,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
     resolve.add_argument("--data", default="", help=DATA)
     resolve.add_argument("--task", default="flights", help=TASK)
     resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
-    resolve.add_argument("--champion", default="", help="folder of the model to beat")
+    resolve.add_argument("--champion", default="", help="auto, a version's number, an alias, or a folder to beat")
+    resolve.add_argument("--registry", default="", help="root of the registry; default: TRAINING_REGISTRY, or by --to")
+    resolve.add_argument("--model-name", default="", help="the model's name in the registry; default: by the task")
     resolve.add_argument("--training-options", type=json.loads, default={}, metavar="JSON",
                          help="settings of train; its warm_start is pinned")  # fmt: skip
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
@@ -92,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     command.add(verbs)
+    serving.add(verbs)
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
 
@@ -128,6 +133,8 @@ def main(arguments: list[str] | None = None) -> None:
     verb = values.pop("verb")
     if verb == "models":
         return command.run(values)
+    if verb == "serve":
+        return serving.run(values)
     _take_declaration(values)
     if verb == "resolve":
         return _resolve(values)

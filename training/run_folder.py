@@ -12,9 +12,12 @@ from pathlib import Path
 
 from training.storage import storage
 
-#: Set by a local run: the folder of pins, and the folder of checkpoints.
+#: Set by a local run: the folder of pins, the folder of checkpoints, and the registry that it shares with others.
 PINS_VARIABLE = "TRAINING_PINS"
 CHECKPOINTS_VARIABLE = "TRAINING_CHECKPOINTS"
+REGISTRY_VARIABLE = "TRAINING_REGISTRY"
+#: The last folder of a root of runs, beside which the registry lies: what keeps runs for a while deletes below it.
+RUNS = "runs"
 
 _OUTPUT = re.compile(
     r"(?P<root>.+)/(?P<project>\d+)/(?P<run>[^/]+)/(?P<step>[^/]+?)_-?\d{6,}/(?P<name>[^/]+)/?", re.DOTALL
@@ -60,3 +63,23 @@ def checkpoints(output: str | Path, environment: Mapping[str, str] = os.environ)
         return chosen
     run = parse(output)
     return f"{run.root}/checkpoints" if run else ""
+
+
+def registry(output: str | Path, environment: Mapping[str, str] = os.environ) -> str:
+    """The root of the registry: that of local runs, else the folder `registry` beside the root's folder `runs`.
+
+    Below a root of another name it is a folder of that root; of a path that somebody chose, one beside the path. The
+    folder of the pins, which lies in the root, tells it too.
+    """
+    if chosen := environment.get(REGISTRY_VARIABLE):
+        return registry_at(chosen)
+    run, path = parse(output), storage.uri(output) if str(output) else "."
+    root = run.root if run else path.removesuffix("/pins") if path.endswith("/pins") else path.rpartition("/")[0] or "."
+    above, _, name = root.rpartition("/")
+    return registry_at(f"{above if above and name == RUNS else root}/registry")
+
+
+def registry_at(root: str) -> str:
+    """The root of a registry that somebody chose, in full."""
+    root = storage.uri(root)
+    return root if storage.is_remote(root) else os.path.abspath(os.path.expanduser(root))

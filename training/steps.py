@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from training import checkpoint_place, run_folder, tasks
 from training.config import TrainConfig, parse
@@ -17,15 +17,19 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import NIGHTS, Decision, check
+from training.evaluation.decision import write as write_decision
 from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins, Request
 from training.processes.launch import THREADS
+from training.release import request as release_request
+from training.release.request import Approval
 from training.storage import files, pinned, storage
 
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
     from training.pins.resolve import Resolved
+    from training.release.outcome import Outcome
 
 
 def check_request(
@@ -39,6 +43,9 @@ def check_request(
     nights: int = NIGHTS,
     as_of: str = "",
     pins: str = "",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
     training_options: Mapping[str, Any] | None = None,
     with_task: bool = True,
     with_training: bool = True,
@@ -55,6 +62,7 @@ def check_request(
     """
     try:
         settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
+        release_request.check(champion, model_name, approve)
         if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
             raise UserError(tasks.NO_ROWS)
         if with_task:
@@ -62,7 +70,7 @@ def check_request(
             from training.pins import request
 
             work = tasks.load(task, task_options)
-            asked = _request(data, task, task_options, champion, training_options)
+            asked = _request(data, task, task_options, champion, registry, model_name, training_options)
             if with_training:
                 selection.require_metric(settings, work)
             check(margin, confidence, nights, bounded=not work.regression)
@@ -119,6 +127,9 @@ def resolve(
     task: str = "flights",
     task_options: Mapping[str, Any] | None = None,
     champion: str = "",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
     as_of: str = "",
     pins: str = "",
     margin: float = 0.0,
@@ -137,6 +148,10 @@ def resolve(
         to: The folder of the pins, and `project` the number of the project, where no record tells them.
         pipeline: The name of the pipeline.
         run: The name of the run; what cannot be pinned is this run's alone.
+        champion: A folder, or what names a version of the registry (`training.pins.reigning`).
+        registry: The root of the registry; "" = by the place of the record, or of the pins.
+        model_name: What the model is called there; "" = by the task.
+        approve: As of `register`; checked only.
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
@@ -145,16 +160,19 @@ def resolve(
         dry_run: Whether nothing is written.
     """
     settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
+    release_request.check(champion, model_name, approve)
     from training.loop import selection
-    from training.pins import resolve
+    from training.pins import reigning, resolve
+    from training.pins.model_name import chosen
 
-    request = _request(data, task, task_options, champion, training_options)
+    request = _request(data, task, task_options, champion, registry, model_name, training_options)
     work = tasks.load(request.task, request.task_options)
     selection.require_metric(settings, work)
     check(margin, confidence, nights, bounded=not work.regression)
     output = run_folder.parse(record)
+    place = reigning.opened(registry, chosen(model_name, request.task, request.task_options), record or to)
     resolved = resolve.resolve(
-        request, run_folder.pins_at(to) if to else run_folder.pins(record),
+        request, run_folder.pins_at(to) if to else run_folder.pins(record), place,
         pipeline=pipeline, project=project or (output.project if output else ""),
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
@@ -221,12 +239,15 @@ def train(
         raise UserError(tasks.NO_ROWS)
     known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
     settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
+    settings, begun, said = weights.settled(known, settings, prepared, pins)
+    if said:
+        print(said, file=sys.stderr, flush=True)
     import training.fit
 
     kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
                                  job=kept.job, owner=kept.owner, tags={"pins": pins},
-                                 warm_start_pins=weights.of_run(known, settings.warm_start, pins))  # fmt: skip
+                                 warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
 
@@ -301,12 +322,20 @@ def decide(
     evaluation: str | Path,
     report: str | Path,
     summary: str | Path,
+    to: str | Path = "",
     *,
+    champion: str = "",
     margin: float = 0.0,
     confidence: float = 0.95,
     nights: int = NIGHTS,
 ) -> Decision:
-    """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary."""
+    """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary.
+
+    Args:
+        to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
+            replace.
+        champion: URI of the champion's pins, for the report; "" = none.
+    """
     check(margin, confidence, nights)
     import training.bundle
     import training.evaluation.decide
@@ -315,13 +344,58 @@ def decide(
     import training.tracking.judged
 
     decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence, nights=nights)
-    training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
+    training.report.report.write(
+        report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
+    )
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
+    if to:
+        write_decision(decision, to)
     training.tracking.judged.tell(
         Path(model) / training.bundle.CARD, training.evaluation.record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip
     return decision
+
+
+@exits
+def register(
+    data: str | Path,
+    model: str | Path,
+    evaluation: str | Path,
+    decision: str | Path,
+    report: str | Path,
+    summary: str | Path = "",
+    *,
+    registry: str,
+    model_name: str,
+    task: str = "",
+    run: str = "",
+    pipeline: str = "",
+    champion: str = "",
+    pins: str = "",
+    approve: str = "auto",
+) -> "Outcome":
+    """Releases the model as the gate's decision says, and writes what came of it to `summary`.
+
+    Args:
+        registry: The root of the registry, and `model_name` the model's name in it.
+        run: Who releases it; the same name again is the same release, tried again.
+        champion: URI of the pins of what the model was compared with; "" = nothing.
+        approve: auto, or manual: a better model waits as a candidate.
+    """
+    release_request.check("", model_name, approve)
+    import training.release.release
+
+    place = run_folder.parse(summary)
+    inputs = training.release.release.Inputs(
+        str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
+        run=run, pipeline=pipeline, project=place.project if place else "",
+    )  # fmt: skip
+    outcome = training.release.release.release(inputs, registry, model_name, cast(Approval, approve))
+    print(outcome.words, flush=True)
+    if summary:
+        files.write(summary, outcome.markdown)
+    return outcome
 
 
 def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
@@ -346,10 +420,10 @@ def whole(value: Any) -> Any:
 
 
 def _request(
-    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str,
+    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str, registry: str, model_name: str,
     training_options: Mapping[str, Any] | None,
 ) -> Request:  # fmt: skip
     return Request(
         data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion,
-        warm_start=weights.asked(training_options),
+        registry=registry, model_name=model_name, warm_start=weights.asked(training_options),
     )  # fmt: skip

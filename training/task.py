@@ -161,6 +161,19 @@ class Task(ABC):
         dataset) is added where the task does not give it.
         """
 
+    # ---- prediction
+
+    def inputs(self, rows: "Sequence[Mapping[str, Any]]", statistics: Mapping[str, Any]) -> "pa.Table":
+        """Optional: the columns of raw rows, such as those of a request, as `rows` makes them, without the label.
+
+        Without it a raw row has the columns that `rows` gives, by their names. A task over a table says it in
+        `features`.
+
+        Args:
+            statistics: What `combine` returned when the model was trained, as far as the manifest keeps it.
+        """
+        raise NotImplementedError
+
     # ---- training
 
     @abstractmethod

@@ -52,15 +52,17 @@ class Topics(Task):
             if label not in self.classes:
                 raise UserError(f"{shard}, row {line - 1}: the label {label!r} is none of {', '.join(self.classes)}.")
         splits = table["split"].to_pylist() if "split" in table.column_names else list(map(self._split, texts))
-        rows = pa.table(
-            {
-                "words": pa.FixedSizeListArray.from_arrays(
-                    np.array([self._numbers(text) for text in texts], np.int32).ravel(), self.chosen["words"]
-                ),
-                "label": pa.array([self.classes.index(label) for label in labels], pa.int64()),
-            }
-        )
+        codes = pa.array([self.classes.index(label) for label in labels], pa.int64())
+        rows = self._table(texts).append_column("label", codes)
         return {name: rows.filter(pa.array([split == name for split in splits])) for name in SPLITS}
+
+    def inputs(self, rows: Sequence[Mapping[str, Any]], statistics: Mapping[str, Any]) -> pa.Table:
+        """Texts without a label, each under `text`, to be predicted."""
+        return self._table([str(row.get("text") or "") for row in rows])
+
+    def _table(self, texts: Sequence[str]) -> pa.Table:
+        numbers = np.array([self._numbers(text) for text in texts], np.int32)
+        return pa.table({"words": pa.FixedSizeListArray.from_arrays(numbers.ravel(), self.chosen["words"])})
 
     def _split(self, text: str) -> str:
         """Texts that are alike go to the same split."""

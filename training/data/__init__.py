@@ -16,6 +16,7 @@ manifest.py       what the shards hold and where they came from
 rows.py           the rows of a prepared split, by number
 sampling.py       some of them, at the same cost for any amount of data
 columns.py        columns brought to fixed width, and counted
+bins.py           numbers as counts in bins, by which rows are compared
 tabular.py        a task over a table
 declaration.py    what the class of such a task declares
 schema.py         its columns

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training import outcome, tasks
-from training.data import manifest
+from training.data import bins, manifest
 from training.data.manifest import Manifest, ShardFile, SourceFile
 from training.errors import UserError
 from training.printable import listed
@@ -61,6 +61,19 @@ def with_quantiles(columns: Columns, label: str, sample: NDArray[np.generic]) ->
     """The columns, of which the label, a number, has quantiles: those of a sample of its values."""
     quantiles = tuple(np.quantile(sample.astype(np.float64), np.linspace(0, 1, 21)).tolist())
     return tuple(c.model_copy(update={"quantiles": quantiles}) if c.name == label else c for c in columns)
+
+
+def with_bins(columns: Columns, sample: Mapping[str, NDArray[np.generic]]) -> Columns:
+    """The columns, of which those that are numbers have their bins: those of a sample of the train rows, by name."""
+    return tuple(_binned(c, sample[c.name]) if c.type in ("float", "double") and c.name in sample else c
+                 for c in columns)  # fmt: skip
+
+
+def _binned(column: manifest.Column, values: NDArray[np.generic]) -> manifest.Column:
+    inner = bins.edges(values)
+    return column.model_copy(
+        update={"edges": tuple(inner.tolist()), "tally": tuple(bins.tally(values, inner).tolist())}
+    )
 
 
 def absent(task: Task, test_classes: set[int]) -> Iterator[str]:

@@ -4,6 +4,7 @@ flowers/tulip/001.jpg               flowers/001.jpg
 flowers/rose/002.jpg                flowers/labels.csv: file,label,split
 """
 
+import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +168,12 @@ class ImageTask(Task):
                     raise
         return {split: self._table(pictures) for split, pictures in by_split.items() if pictures}
 
+    def inputs(self, rows: Sequence[Mapping[str, Any]], statistics: Mapping[str, Any]) -> pa.Table:
+        """Images as their files are: bytes, or text in base64, each under `image`."""
+        data = [_file_of(row, f"row {number:,}") for number, row in enumerate(rows, 1)]
+        made = [pixels(name, file, self.chosen["size"], self.chosen["channels"]) for name, file in data]
+        return pa.table({"image": pa.array(made, pa.binary(self._width))})
+
     def _pixels(self, picture: Picture, data: bytes) -> bytes:
         return pixels(picture.name, data, self.chosen["size"], self.chosen["channels"])
 
@@ -182,6 +189,14 @@ class ImageTask(Task):
                 "label": pa.array([picture.label for picture, _ in pictures], pa.int64()),
             }
         )
+
+
+def _file_of(row: Mapping[str, Any], name: str) -> tuple[str, bytes]:
+    image = row.get("image")
+    try:
+        return name, image if isinstance(image, bytes) else base64.b64decode(image or b"", validate=True)
+    except (TypeError, ValueError):
+        raise UserError(f"{name}: image must be the bytes of an image file, in base64 where they are text.") from None
 
 
 def _counted(names: Sequence[str], noun: str) -> str:

@@ -53,11 +53,19 @@ class Column(Frozen):
     counts: tuple[int, ...] = ()
     #: label that is a number: its quantiles at 0, 0.05, 0.1 ... 1, of up to 200,000 rows taken at random.
     quantiles: tuple[float, ...] = ()
+    #: number of a table, and its label if that is one: inner edges of tenths, and how many of up to 100,000 rows taken
+    #: at random lie between them; the last count is of missing values (`training.data.bins`).
+    edges: tuple[float, ...] = ()
+    tally: tuple[int, ...] = ()
 
     @model_validator(mode="after")
     def _counted(self) -> "Column":
         if self.counts and len(self.counts) != len(self.values):
             raise ValueError(f"{len(self.values)} values have {len(self.counts)} counts")
+        if self.tally and (len(self.tally) != len(self.edges) + 2 or sorted(self.edges) != list(self.edges)):
+            raise ValueError(
+                f"{len(self.edges)} edges, rising, bound {len(self.edges) + 2} bins, not {len(self.tally)}"
+            )
         return self
 
 
@@ -100,6 +108,11 @@ class Manifest(Frozen):
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
+
+    @property
+    def window(self) -> str:
+        """How the rows were split, in one line."""
+        return "; ".join(f"{split} {words}" for split, words in self.split.items())
 
     def rows(self, split: str) -> int:
         return sum(shard.rows for shard in self.splits.get(split, ()))

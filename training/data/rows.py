@@ -146,7 +146,7 @@ def _build(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows:
     try:
         arrays: dict[str, Array] = {
             column.name: np.lib.format.open_memmap(
-                building / f"{i}.npy", mode="w+", dtype=_dtype(column), shape=_shape(column, rows)
+                building / f"{i}.npy", mode="w+", dtype=dtype(column), shape=_shape(column, rows)
             )
             for i, column in enumerate(dataset.columns)
         }
@@ -235,18 +235,18 @@ def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> Non
 
 def _fits(written: pa.DataType, column: Column) -> bool:
     if pa.types.is_fixed_size_list(written):
-        return written.list_size == column.width and _element(str(written.value_type)) == _dtype(column)
+        return written.list_size == column.width and _element(str(written.value_type)) == dtype(column)
     if pa.types.is_fixed_size_binary(written):
-        return written.byte_width == column.width and _dtype(column) == np.uint8
+        return written.byte_width == column.width and dtype(column) == np.uint8
     return pa.types.is_primitive(written) and str(written) == column.type
 
 
 def _empty_arrays(dataset: Manifest, rows: int) -> dict[str, Array]:
-    return {column.name: np.empty(_shape(column, rows), _dtype(column)) for column in dataset.columns}
+    return {column.name: np.empty(_shape(column, rows), dtype(column)) for column in dataset.columns}
 
 
 def _row_bytes(columns: Sequence[Column]) -> int:
-    return sum(column.width * _dtype(column).itemsize for column in columns)
+    return sum(column.width * dtype(column).itemsize for column in columns)
 
 
 def _shape(column: Column, rows: int) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ NUMPY_NAMES: Mapping[str, str] = {"float": "float32", "double": "float64", "half
 NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 
-def _dtype(column: Column) -> np.dtype[Any]:
+def dtype(column: Column) -> np.dtype[Any]:
     """The type of an element, from Arrow's text: `int32`, `fixed_size_list<item: float>[64]`..."""
     text = column.type
     if text.startswith("fixed_size_binary"):

@@ -164,10 +164,25 @@ def check(margin: float, confidence: float, nights: int = NIGHTS, *, bounded: bo
 
 def save(decision: Decision, directory: str | Path) -> None:
     """Writes `decision.json` atomically."""
-    files.write(Path(directory) / FILE_NAME, json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
+    write(decision, Path(directory) / FILE_NAME)
+
+
+def write(decision: Decision, path: str | Path) -> None:
+    """Writes the decision to a file of its own, atomically."""
+    files.write(path, json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
 
 
 def load(directory: str | Path) -> Decision | None:
     """The decision in an evaluation's directory; None if there is none yet."""
     path = Path(directory) / FILE_NAME
     return Decision.model_validate_json(files.read(path)) if path.exists() else None
+
+
+def read(path: str | Path) -> Decision:
+    """The decision in a file of its own. Raises UserError if there is none."""
+    try:
+        return Decision.model_validate_json(files.read(path))
+    except FileNotFoundError:
+        raise UserError(f"{path} is not there: the step decide writes it.") from None
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read as a decision: {error}") from None

@@ -17,12 +17,12 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from training.data import sampling
+from training.data import bins, sampling
 from training.data.manifest import Column, Frozen, Manifest
 
 MODERATE, LARGE = 0.1, 0.25
 CHANCE_CONFIDENCE = 0.95
-BINS, FREQUENT_VALUES = 10, 20
+FREQUENT_VALUES = 20
 #: Of each split.
 MOST_ROWS = 50_000
 #: Columns that are looked at, and of a vector its elements: a row's vector counts by its mean.
@@ -129,26 +129,27 @@ def chance_level(train: np.ndarray, test: np.ndarray) -> float:
 
 def number_bins(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Counts in tenths of the known train values, each closed on the left, and of missing values."""
-    known = train[~np.isnan(train)]
-    inner = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1])) if len(known) else np.zeros(0)
-    return _binned(train, inner), _binned(test, inner)
+    inner = bins.edges(train)
+    return bins.tally(train, inner), bins.tally(test, inner)
 
 
-def _binned(values: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    bins = np.where(np.isnan(values), len(inner) + 1, np.searchsorted(inner, values, side="right"))
-    return np.bincount(bins, minlength=len(inner) + 2)
+def places(column: Column) -> np.ndarray:
+    """The bin of each code of a category or of a class, int (values,): the most frequent values, the others, those that
+    training never saw, missing ones."""
+    counts = np.asarray(column.counts or [1] * len(column.values))
+    found = np.where(counts > 0, FREQUENT_VALUES, FREQUENT_VALUES + 1)
+    missing = column.kind == "category"  # code 0 of a label is a class
+    frequent = [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code] and (code or not missing)]
+    found[frequent[:FREQUENT_VALUES]] = np.arange(len(frequent[:FREQUENT_VALUES]))
+    if missing:
+        found[0] = FREQUENT_VALUES + 2
+    return found
 
 
 def _category_bins(column: Column, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of the most frequent values, of the others, of unseen ones, and of missing ones."""
-    counts = np.asarray(column.counts or [1] * len(column.values))
-    bins = np.where(counts > 0, FREQUENT_VALUES, FREQUENT_VALUES + 1)
-    missing = column.kind == "category"  # code 0 of a label is a class
-    frequent = [code for code in np.argsort(-counts, kind="stable").tolist() if counts[code] and (code or not missing)]
-    bins[frequent[:FREQUENT_VALUES]] = np.arange(len(frequent[:FREQUENT_VALUES]))
-    if missing:
-        bins[0] = FREQUENT_VALUES + 2
-    before, after = (np.bincount(bins[codes], minlength=FREQUENT_VALUES + 3) for codes in (train, test))
+    """Counts by the bins of `places`."""
+    bin_of = places(column)
+    before, after = (np.bincount(bin_of[codes], minlength=FREQUENT_VALUES + 3) for codes in (train, test))
     return before, after
 
 

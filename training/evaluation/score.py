@@ -23,6 +23,9 @@ from training.evaluation.probabilities import SUM_TOLERANCE
 from training.loop.batches import tensors
 from training.task import Batch, Task
 
+#: Fewer rows are filled up to so many: for a few, matrix products take other kernels, whose sums end in other bits.
+LEAST_ROWS = 32
+
 
 @dataclass(frozen=True)
 class TrainedModel:
@@ -44,8 +47,10 @@ class TrainedModel:
         Raises:
             UserError: the task's `predict` does not return probabilities or rising quantiles, or its `score` no losses.
         """
-        known = {name: _translated(batch[name], *pair) for name, pair in self.columns.items()}
         rows = len(next(iter(batch.values())))
+        if 0 < rows < LEAST_ROWS:
+            return self({name: _filled_up(values) for name, values in batch.items()})[:rows]
+        known = {name: _translated(batch[name], *pair) for name, pair in self.columns.items()}
         if self.task.likelihood:
             return self._losses(tensors(known, self.device), rows)
         if self.task.regression:
@@ -184,3 +189,8 @@ def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tu
 
 def _translated(values: np.ndarray, data: Column, model: Column) -> np.ndarray:
     return recode(values, data, model) if data.kind == "category" else values
+
+
+def _filled_up(values: np.ndarray) -> np.ndarray:
+    """The rows, and the last one again and again."""
+    return np.concatenate([values, np.repeat(values[-1:], LEAST_ROWS - len(values), axis=0)])

@@ -7,6 +7,8 @@ days.py        the days on which files have rows
 table_days.py  the days on which tables of BigQuery have rows
 moment.py      the moment that a run looks back from
 champion.py    the files of a model
+reigning.py    the champion as a version of the registry
+model_name.py  what the model is called there
 weights.py     the files of the weights that training begins with
 earlier.py     the pins of an earlier run, verified and taken
 reading.py     what later steps take from the pins of the data

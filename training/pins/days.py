@@ -27,7 +27,12 @@ _WINDOWS = ("train", "test", "validation_share")
 
 
 def present(task: TabularTask, files: Sequence[File], folder: str, *, dry_run: bool = False) -> set[int]:
-    """The days of all rows, from 1970-01-01.
+    """The days of all rows, from 1970-01-01. Arguments and errors as of `by_file`."""
+    return {day for known in by_file(task, files, folder, dry_run=dry_run).values() for day in spread(known)}
+
+
+def by_file(task: TabularTask, files: Sequence[File], folder: str, *, dry_run: bool = False) -> dict[str, Stretches]:
+    """The days of the rows of each file, by its path with its generation.
 
     Args:
         folder: Where the pins lie: there the days of objects are remembered, so that later runs read new ones only.
@@ -38,22 +43,23 @@ def present(task: TabularTask, files: Sequence[File], folder: str, *, dry_run: b
     """
     memory = f"{folder}/days-{key(task)}.json" if storage.is_remote(folder) else ""
     known = remembered(memory) if memory else {}
-    new = [file for file in files if _name(file) not in known]
-    read = dict(zip(map(_name, new), _read(task, new), strict=True)) if new else {}
-    days = {_name(file): known.get(_name(file)) or read.get(_name(file), []) for file in files}
+    new = [file for file in files if name_of(file) not in known]
+    read = dict(zip(map(name_of, new), _read(task, new), strict=True)) if new else {}
+    days = {name_of(file): known.get(name_of(file)) or read.get(name_of(file), []) for file in files}
     kept = {name: found for name, found in days.items() if name.startswith("gs://")}
     if memory and not dry_run and kept.keys() - known.keys():
         remember(memory, kept)
-    return {day for known in days.values() for day in spread(known)}
+    return days
 
 
-def _name(file: File) -> str:
+def name_of(file: File) -> str:
+    """The path of a file; of an object with its generation."""
     return f"{storage.plain(file.path)}#{file.generation}" if file.generation else file.path
 
 
 def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
     """The days of each file: one query over the columns that tell them."""
-    pinned = [replace(file, path=_name(file)) for file in files]
+    pinned = [replace(file, path=name_of(file)) for file in files]
     try:
         with scratch.folder() as folder, opening.duckdb(task, pinned, folder, features.telling_days(task)) as engine:
             days = features.days(task, engine.source())

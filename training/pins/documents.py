@@ -46,6 +46,19 @@ class DataPins(Frozen):
     epoch: int
 
 
+class Earlier(Frozen):
+    """A version of the registry as it was registered, for the history in a report. None of it ever changes."""
+
+    number: int
+    #: UTC.
+    created: str
+    #: The version that it was compared with; None = there was no champion.
+    champion: int | None = None
+    metrics: dict[str, float] = {}
+    #: The window of its data, in words.
+    data: str = ""
+
+
 class ChampionPins(Frozen):
     """A model, such as the champion: the files of its folder that are read."""
 
@@ -54,6 +67,12 @@ class ChampionPins(Frozen):
     folder: str
     objects: tuple[PinnedObject, ...] = ()
     files: tuple[PinnedFile, ...] = ()
+    #: Of a version of the registry: its number and key, the URI of its report, and all versions up to it. Later ones
+    #: are left out: they would be other pins of the same champion.
+    number: int = 0
+    key: str = ""
+    report: str = ""
+    history: tuple[Earlier, ...] = ()
     #: Why its files are not there, which is found again every night: the baseline then stands in. "" = they are.
     problem: str = ""
     epoch: int
@@ -65,7 +84,11 @@ class Request(Frozen):
     data: str
     task: str
     task_options: dict[str, Any]
+    #: A folder, or what names a version of the registry (`training.pins.reigning`).
     champion: str
+    #: Where that registry is, and the model's name in it; "" = by the run's place, by the task.
+    registry: str = ""
+    model_name: str = ""
     #: What training begins with; "" = nothing.
     warm_start: str = ""
 

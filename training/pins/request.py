@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from training.data.sources.files import Files
 from training.data.tabular import TabularTask
 from training.errors import UserError
-from training.pins import champion, data, earlier, moment, store, weights
+from training.pins import champion, data, earlier, model_name, moment, reigning, store, weights
 from training.pins.documents import Request, RunPins
 from training.storage import foreign, pinned, storage
 from training.storage.bigquery import names
@@ -18,13 +18,16 @@ from training.task import Task
 
 
 def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
-    """Raises UserError for data that is not there, or of a place that nothing is read from, a champion on this machine
-    that is none, a wrong `as_of`, or pins of something else."""
+    """Raises UserError for data that is not there, or of a place that nothing is read from, a champion or a registry on
+    this machine that is none, a wrong `as_of`, or pins of something else."""
     for part in storage.parts(request.data):
         foreign.refuse(part)
     if not pins:
         _check_files(work, request.data)
-    champion.check(request.champion)
+    reigning.check(request.champion)
+    if reigning.is_folder(request.champion):
+        champion.check(request.champion)
+    _check_registry(request)
     weights.check(request.warm_start)
     for part in names.parted(request.data)[0]:
         if names.is_table(part):
@@ -36,6 +39,18 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         raise UserError(store.not_pins(pins))
     if not storage.is_remote(storage.uri(pins)):
         earlier.check(pins, store.load(pins, RunPins), request, as_of=as_of)
+
+
+def _check_registry(request: Request) -> None:
+    """Raises UserError if a registry on this machine that was given cannot be read or written, is of another task, or
+    lacks the champion; of one in a bucket its step resolve tells."""
+    model = model_name.chosen(request.model_name, request.task, request.task_options)
+    if request.registry and not storage.is_remote(storage.uri(request.registry)):
+        registry = reigning.opened(request.registry, model)
+        record = reigning.read(registry, request.task, "")
+        registry.require_writable()
+        if request.champion and not reigning.is_folder(request.champion):
+            reigning.version(record, request.champion)
 
 
 def _check_files(work: Task, given: str) -> None:

@@ -1,15 +1,20 @@
 """A request -> its pins: data as objects and files, windows as dates, the champion as its files."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from training.pins import champion, data, earlier, moment, store
+from training.errors import UserError
+from training.pins import champion as champions
+from training.pins import data, earlier, moment, reigning, store, weights
 from training.pins.documents import ChampionPins, DataPins, Request, RunPins
 from training.pins.epoch import epoch
+from training.registry.documents import Record
+from training.registry.registry import Registry
 from training.storage import pinned, storage
 
 
@@ -25,15 +30,24 @@ class Resolved:
     data: str
     #: Where the pins of the champion lie; "" without one. What `evaluate` takes.
     champion: str
+    #: The root of the registry, and the model's name in it.
+    registry: str = ""
+    model_name: str = ""
     #: Sentences.
     words: tuple[str, ...] = ()
     #: Figures for the artifact.
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def outputs(self) -> tuple[str, str, str, str, str, str]:
+        """Those of the step, in their order."""
+        return self.digest, self.uri, self.data, self.champion, self.registry, self.model_name
+
 
 def resolve(
     request: Request,
     folder: str,
+    registry: Registry | None = None,
     *,
     pipeline: str,
     project: str = "",
@@ -48,6 +62,7 @@ def resolve(
 
     Args:
         folder: Where pins lie (`run_folder.pins`).
+        registry: Where the champion reigns, and where this run's model is to be registered; None = nowhere.
         project: The number of the project; "" on a machine of one's own.
         now: The time; None = by the clock.
 
@@ -55,6 +70,28 @@ def resolve(
         UserError: something of the request is wrong or cannot be read. No pins are written then.
     """
     now = now or datetime.now(UTC)
+    reigns = partial(_champion, request.champion, registry, _record(registry, request.task, project, dry_run))
+    resolved = _resolved(
+        request, folder, reigns, pipeline=pipeline, project=project, run=run, scheduled=scheduled, as_of=as_of,
+        pins=pins, dry_run=dry_run, now=now,
+    )  # fmt: skip
+    return replace(resolved, registry=registry.root, model_name=registry.model) if registry else resolved
+
+
+def _record(registry: Registry | None, task: str, project: str, dry_run: bool) -> Record | None:
+    """What the registry holds, once it is known to be this run's, and to take what the run will write."""
+    if registry is None:
+        return None
+    record = reigning.read(registry, task, project)
+    if not dry_run:
+        registry.require_writable()
+    return record
+
+
+def _resolved(
+    request: Request, folder: str, reigns: "Callable[[int], tuple[ChampionPins | None, tuple[str, ...]]]", *,
+    pipeline: str, project: str, run: str, scheduled: str, as_of: str, pins: str, dry_run: bool, now: datetime,
+) -> Resolved:  # fmt: skip
     if pins:
         taken = earlier.take(pins, request, pipeline=pipeline, project=project, as_of=as_of)
         words = (f"pins: those of an earlier run, {pins}.",)
@@ -63,15 +100,35 @@ def resolve(
         renewed = taken.renewed(epoch(now))
         return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
     when = moment.chosen(as_of, scheduled, now)
-    reigning = champion.pin(request.champion, epoch(now)) if request.champion else None
-    read = data.pin(request, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
+    champion, told = reigns(epoch(now))
+    begun = request
+    if request.warm_start == weights.CHAMPION:
+        begun = request.model_copy(update={"warm_start": champion.folder if champion else ""})
+    read = data.pin(begun, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
     header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": read.seen}
-    return _written(folder, read.document, reigning, header, read.words, dry_run)
+    return _written(folder, read.document, champion, header, (*read.words, *told), dry_run)
+
+
+def _champion(
+    given: str, registry: Registry | None, record: Record | None, epoch: int
+) -> tuple[ChampionPins | None, tuple[str, ...]]:
+    """The pins of the champion, and what people are told of it. Raises UserError if it is not there."""
+    if not given or reigning.is_folder(given):
+        return (champions.pin(given, epoch) if given else None), ()
+    if registry is None or record is None:
+        raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
+    version = reigning.version(record, given)
+    if version is None:
+        return None, (f"champion: {record.model} has none yet, so the baseline is the one to beat.",)
+    pins = reigning.pin(registry, record, version, epoch)
+    told = f"its files are gone, so the baseline stands in: {pins.problem}" if pins.problem else ""
+    return pins, (f"champion: version {version.number} of {record.model}{f'; {told}' if told else '.'}",)
 
 
 def write_record(resolved: Resolved, record: str | Path) -> None:
     """Writes what was resolved to the step's output, for people."""
-    text = {name: getattr(resolved, name) for name in ("digest", "uri", "data", "champion", "words")}
+    names = ("digest", "uri", "data", "champion", "registry", "model_name", "words")
+    text = {name: getattr(resolved, name) for name in names}
     if not storage.is_remote(str(record)):
         Path(record).parent.mkdir(parents=True, exist_ok=True)
     storage.overwrite(str(record), (json.dumps({**text, **resolved.metadata}, indent=1) + "\n").encode())

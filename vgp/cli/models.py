@@ -47,7 +47,7 @@ def list_(
     """List the models and their versions, the newest first: alias, state, metrics, data and run."""
     from vgp.models import asking, view
 
-    told = asking.ask(_place(registry, vertex, environment, settings), "list", model=model)
+    told = asking.listing(_place(registry, vertex, environment, settings), model)
     options.show(view.newest(told, limit), as_json, view.listing)
 
 
@@ -225,3 +225,4 @@ def _change(
         print_json(told)
     else:
         say(told["said"])
+        say(*(f"Vertex AI: {words}" for words in told.get("vertex", ())), stderr=True)

@@ -26,6 +26,12 @@ class Target(Protocol):
     caching: bool
     #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
     scheduled: str
+    #: The run's resource name, as an input of a step; "" where Vertex AI knows nothing of the run.
+    run: str
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """What the settings say of models in Vertex AI's Model Registry, as an input of a step: key and labels."""
 
     @property
     def webhook(self) -> str:
@@ -89,6 +95,8 @@ class Local:
 
     caching = True
     scheduled = ""
+    run = ""
+    models: dict[str, Any] = {}
     webhook = ""
     experiment = ""
     email: Sequence[str] = ()

@@ -35,6 +35,7 @@ class Vertex:
 
     caching = False
     scheduled = "{{$.pipeline_job_schedule_time_utc}}"
+    run = "{{$.pipeline_job_resource_name}}"
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -71,6 +72,11 @@ class Vertex:
             return script.followed_by(self.step(collect, pinned) if collect else None, job)
         self.without_command |= {collect.name} if collect else set()
         return job
+
+    @property
+    def models(self) -> dict[str, Any]:
+        key = {"encryption_key": self.settings.encryption_key} if self.settings.encryption_key else {}
+        return {**key, **({"labels": dict(self.settings.labels)} if self.settings.labels else {})}
 
     @property
     def webhook(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from vgp.compiling import commit
 from vgp.inside.imports import variables_of_ours
 from vgp.local import folder, portable, process, proof
 from vgp.local.folder import Run
@@ -51,6 +52,8 @@ def _environment(run: Run) -> dict[str, str]:
         **variables_of_ours(),
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
         "TRAINING_PINS": str(run.folder / "pins"),
+        "TRAINING_REGISTRY": str(run.registry),
+        **({"TRAINING_COMMIT": sha} if (sha := _commit(run)) else {}),
         **({"TRAINING_NPROC": str(run.nproc)} if run.nproc else {}),
         **({"TRAINING_NODES": str(run.nodes)} if run.nodes else {}),
         "PYTHONUNBUFFERED": "1",
@@ -58,6 +61,12 @@ def _environment(run: Run) -> dict[str, str]:
         "PYTHONUTF8": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",
     }
+
+
+def _commit(run: Run) -> str:
+    """The commit of the repository's code; "" if the code is not what was committed."""
+    source = commit.current(run.repository.root)
+    return "" if source.because else source.sha or ""
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The folder of a run on this machine.
 
+<out>/registry/                       the models of all runs in <out>: versions, champion, history
 <out>/<workflow>-<date>-<time>/
     pipeline.json  request.json       what was run
     pins/                             what the step resolve pinned
@@ -52,6 +53,11 @@ class Run:
     @cached_property
     def spec(self) -> PipelineSpec:
         return PipelineSpec.read(self.folder / "pipeline.json")
+
+    @property
+    def registry(self) -> Path:
+        """The registry of models that the runs beside this one share."""
+        return self.folder.parent / "registry"
 
     @property
     def log(self) -> Path:

@@ -42,6 +42,8 @@ def listing(told: Values) -> RenderableType:
         parts += [*([Text("")] if parts else []), _headline(one), _versions(one)]
         if one["left"]:
             parts.append(Text(f"and {one['left']:,} older ones; more with --limit", "dim"))
+        behind = told.get("vertex", {}).get(one["model"], [])
+        parts += [Text(f"Vertex AI: {printable(words)}", "yellow") for words in behind]
     return Group(*parts)
 
 

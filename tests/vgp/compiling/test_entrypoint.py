@@ -195,7 +195,9 @@ def test_a_step_ends_with_its_own_exit_code(code: int, tmp_path: Path) -> None:
 def test_a_users_error_costs_seconds_at_every_try(tmp_path: Path) -> None:
     request, names = inputs(tmp_path, margin=0.0, confidence=3.0), ("dataset", "model", "evaluation")
     request["inputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in names}
-    request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("report", "summary")}
+    request["outputs"]["artifacts"] = {
+        name: artifact(name, tmp_path / name) for name in ("report", "summary", "decision")
+    }
     began = time.monotonic()
     assert start(placed(decide, "step"), request, tmp_path, STEP_TIMEOUT_S="3600").wait(timeout=30) == 2
     assert time.monotonic() - began < 15 and "confidence = 3.0" in (tmp_path / "log").read_text()

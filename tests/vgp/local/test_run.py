@@ -67,10 +67,12 @@ def test_every_step_succeeds_and_is_in_the_result(done: subprocess.CompletedProc
     result: dict[str, Any] = json.loads(done.stdout)
     assert result["state"] == "succeeded"
     assert {step["step"]: step["state"] for step in result["steps"]} == dict.fromkeys(
-        ("resolve", "prepare", "train", "evaluate", "decide", "notify"), "succeeded"
+        ("resolve", "prepare", "train", "evaluate", "decide", "register", "notify"), "succeeded"
     )
     assert all(step["seconds"] > 0 for step in result["steps"])
-    assert result["steps"][-2]["parameters"]["Output"] in ("promote", "keep")
+    assert (result["steps"][-3]["parameters"]["Output"], result["steps"][-2]["parameters"]["Output"]) in (
+        ("promote", "promoted"), ("keep", "kept"),
+    )  # fmt: skip
     assert json.loads((folder / "run.json").read_text()) == result
 
 
@@ -178,7 +180,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     assert process.returncode == 130
     assert "resume: pipelines run training --nproc 2 --resume" in rest
     assert members(session) == []
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "runs").glob("training-*")
     data.write_text("this night's\n")
     resumed = subprocess.Popen(
         [sys.executable, "-m", "vgp", "run", "training", "--nproc", "2", "--resume", str(folder)],

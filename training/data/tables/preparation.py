@@ -34,10 +34,10 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
                 statistics = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
-        label = _check(task, finished, statistics["notes"])
+        sample = _check(task, finished, statistics["notes"])
         absent = finish.absent(task, set(finished.labels[NAMES.index("test")]))
         finish.say([*statistics["notes"], *absent])
-        return _written(name, task, finished, statistics, label, target, workers or cores())
+        return _written(name, task, finished, statistics, sample, target, workers or cores())
 
 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _written(
     task: TabularTask,
     finished: Sorting,
     statistics: Mapping[str, Any],
-    label: NDArray[np.generic],
+    sample: Mapping[str, NDArray[np.generic]],
     target: Destination,
     threads: int,
 ) -> Manifest:
@@ -78,24 +78,26 @@ def _written(
         for file in shards.write(finished.tables(), threads):
             work.rows += file.rows
         columns = shards.columns(task.classes)
-        columns = finish.with_quantiles(columns, task.label, label) if task.regression else columns
+        columns = finish.with_bins(columns, sample)
+        columns = finish.with_quantiles(columns, task.label, sample[task.label]) if task.regression else columns
         made = finish.manifest_of(name, task, statistics, columns, shards.files)
         manifest.save(made, folder)
     return made
 
 
-def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> NDArray[np.generic]:
-    """The labels of train rows, many or all. Raises UserError if there is nothing to learn from or to test on, or a
+def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> Mapping[str, NDArray[np.generic]]:
+    """Train rows, many or all, by column. Raises UserError if there is nothing to learn from or to test on, or a
     column tells the label."""
     finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
     finish.require_several(task, finished.labels.values())
     finish.require_classes(task, finished.labels[NAMES.index("train")])
     sample = finished.first(leaks.SAMPLE_ROWS)
-    label: NDArray[np.generic] = sample[task.label].to_numpy()
+    columns: dict[str, NDArray[np.generic]] = {
+        name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID
+    }
     if task.regression:
-        finish.require_spread(label)
+        finish.require_spread(columns[task.label])
     categories = finished.values()
-    columns = {name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID}
     coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
     leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, *task.groups))
-    return label
+    return columns

@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any
 
 from vgp.settings import Settings
+from vgp.spec.dag import Component
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.figures import listed
 from vgp.text.printable import one_line
-from vgp.vertex import cache_epoch
+from vgp.vertex import cache_epoch, clients
 from vgp.vertex.runs import outputs, pinned, search
 from vgp.vertex.runs.history import LastRuns, last_runs
 from vgp.vertex.runs.state import Run
@@ -30,7 +31,8 @@ from vgp.vertex.schedules.nights import NIGHT
 _TIMEOUT_S = 300
 _OPTIONS = {
     "pipeline": "--pipeline", "data": "--data", "task": "--task", "task_options": "--options",
-    "champion": "--champion", "training_options": "--training-options", "as_of": "--as-of", "pins": "--pins",
+    "champion": "--champion", "registry": "--registry", "model_name": "--model-name",
+    "training_options": "--training-options", "as_of": "--as-of", "pins": "--pins",
 }  # fmt: skip
 
 Ask = Callable[[Mapping[str, Any]], tuple[dict[str, Any], str]]
@@ -50,6 +52,8 @@ class Outlook:
     #: Whether the data's pins, and the champion's, are those of `run`.
     same_data: bool = False
     same_champion: bool = False
+    #: Whether the run's first step decides if the others run at all.
+    decides: bool = False
     #: The pins that were asked for were those of this time.
     now: datetime = datetime.min.replace(tzinfo=UTC)
     #: What the pipeline's last runs cost, whoever started them.
@@ -61,6 +65,9 @@ class Outlook:
 
     def words(self, time: datetime, first: bool) -> str:
         """What the run of that time would do."""
+        if self.decides and self.run:
+            data = "data as in" if self.same_data else "new data since"
+            return f"{data} {self.run}: {pinned.STEP} decides whether to train"
         if self.hits and not self.taken(time):
             return f"all steps run: the cache epoch ends on {cache_epoch.end(self.now):%Y-%m-%d}"
         if not first:
@@ -122,7 +129,16 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     would = hits(keys(spec, values, after), _keys_of(last, before), done)
     data, champion = f"{pinned.STEP}.data", f"{pinned.STEP}.champion"
     return Outlook(
-        "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion), now
+        "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion),
+        decides(spec.root), now,
+    )  # fmt: skip
+
+
+def decides(group: Component) -> bool:
+    """Whether a branch of the pipeline hangs on what the step resolve returns."""
+    tasks = group.tasks.values()
+    return any(f"{pinned.STEP}-Output" in task.condition for task in tasks) or any(
+        decides(task.component) for task in tasks if task.component.is_group
     )
 
 
@@ -149,7 +165,9 @@ def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, 
         return {}, "this repository has no training/ that could tell what its data is now"
     given = {flag: parameters[key] for key, flag in _OPTIONS.items() if parameters.get(key) not in (None, "", {})}
     texts = (f"{flag}={value if isinstance(value, str) else json.dumps(value)}" for flag, value in given.items())
-    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json", *texts]
+    # By the folder of the pins the registry is found, in which the champion reigns.
+    place = f"--to={clients.bucket(settings)}/runs/pins"
+    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json", place, *texts]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -1,0 +1,76 @@
+"""The gate's word -> a version of the registry, and the champion where the model is better."""
+
+from typing import NamedTuple
+
+from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
+
+from components.image import step
+
+
+@step
+def register(
+    dataset: Input[Dataset],
+    model: Input[Model],
+    evaluation: Input[Artifact],
+    decision: Input[Artifact],
+    report: Input[HTML],
+    version: Output[Model],
+    summary: Output[Markdown],
+    registry: str,
+    model_name: str,
+    task: str,
+    run: str,
+    pipeline: str,
+    champion: str = "",
+    pins: str = "",
+    approve: str = "auto",
+    job: str = "",
+    terms: dict = {},
+) -> NamedTuple("Released", [("Output", str), ("words", str)]):  # type: ignore[valid-type]
+    """Registers a model that is better, once its copy predicts what was evaluated. Never cached; repeated, it is once.
+
+    Args:
+        dataset: Directory of Parquet shards and manifest.json.
+        model: The challenger.
+        evaluation: Directory with predictions.parquet and metrics.json.
+        decision: The gate's word, as JSON.
+        report: The page that the version keeps.
+        registry: Root of the registry, a folder or gs://.
+        model_name: Name of the model in the registry.
+        task: The task that the dataset must be of; nothing else that its manifest may name is run.
+        run: Name of this run, by which the history tells who it was.
+        pipeline: Name of the pipeline.
+        champion: URI of the pins of the champion that the model was compared with. Empty: there was none.
+        pins: URI of the pins of the run.
+        approve: auto, a better model is the champion at once; manual, it waits as a candidate for a person.
+        job: Resource name of the run, whose project and region have the Model Registry. Empty: none has.
+        terms: What the settings say of models there: encryption_key and labels.
+
+    Returns:
+        version: The version's folder in the registry, where there is one.
+        summary: What came of it.
+        Output: promoted, registered, candidate, kept, not decided or nothing new.
+        words: The same in one sentence.
+    """
+    from training import steps
+    from vgp.inside.following import follow
+
+    released = steps.register(
+        dataset.path,
+        model.path,
+        evaluation.path,
+        decision.path,
+        report.path,
+        summary.path,
+        registry=registry,
+        model_name=model_name,
+        task=task,
+        run=run,
+        pipeline=pipeline,
+        champion=champion,
+        pins=pins,
+        approve=approve,
+    )
+    version.uri = released.uri or version.uri
+    version.metadata.update(released.metadata | follow(job, released.read, released.number, terms))
+    return released.code, released.words

@@ -1,0 +1,71 @@
+"""Which of a table's declared columns a model needs: new data lacks its label, and may lack what no feature is made of.
+
+Whether a column is needed, the task's own expressions tell: they are asked over a table without it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+import ibis
+import ibis.expr.types as ir
+
+from training.data.engines import canonical
+from training.data.events import Events
+from training.data.schema import Field
+from training.data.tables import order, rebased
+from training.data.tabular import TabularTask
+from training.errors import UserError
+
+
+def needed(task: TabularTask, learned: Collection[str], absent: Iterable[str]) -> list[str]:
+    """Those of the absent columns without which the features cannot be computed.
+
+    Args:
+        learned: The features that the model takes.
+    """
+    absent = list(absent)
+    alone = [name for name in absent if not _computable(task, learned, {name})]
+    if not alone and absent and not _computable(task, learned, set(absent)):
+        return absent
+    return alone
+
+
+def keep(task: TabularTask, present: Collection[str]) -> None:
+    """Has the task declare these columns alone; what is known only after the outcome may be empty in all of them."""
+    kept = [field for field in task.schema if field.name in present]
+    task.__dict__["schema"] = tuple(replace(f, nullable=True) if f.known == "after" else f for f in kept)
+
+
+def looks_back(task: TabularTask) -> list[str]:
+    """What of a row is made of other rows too: its features over several, and what `events` counts."""
+    rows = _rows(task.schema)
+    events = rebased.said(task, "events", rows)
+    values = rebased.said(task, "features", _seen(task, task.schema, events))
+    several = [name for name, value in values.items()
+               if isinstance(value, ir.Value) and order.takes_several_rows(value.op())]  # fmt: skip
+    return [*events, *several]
+
+
+def _computable(task: TabularTask, learned: Collection[str], without: Collection[str]) -> bool:
+    fields = [field for field in task.schema if field.name not in without]
+    try:
+        events = rebased.said(task, "events", _rows(fields))
+        made = rebased.said(task, "features", _seen(task, fields, events))
+    except UserError:
+        return False
+    asked = {name for event in events.values() for name in (*event.by, event.hour, event.value, event.weight)}
+    return set(learned) <= set(made) and not asked & set(without)
+
+
+def _rows(fields: Sequence[Field]) -> ir.Table:
+    return ibis.table(canonical.schema(fields), name="rows")
+
+
+def _seen(task: TabularTask, fields: Sequence[Field], events: dict[str, Events]) -> ir.Table:
+    """What `features` is given."""
+    kinds = dict(canonical.schema([field for field in fields if field.known == "before"]))
+    for name, event in events.items():
+        for first, last in event.windows:
+            figures = ["count", "mean"] if event.value else ["count"]
+            kinds |= {f"{name}_{figure}_{first}_{last}": "float64" for figure in figures}
+    return ibis.table(ibis.schema(kinds), name="rows")

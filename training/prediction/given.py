@@ -1,0 +1,85 @@
+"""Rows of this process, such as those of a request, as an engine reads those of files: typed, checked, with places."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from training.data import schema
+from training.data.manifest import SourceFile
+from training.data.schema import Field
+from training.data.sources import files, values
+from training.data.sources.json_lines import JsonLines
+from training.data.sources.mistakes import Mistake
+from training.errors import UserError
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Some lists of rows, each under a name for messages, in the form of `training.data.sources.files.Files`.
+
+    Values are as JSON has them: numbers, text, true, false and null; dates and times are text, or Python's own.
+    """
+
+    lists: Mapping[str, Sequence[Row]]
+    fields: Sequence[Field]
+    #: As of files.
+    sources: tuple[SourceFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of each list, with `_file`, the position of their list, and `_record`, theirs in it.
+
+        Raises:
+            UserError: a value is of another type than is declared, or is missing where none may be.
+        """
+        fields = [field for field in self.fields if columns is None or field.name in columns]
+        for number, rows in enumerate(self.lists.values()):
+            if rows or not number:
+                table = self._table(number, rows, fields)
+                places = [pa.array([number] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64())]
+                table = table.append_column(files.FILE, places[0]).append_column(files.RECORD, places[1])
+                yield from table.combine_chunks().to_batches(max(1, len(rows)))
+
+    def place(self, file: int, record: int) -> str:
+        return f"{list(self.lists)[file]}, row {record + 1:,}"
+
+    def _table(self, number: int, rows: Sequence[Row], fields: Sequence[Field]) -> pa.Table:
+        names = [field.name for field in fields]
+        text = "\n".join(json.dumps({name: _plain(row.get(name)) for name in names}) for row in rows).encode()
+        layout = JsonLines()
+        try:
+            try:
+                table = layout.read(text, fields)
+            except pa.ArrowInvalid as error:
+                raise layout.mistake(text, str(error), True, fields) from None
+            values.check_present(table, fields)
+        except Mistake as mistake:
+            raise UserError(f"{self.place(number, mistake.record)}{mistake.says}") from None
+        return table.cast(pa.schema([(field.name, values.held(field.type)) for field in fields]))
+
+
+def common(rows: Sequence[Row]) -> set[str]:
+    """The columns that all rows have; there is one at least."""
+    return set.intersection(*map(set, rows))
+
+
+def require(name: str, rows: Sequence[Row], needed: Sequence[str], declared: Sequence[str]) -> None:
+    """Raises UserError for the first row that lacks a column which is needed."""
+    for number, row in enumerate(rows, 1):
+        if missing := [column for column in needed if column not in row]:
+            raise UserError(f"{name}, row {number:,} {schema.lacking(list(row), missing, set(declared))}")
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it; what is no number is missing."""
+    if isinstance(value, date):
+        return value.isoformat()
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and value != value else value

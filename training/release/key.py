@@ -1,0 +1,54 @@
+"""What makes a release happen once: the same model, tested in the same way against the same champion on the same data,
+has the same key, whichever run asks and however often."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from training.evaluation.decision import Decision
+from training.pins import store
+from training.pins.documents import ChampionPins
+from training.registry.documents import VersionFile
+from training.storage import download, storage
+
+
+def of_files(folder: str | Path) -> dict[str, VersionFile]:
+    """What the files below a model's folder are, here or in a bucket, by their names from it."""
+    root = storage.uri(folder)
+    described = {}
+    for file in storage.below(root):
+        with download.local_copy(file.path) as path, open(path, "rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        described[file.path.removeprefix(f"{root}/")] = VersionFile(bytes=file.bytes, sha256=sha256)
+    return described
+
+
+def of(model: Mapping[str, VersionFile], champion: ChampionPins | None, data: str, decision: Decision) -> str:
+    """The key of a release.
+
+    Args:
+        model: The challenger's files.
+        champion: What it was compared with; None = no champion.
+        data: Fingerprint of the prepared data.
+        decision: Its settings count: another margin is another question.
+    """
+    asked = [decision.margin, decision.confidence, decision.nights]
+    text = json.dumps([weights(model), _of_champion(champion), data, asked])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def weights(model: Mapping[str, VersionFile]) -> dict[str, str]:
+    """What tells two models apart: the checksums of their files, without what the registry put beside them."""
+    return {name: file.sha256 for name, file in sorted(model.items()) if not name.startswith(f"{ABOUT}/")}
+
+
+def _of_champion(champion: ChampionPins | None) -> str:
+    """A version by its key; another folder by its files, the same in every cache epoch."""
+    if champion is None:
+        return ""
+    return champion.key or store.digest(champion.model_copy(update={"epoch": 0}))
+
+
+#: The folder of a version's files that holds what is told of the model: report, decision, figures.
+ABOUT = "about"
