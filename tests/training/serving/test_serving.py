@@ -110,6 +110,11 @@ def test_a_body_that_is_too_large_is_not_read(port):
     assert asks(port, "POST", "/predict", large) == (
         413, {"error": "the body has more than 0.002 MB: send fewer instances at a time"}
     )  # fmt: skip
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as announced:
+        announced.putrequest("POST", "/predict")
+        announced.putheader("Content-Length", str(10**9))
+        announced.endheaders()  # and nothing of it: the answer does not wait for it
+        assert announced.getresponse().status == 413
     chunks = iter([json.dumps(large).encode()])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.request("POST", "/predict", chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
