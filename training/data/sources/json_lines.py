@@ -33,6 +33,9 @@ class JsonLines:
     def count(self, data: bytes) -> int:
         return data.count(b"\n")
 
+    def filled(self, data: bytes) -> int:
+        return len(data)
+
     def line(self, data: bytes, record: int) -> int:
         number = -1
         for number, (line, _) in enumerate(_lines(data)):
