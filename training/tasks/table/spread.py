@@ -18,7 +18,6 @@ from training.data.sources import encoding, header, records, resolve
 from training.data.sources.layouts import SAID
 from training.data.sources.texts import Texts
 from training.data.sources.values import is_text
-from training.errors import UserError
 from training.storage import download, files, finding, inflate, storage
 from training.storage.finding import File
 
