@@ -55,7 +55,7 @@ class Sample:
     def words(self) -> str:
         """Which rows these are."""
         rows = f"{self.rows.num_rows:,} rows"
-        return f"all {rows}" if self.whole else f"{rows} from all over it" if self.spread else f"the first {rows}"
+        return f"all {rows}" if self.whole else f"{rows} spread over all of it" if self.spread else f"the first {rows}"
 
 
 def read(data: str) -> Sample:

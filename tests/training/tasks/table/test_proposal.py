@@ -344,7 +344,7 @@ def test_a_large_table_is_looked_at_all_over_so_that_one_in_order_shows_all_its_
     numbers = list(map(int, map(str, seen.rows["n"].to_pylist())))
     assert len(set(numbers)) == len(numbers) and 700 <= len(numbers) <= 1_000
     assert 0.15 <= seen.rows["y"].to_pylist().count("yes") / len(numbers) <= 0.25
-    assert again.rows.equals(seen.rows) and seen.words == f"{len(numbers):,} rows from all over it"
+    assert again.rows.equals(seen.rows) and seen.words == f"{len(numbers):,} rows spread over all of it"
     made = proposal.propose(seen, Asked("y"))
     assert roles(made)["n"] == "ignored", "pieces of a count are a count"
 
