@@ -5,9 +5,9 @@ from training.models.workload import Workload
 #: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
 #: Where NVIDIA gives figures "with sparsity", these are half of them. The addresses are NVIDIA's own; on 2026-11-21
 #: the figures were compared with what others quote of those pages, not with the pages. Of the L40 and the B300 only
-#: bare figures were found. Of GPUs without bfloat16 it is the peak of float16, which their tensor cores multiply; their
-#: data sheets' figures are as quoted by others on 2026-11-22. A GPU that is missing, such as the RTX PRO 6000 or the P100,
-#: which has no tensor cores, gets no MFU.
+#: bare figures were found. Of GPUs without bfloat16 it is the peak of float16, which their tensor cores multiply; the
+#: figures of their data sheets are as others quoted them on 2026-11-22. A GPU that is missing, such as the RTX PRO
+#: 6000, or the P100, which has no tensor cores, gets no MFU.
 PEAKS_TFLOPS = (
     ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/: 360 PFLOP/s sparse of 72
     ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/: 360 PFLOP/s sparse of 72
@@ -32,7 +32,8 @@ PEAKS_TFLOPS = (
 
 
 def peak_flops(device_name: str) -> float | None:
-    """Dense bfloat16 FLOP/s (float16 where there is none) of a GPU by the name that CUDA gives it; None if it is not known, as on a CPU."""
+    """Dense bfloat16 FLOP/s of a GPU, float16 where it has none, by the name that CUDA gives it; None where that is not
+    known, as on a CPU."""
     return next((tera * 1e12 for name, tera in PEAKS_TFLOPS if name in device_name), None)
 
 
