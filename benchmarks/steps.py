@@ -180,7 +180,8 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     """The step of `training.loop.trainer`, with its feeding and the losses that ranks share."""
     from training.data.rows import open_rows
     from training.loop.batches import microbatches, tensors
-    from training.loop.learner import Learner, gather
+    from training.loop.gathering import gather
+    from training.loop.learner import Learner
     from training.loop.order import Plan, assignment
 
     manifest, task = prepared(data)

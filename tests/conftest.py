@@ -1,6 +1,8 @@
 """What the tests of every room share: the loopback cloud (tests/loopback/cloud.py), and its fixture `cloud`."""
 
+import atexit
 import functools
+import gc
 import inspect
 import os
 import sys
@@ -9,11 +11,19 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# Threads of several workers would spin while they wait for each other's cores: half of what arithmetic took. Read when
+# torch and numpy are loaded. Ranks of a training share the cores out themselves (training/processes/rank.py).
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from loopback.fixture import cloud, without_lookups
 
 __all__ = ["cloud", "without_lookups"]
+
+# Until all is imported, which leaves no garbage: looking for some took a third of the collection of tests.
+gc.disable()
 
 #: Examples of a property test that names no number of its own; a drill has more: HYPOTHESIS_EXAMPLES=1000.
 hypothesis.settings.register_profile("suite", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 40)))
@@ -26,6 +36,26 @@ SLOW = (
     "vgp/cli/test_templates.py", "training/test_scale.py", "training/test_fit_bucket.py",
     "docs/test_your_own_task.py", "training/test_lost.py",
 )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker of xdist leaves at once: to take apart what was imported takes 4 s of a core.
+
+    It has told its results by then; whatever is registered later to run at the end is run before.
+    """
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the collector need not look through it in every test."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 steps.py       what each step calls: resolve, prepare, train, collect, evaluate, decide
 run_folder.py  where a run keeps things, told from the path of an output
+checkpoint_place.py  where a step's checkpoints go, likewise
 __main__.py    the same from a shell
 task.py        the contract between the product and a user's model
 outcome.py     what a task predicts: classes, a likelihood, or a number

@@ -4,6 +4,7 @@ No times, speeds, paths or machine names go in; those are in `training.json` bes
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BufferedWriter
@@ -264,14 +265,12 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_model
-    from torch.distributed.tensor import DTensor
 
     path = _file(directory, WEIGHTS)
-    sharded = any(isinstance(parameter, DTensor) for parameter in module.parameters())
     try:
         with download.local_copy(path) as here:
             files.open_file(here).close()  # a pipe would be waited for
-            if sharded:
+            if _is_sharded(module):
                 _load_shares(here, module)
             else:
                 load_model(module, here)
@@ -279,6 +278,12 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
         raise UserError(f"{storage.plain(path)} cannot be read as weights: {error}") from None
     except RuntimeError as error:
         raise UserError(f"{storage.plain(path)} does not fit the model that the task builds: {error}") from None
+
+
+def _is_sharded(module: "nn.Module") -> bool:
+    """Whether this process holds shares of its parameters. What has none need not import them, which takes 1.5 s."""
+    tensors = sys.modules.get("torch.distributed.tensor")
+    return tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in module.parameters())
 
 
 def _load_shares(path: str, module: "nn.Module") -> None:

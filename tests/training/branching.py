@@ -8,8 +8,9 @@ from torch.distributed.tensor import DTensor
 
 from training.config import TrainConfig
 from training.errors import UserError
+from training.loop.gathering import gather
 from training.loop.health import Health
-from training.loop.learner import Learner, gather
+from training.loop.learner import Learner
 from training.loop.order import Plan, assignment
 from training.processes.rank import Rank
 from training.task import Task

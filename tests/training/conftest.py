@@ -9,6 +9,12 @@ import pytest
 
 HERE = str(Path(__file__).parent)
 
+# For all, so that every launcher can be forked from one process that has read them (warm.py).
+# A pool of compilers imports PyTorch in each of its processes.
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+# Virtual machines may offer AMX, and fault at its first use.
+os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
@@ -79,9 +85,7 @@ def bucket():
         os.environ["STORAGE_EMULATOR_HOST"] = url
         forget_client()
         storage._client(os.getpid()).create_bucket("runs")
-        gc.freeze()  # what was there before is no client's, and looking through it takes longer than most tests
         yield "gs://runs"
-        gc.unfreeze()
         forget_client()
 
 

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from training.config import TrainConfig
-from training.loop.learner import Learner, seed_everything
+from training.loop.learner import Learner
 from training.loop.order import Plan, assignment, seed_of
 from training.loop.schedule import Schedule
+from training.loop.seeding import seed_everything
 from training.task import Task
 
 #: Each column is normal with one of these deviations, around a thousand of them: as a pressure of 101,325 +- 100.

@@ -15,8 +15,9 @@ from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest, Part, part_name
 from training.config import TrainConfig
 from training.loop import deferred, resume
-from training.loop.learner import Learner, seed_everything
+from training.loop.learner import Learner
 from training.loop.order import Plan, seed_of
+from training.loop.seeding import seed_everything
 from training.task import Task
 from training.weights import open_weights
 

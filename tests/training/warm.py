@@ -7,6 +7,7 @@ pipeline) starts a launcher of its own. So does what sets variables that librari
 
 import array
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -189,4 +190,6 @@ if __name__ == "__main__":
     die_with(int(sys.argv[2]))
     for name in PRELOADED:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # else every launcher looks through all of it before it forks
     serve(socket.socket(fileno=int(sys.argv[1])))

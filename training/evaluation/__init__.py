@@ -1,6 +1,8 @@
 """Scores, predictions, figures of merit, and the decision to promote.
 
 evaluate.py        scores model, champion and rivals on the same rows
+rivals.py          simple models that every model is held against
+scored_rows.py     rows beside what every model says of them
 score.py           a trained model as a function of rows
 script_model.py    what a script left as a model to be scored
 own_rows.py        predictions of rows that the script labelled itself

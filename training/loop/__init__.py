@@ -7,6 +7,10 @@ saving.py        its checkpoints
 resume.py        the checkpoint that it goes on from
 outcome.py       the model and the figures that it leaves
 learner.py       model, optimizer, one step
+building.py      the model that a rank trains, whole or its share
+seeding.py       the seeds of everything that draws
+gathering.py     what every rank has, on every rank
+finished.py      the trained model whole, and what it makes of itself
 gradients.py     how gradients cross processes
 use.py           which blocks and parameters of a sharded model a rank uses
 trainer_state.py what no step number tells: named parts of every checkpoint

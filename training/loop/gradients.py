@@ -10,7 +10,7 @@ A parameter that no microbatch of a step has used has no gradient in that step, 
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -242,7 +242,10 @@ def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:
     return tree_map_only(Tensor, lambda t: t.clone() if t.requires_grad and t._base is not None else t, output)
 
 
-def choose(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Replicated | Exact | Sharded:
+Gradients: TypeAlias = Replicated | Exact | Sharded
+
+
+def choose(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Gradients:
     within_s, unused = config.hang_after_s, config.unused_parameters
     if config.strategy == "fsdp":
         return Sharded(loss, blocks, rank, cpu_offload=config.cpu_offload, unused=unused, within_s=within_s)

@@ -13,7 +13,8 @@ from training.config import TrainConfig
 from training.data.rows import Rows
 from training.errors import UserError
 from training.loop import finite
-from training.loop.learner import Learner, gather
+from training.loop.gathering import gather
+from training.loop.learner import Learner
 from training.loop.order import Plan
 from training.loop.saving import Saving
 from training.processes.rank import Rank

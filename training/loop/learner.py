@@ -3,17 +3,13 @@
 The arithmetic of a step depends on its number alone (`training.loop.order`), never on what ran before in the process.
 """
 
-import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
-import torch.distributed as dist
 from torch import Tensor, nn
 
-from training import bundle
 from training.checkpoint import state
 from training.checkpoint.saved import Saved
 from training.config import TrainConfig
@@ -22,20 +18,19 @@ from training.errors import UserError
 from training.loop import (
     arithmetic,
     blocks,
-    deferred,
+    building,
     finite,
-    freezing,
     gradients,
     kernels,
     optimizers,
     precision,
+    seeding,
     shards,
     warm_start,
 )
 from training.loop.buffers import MovingBuffers
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
-from training.loop.memory import free_bytes, return_what_is_freed
 from training.loop.order import Plan, seed_of
 from training.loop.pace import Stopwatch
 from training.loop.scaler import Scaler
@@ -64,12 +59,14 @@ class Learner:
         """
         self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
         self.assigned = assigned
-        #: Why a sharded model was first made whole on every rank; "" = it was not.
-        self.made_whole = ""
         self.sharded = config.strategy == "fsdp"
-        #: Names of the parameters that the setting `freeze` keeps as they are.
-        self.frozen: list[str] = []
-        self.module: nn.Module = self._sharded_model() if self.sharded else self._whole_model()
+        self.gradients: gradients.Gradients
+        if self.sharded:
+            built, self.gradients = building.sharded(task, data, config, rank, self._patience_s)
+        else:
+            built = building.whole(task, data, config, rank)
+        self.module: nn.Module = built.module
+        self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
@@ -118,37 +115,6 @@ class Learner:
         self.restored_from = ""
         #: Whether there is something of a checkpoint in the state, of all of it or not.
         self.spoilt = False
-
-    def _whole_model(self) -> nn.Module:
-        module = self._new_model().to(self.rank.device)
-        self.frozen = freezing.freeze(module, self.config.freeze)
-        return module
-
-    def _new_model(self) -> nn.Module:
-        """The task's model on the CPU, as the seed makes it."""
-        seed_everything(seed_of(self.config.seed, "model"))
-        return self.task.model(self.data)
-
-    def _sharded_model(self) -> nn.Module:
-        """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be."""
-        return_what_is_freed()
-        recorded: deferred.Deferred | None = None
-        why = ""
-        try:
-            recorded = deferred.build(self._new_model)
-        except deferred.Unrecordable as error:
-            why = str(error)
-        self.made_whole = next(filter(None, self.rank.exchange(why, within_s=self._patience_s)), "")
-        if self.made_whole:
-            recorded = None
-        module = recorded.module if recorded else self._new_model()
-        self.frozen = freezing.freeze(module, self.config.freeze)
-        self.gradients = gradients.choose(
-            Loss(module, self.task.loss), self.task.blocks(module), self.config, self.rank
-        )
-        if recorded:
-            shards.fill(module, recorded, self.rank, on_cpu=self.config.cpu_offload)
-        return module
 
     @property
     def _patience_s(self) -> float:
@@ -210,7 +176,7 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
-        seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
+        seeding.seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
         except torch.OutOfMemoryError as error:  # its first step makes the state
@@ -227,7 +193,7 @@ class Learner:
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
         self.rank.trace.mark(step, "the forward pass")
-        seed_step(self.config.seed, step, microbatch, self.rank.device)
+        seeding.seed_step(self.config.seed, step, microbatch, self.rank.device)
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
@@ -272,7 +238,7 @@ class Learner:
         with torch.no_grad(), self.autocast:
             for number, batch in enumerate(batches):
                 number = number * self.rank.world_size + self.rank.rank
-                seed_step(self.config.seed, "validation", number, self.rank.device)
+                seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
                 measured.append(self.gradients.loss(batch, figures))
         if isinstance(self.gradients, gradients.Sharded):
             self.gradients.free()  # else the next step would compute with what was gathered here
@@ -323,61 +289,6 @@ class Learner:
             self.rank.exchange(None, within_s=self._patience_s)
         yield from shards.pieces(tensor, self.rank)
 
-    def finished(self, directory: str) -> nn.Module | None:
-        """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
-        if not self.sharded:
-            return self.module
-        tensors = self.module.state_dict().values()
-        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        if needed > free_bytes(self.rank.device):
-            return None
-        module = self.task.model(self.data)
-        bundle.load_weights(directory, module)
-        return module
-
-    def sample(self, directory: str, say: Callable[[str], None]) -> str:
-        """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
-        if type(self.task).sample is Task.sample:
-            return ""
-        try:
-            module = self.finished(directory)
-            if module is None:
-                say("no sample of the model: whole, it does not fit on one device")
-                return ""
-            text = self.task.sample(module.to(self.rank.device).eval(), self.data)
-        except Exception as error:
-            say(f"no sample of the model: {type(error).__name__}: {error}")
-            return ""
-        if text:
-            say(f"\nThe model's own work:\n{text}\n")
-        return text
-
     def take_weights(self, weights: Weights) -> warm_start.Match:
         """Replaces the weights by trained ones; which are which. Raises UserError if they do not fit."""
         return warm_start.take(self.module, weights, self.task, self.config, self.rank, self._patience_s)
-
-
-def seed_everything(seed: int) -> None:
-    """For code that runs once, such as the making of a model."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
-def seed_step(seed: int, step: int | str, microbatch: int, device: torch.device) -> None:
-    """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
-    number = seed_of(seed, step, microbatch)
-    random.seed(number)
-    np.random.seed(number % 2**32)
-    torch.default_generator.manual_seed(number)
-    if device.type == "cuda":
-        torch.cuda.default_generators[device.index].manual_seed(number)
-
-
-def gather(values: list[float], length: int) -> Tensor:
-    """Every rank's `values`, padded to `length`: float64 (world_size, length) on the CPU, over gloo."""
-    own = torch.zeros(length, dtype=torch.float64)
-    own[: len(values)] = torch.tensor(values, dtype=torch.float64)
-    everyone = torch.empty(dist.get_world_size() * length, dtype=torch.float64)
-    dist.all_gather_single(everyone, own)
-    return everyone.view(-1, length)

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from training.loop.accelerator import throughput
 from training.loop.curves import Curves
+from training.loop.gathering import gather
 from training.loop.health import Health
 from training.loop.history import History
-from training.loop.learner import gather
 from training.loop.memory import peak_bytes
 from training.loop.order import assignment
 from training.loop.outcome import device_name, gpu_uuid

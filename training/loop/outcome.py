@@ -11,6 +11,7 @@ from training import bundle, tasks
 from training.checkpoint.fence import Fence
 from training.data.manifest import Manifest
 from training.errors import UserError
+from training.loop import finished
 from training.loop.accelerator import throughput
 from training.loop.average import Average
 from training.loop.best import Best
@@ -69,7 +70,7 @@ def write_model(
         history=tuple(bundle.Point(**point) for point in history.points), shipped=shipped,
     )  # fmt: skip
     bundle.save_card(request.model, card)
-    if sample := learner.sample(request.model, say):
+    if sample := finished.sample(learner, request.model, say):
         bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
 
 

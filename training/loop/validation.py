@@ -13,7 +13,8 @@ from training.data.rows import open_rows
 from training.errors import UserError
 from training.loop import selection
 from training.loop.batches import held_out, tensors
-from training.loop.learner import Learner, gather
+from training.loop.gathering import gather
+from training.loop.learner import Learner
 from training.loop.request import TrainingRequest
 from training.processes.rank import Rank
 from training.task import Task

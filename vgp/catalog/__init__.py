@@ -5,6 +5,7 @@ machine.py      one machine type: size, the accelerators that it takes, how it i
 catalog.py      all of them, from the data files; short names; regions
 prices.py       $/hour of a machine with its GPUs, by region and provisioning
 services.py     what BigQuery and Dataflow cost
+tpus.py         TPU machines: chips, topologies, regions
 billing.py      prices from Google's Cloud Billing catalog
 changes.py      what fresh figures change in the data files
 data/           the facts as JSON and CSV

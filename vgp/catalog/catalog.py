@@ -67,10 +67,6 @@ def not_for_training(name: str) -> str | None:
     return next((str(row["note"]) for row in rows if row["machine_type"] == name), None)
 
 
-def is_tpu(machine_type: str) -> bool:
-    return machine_type in document("machines.json")["tpu"]["types"]
-
-
 def source(key: str) -> Mapping[str, str]:
     """Page, where it was read, and date of a source that the data files name."""
     sources: Mapping[str, Mapping[str, str]] = document("machines.json")["sources"]

@@ -15,15 +15,16 @@ from vgp.check import kinds
 from vgp.check.judgement import Judgement
 from vgp.check.report import Report
 from vgp.documents import budget, toml_text
-from vgp.documents.document import Document, load, parse
+from vgp.documents.document import Document
 from vgp.documents.node import Node
 from vgp.documents.reading import Unreadable, standard_input
 from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
 from vgp.placement.rules import rule
+from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, parse
 
-SUFFIXES = (".json", ".yaml", ".yml")
+SUFFIXES = SPECS + PROGRAMS
 
 
 def check(
@@ -34,7 +35,7 @@ def check(
     ignore: Sequence[str] = (),
     as_of: date | None = None,
 ) -> Report:
-    """Checks files, folders (their .json, .yaml and .yml) and documents.
+    """Checks files, folders (their specs, programs, scripts and notebooks) and documents.
 
     Args:
         inputs: What to check; the text `-` is standard input.
@@ -71,6 +72,8 @@ def _within_budget(judgement: Judgement) -> None:
             for path in document.repeated:
                 text = f"The key '{path[-1]}' is given twice: strict readers refuse that, others take the last."
                 judgement.add(step, Node(None, path), "GPU025", text, "Keep one of them.")
+            for path, text, fix in document.broken:
+                judgement.add(step, Node(None, path), "GPU034", text, fix)
             kinds.judge(judgement)
     except budget.Exhausted as error:
         fix = "Split the file, or write it with fewer aliases and less nesting."
@@ -116,16 +119,17 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Itera
             yield from _readable("<stdin>", lambda: parse("<stdin>", standard_input()), report)
         else:
             for path in _files(Path(item), report):
+                named = path == Path(item)
                 documents = _readable(str(path), partial(load, path), report)
                 # A folder may hold other YAML; a file that was named is meant.
-                yield from documents if path == Path(item) else filter(kinds.recognises, documents)
+                yield from documents if named else filter(kinds.recognises, documents)
 
 
 def _readable(file: str, read: Callable[[], list[Document]], report: Report) -> list[Document]:
-    """What can be read; that nothing can is in the report."""
+    """What can be read; that nothing can is in the report. A program need not ask for a machine."""
     try:
         documents = read()
-        if not documents:
+        if not documents and not is_program(file):
             raise Unreadable(file, "the file is empty")
     except Unreadable as error:
         report.unreadable.append(str(error))

@@ -42,7 +42,8 @@ def judge(
     _shape(reader, nodes)
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
-    has_gpu = any(pool.spec.accelerator for pool in judged)
+    _tpus(reader, judged)
+    has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
     if job_terms.strategy == "FLEX_START":
         _flex_start(reader, judged)
@@ -82,6 +83,17 @@ def _shape(reader: Reader, pools: list[Node]) -> None:
     if pools and pools[0].value in ({}, None):
         text = "Pool 0 is empty; it holds the chief, which every job needs."
         reader.judgement.add(reader.step, pools[0], "GPU007", text, "Describe the chief in pool 0.")
+
+
+def _tpus(reader: Reader, pools: list[Pool]) -> None:
+    """All machines of a TPU slice come with one replica of one pool."""
+    chief = next((pool for pool in pools if pool.spec.is_tpu), None)
+    if chief is not None and len(pools) > 1:
+        text = (
+            f"A job on {chief.spec.machine_type} has one worker pool with one replica; this one has {len(pools)} pools."
+        )
+        fix = "Keep that pool: its topology, or count, says how many machines there are."
+        reader.judgement.add(reader.step, next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
 
 
 def _flex_start(reader: Reader, pools: list[Pool]) -> None:

@@ -6,6 +6,7 @@ from vgp.check import api_object, images, launcher_job, plain_step, remote_runne
 from vgp.check.finding import unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
+from vgp.placement import job_fields, plain
 
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:
@@ -28,6 +29,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         location = launcher_job.option(container, "--location")
         api_object.judge(judgement, step, job, location=location, strict=True)
         _on_launcher(judgement, step, container)
+        _too_long(judgement, step, job)
     elif images.is_launcher(container.get("image").text() or "") and (unread := launcher_job.unread(container)):
         # The machine that the job would ask for is not the one of the step.
         text = "The job that the launcher starts is not checkable: its text is no JSON."
@@ -35,6 +37,16 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
     else:
         plain_step.judge(judgement, step, container)
+
+
+def _too_long(judgement: Judgement, step: str, job: Node) -> None:
+    """The job may run for longer than the task that waits for it."""
+    spec = job.decoded().get("jobSpec")
+    timeout = (spec if spec.value else job.decoded()).get("scheduling").get("timeout")
+    seconds = job_fields.duration_s(timeout.value) if timeout.known and timeout.value else None
+    if seconds is not None and seconds > plain.MAX_TIMEOUT_S:
+        text = f"Vertex AI ends a pipeline task after 7 days; the job's timeout is {seconds:,.0f} s."
+        judgement.add(step, timeout, "GPU028", text, f"Set timeout to {plain.MAX_TIMEOUT_S}s or less.")
 
 
 def _on_launcher(judgement: Judgement, step: str, container: Node) -> None:

@@ -6,6 +6,7 @@ from vgp.documents.budget import spend
 from vgp.documents.field_path import dotted
 from vgp.documents.node import Node, spellings, whole_number
 from vgp.text.nearest import nearest
+from vgp.text.secret import is_secret_variable
 
 #: Unknown fields of one object that are told one by one.
 MAX_UNKNOWN = 20
@@ -81,6 +82,15 @@ class Reader:
             words += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
             spend("characters", sum(map(len, words)))
         return " ".join(words)
+
+    def variables(self, env: Node) -> None:
+        """Reports variables of a container that look like credentials, without their values."""
+        for pair in env.items():
+            name, value = pair.get("name").text() or "", pair.get("value")
+            if value.known and is_secret_variable(name[:200], value.value):
+                text = f"The variable {name} looks like a credential: whoever sees the spec or the job can read it."
+                fix = "Keep it in Secret Manager, and give the container its name: projects/PROJECT/secrets/NAME."
+                self.judgement.add(self.step, value, "GPU033", text, fix)
 
     def keys(self, node: Node, message: str) -> None:
         """Reports keys that the API's message does not have: the API refuses them, gcloud sends them."""

@@ -12,7 +12,7 @@ from vgp.check.finding import Finding, StepRow
 from vgp.documents.budget import Exhausted, spend
 from vgp.documents.document import Document
 from vgp.documents.field_path import dotted
-from vgp.documents.node import Node
+from vgp.documents.node import Computed, Node
 from vgp.documents.reading import Unreadable
 from vgp.placement.rules import Problem
 from vgp.text.printable import clipped, one_line
@@ -57,7 +57,8 @@ class Judgement:
         if at.dangling:
             self.add(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
         elif at.runtime:
-            self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", "Give the parameter a default.")
+            fix = "" if isinstance(at.value, Computed) else "Give the parameter a default."
+            self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", fix)
 
     def malformed(self, step: str, at: Node, what: str, rule: str) -> None:
         """The value is not as the rule says: `a list with at least one pool`."""

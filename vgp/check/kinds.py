@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from vgp.check import api_object, legacy, pipeline
+from vgp.check import api_object, legacy, pipeline, plain_step
 from vgp.check.judgement import Judgement
 from vgp.documents.document import Document
 from vgp.documents.node import Node
 from vgp.documents.reading import Unreadable
+from vgp.sources.reading import is_program
 
 _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction or deployment request, or trainingInput"
 
@@ -14,8 +15,9 @@ _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction 
 def recognises(document: Document) -> bool:
     """Whether the document is of a kind that can be judged, or may be: nobody knows what it says."""
     data = document.data
-    kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list)
-    return document.fault is not None or any(bool(kind(data)) for kind in kinds)
+    kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_container)
+    # A program or script that cannot be read need not be about machines at all.
+    return (document.fault is not None and not is_program(document.file)) or any(bool(kind(data)) for kind in kinds)
 
 
 def judge(judgement: Judgement) -> None:
@@ -34,12 +36,19 @@ def judge(judgement: Judgement) -> None:
         legacy.judge(judgement)
     elif api_object.telling_field(data):
         api_object.judge(judgement, "", node)
+    elif _is_container(data):
+        plain_step.judge(judgement, document.default_step, node.get("container"))
     elif api_object.is_pool_list(data):
         api_object.judge_pools(judgement, "", node)
     elif isinstance(data, list) and any(api_object.telling_field(item) for item in data):
         _objects(judgement, node)
     else:
         raise Unreadable(document.file, _why_not(data))
+
+
+def _is_container(data: Any) -> bool:
+    """The container of a plain step, as it is read of a program."""
+    return isinstance(data, dict) and set(data) == {"container"}
 
 
 def _objects(judgement: Judgement, node: Node) -> None:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.catalog import catalog
+from vgp.catalog import tpus as tpu_catalog
 from vgp.catalog.machine import Machine
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
-from vgp.placement import compatibility
+from vgp.placement import compatibility, tpus
 from vgp.placement.combination import Combination, known
 from vgp.placement.rules import Problem, first_error
 
@@ -27,6 +28,8 @@ class MachineSpec:
     complete: bool
     #: The machine with its GPUs, where the three go together, so that more can be judged.
     combination: Combination | None
+    #: How TPU chips are arranged; "" without, None where only the run knows it.
+    topology: str | None = ""
 
     @property
     def machine(self) -> Machine | None:
@@ -35,6 +38,10 @@ class MachineSpec:
     @property
     def names(self) -> tuple[str | None, str | None, int]:
         return self.machine_type, self.accelerator, self.count
+
+    @property
+    def is_tpu(self) -> bool:
+        return tpu_catalog.is_tpu(self.machine_type or "")
 
     def __str__(self) -> str:
         gpus = f"{self.count} x {self.accelerator} on " if self.accelerator else ""
@@ -55,14 +62,18 @@ class _Fields:
     """The three fields of a machineSpec: where they stand, and what could be read of them."""
 
     def __init__(self, reader: Reader, spec: Node) -> None:
-        self.nodes = {name: spec.get(name) for name in (compatibility.MACHINE, compatibility.TYPE, compatibility.COUNT)}
+        names = compatibility.MACHINE, compatibility.TYPE, compatibility.COUNT, tpus.TOPOLOGY
+        self.nodes = {name: spec.get(name) for name in names}
         self.machine_type = reader.text(self.nodes[compatibility.MACHINE], compatibility.MACHINE)
         self.accelerator = reader.accelerator(self.nodes[compatibility.TYPE])
         if self.accelerator in compatibility.NO_ACCELERATOR:
             self.accelerator = None
         count = self.nodes[compatibility.COUNT]
         self.count = reader.number(count, compatibility.COUNT)
+        node = self.nodes.pop(tpus.TOPOLOGY)
+        self.topology = (reader.text(node, tpus.TOPOLOGY) or "") if node.known else None
         self.unread = {name for name, node in self.nodes.items() if not node.known}
+        self.nodes[tpus.TOPOLOGY] = node
         if self.count is None and count.value not in (None, ""):
             self.unread.add(compatibility.COUNT)
         self.complete = not self.unread
@@ -94,25 +105,37 @@ def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False)
         judgement.report(step, fields.of(problem), problem)
     sound = fields.complete and first_error(problems) is None
     names = fields.machine_type, fields.accelerator, fields.count or 0
-    return MachineSpec(*names, fields.complete, known(*names) if sound else None)
+    return MachineSpec(*names, fields.complete, known(*names) if sound else None, fields.topology)
 
 
 def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:
     """As much as can be judged: parts that are not known are left out of the question."""
     machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count or 0
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
+    if machine_type and tpus.looks_like(machine_type):
+        return _tpu(fields, serving, judgement.as_of)
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator, judgement.as_of)
     if not fields.unread:
         return compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
     problems: list[Problem] = []
-    if machine_type and machine_type not in catalog.machines() and not catalog.is_tpu(machine_type):
+    if machine_type and machine_type not in catalog.machines():
         problems.append(compatibility.unknown_machine(machine_type, bool(accelerator)))
     if accelerator and compatibility.COUNT in fields.unread:
         problems += _without_count(machine_type, accelerator, judgement)
     elif accelerator and compatibility.MACHINE in fields.unread:
         problems += compatibility.problems(None, accelerator, count, as_of=judgement.as_of, region=region)
     return problems
+
+
+def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
+    """Of a machine with TPUs; an accelerator that does not exist is said as everywhere."""
+    accelerator = fields.accelerator
+    if accelerator and accelerator not in catalog.accelerators():
+        return [compatibility.unknown_accelerator(accelerator, as_of)]
+    if compatibility.TYPE in fields.unread or compatibility.COUNT in fields.unread:
+        return []
+    return tpus.problems(str(fields.machine_type), accelerator, fields.count or 0, fields.topology, serving=serving)
 
 
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:

@@ -4,7 +4,7 @@ from vgp.catalog import catalog
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import MachineSpec
 from vgp.documents.node import Node
-from vgp.placement import provisioning
+from vgp.placement import provisioning, tpus
 
 
 def judge_region(
@@ -14,7 +14,9 @@ def judge_region(
     row = catalog.accelerators().get(spec.accelerator or "")
     for region in regions:
         problems = provisioning.region_known(region)
-        if row is not None and spec.combination and not problems:
+        if spec.is_tpu and not problems:
+            problems = tpus.region(*spec.names, where=region, serving=serving)
+        elif row is not None and spec.combination and not problems:
             problems = provisioning.region(spec.machine, row, region, serving=serving)
         judgement.report(step, at, *problems)
 

@@ -33,6 +33,7 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound else None
     _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
+    reader.variables(container.get("env"))
     used = services.of(container.get("env"))
     _row(judgement, step, combination, accelerator, count or 0, _timeout_s(container), used)
 

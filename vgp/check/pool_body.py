@@ -21,10 +21,12 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         text = "A pool runs containerSpec or pythonPackageSpec, not both."
         reader.judgement.add(reader.step, package, "GPU007", text, "Keep one of them.")
     body = container if container is not None else package
+    if body is not None:
+        reader.variables(body.get("env"))
     if body is None:
         if pool.get("containerSpec").known and pool.get("pythonPackageSpec").known:
             text = "The pool has neither containerSpec nor pythonPackageSpec: it has nothing to run."
-            reader.judgement.add(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.", "warning")
+            reader.judgement.add(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.")
         return
     node = body.get("imageUri" if container is not None else "executorImageUri")
     image = reader.text(node, "imageUri")

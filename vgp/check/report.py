@@ -42,8 +42,9 @@ class Report:
         return ", ".join(plural(count, word) for word, count in counts.items()) + "."
 
     def as_json(self) -> dict[str, Any]:
+        lines = self.lines()
         return {
-            "findings": [finding.as_json() for finding in self.findings],
+            "findings": [{**finding.as_json(), "line": lines.get(id(finding), 1)} for finding in self.findings],
             "steps": [row.as_json() for row in self.steps],
             "unreadable": self.unreadable,
             "errors": self.errors,

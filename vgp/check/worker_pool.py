@@ -9,7 +9,7 @@ from vgp.check.offer import judge_region
 from vgp.check.pool_body import judge_body
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
-from vgp.placement import job_fields, provisioning
+from vgp.placement import job_fields, provisioning, tpus
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -50,10 +50,16 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
     node = pool.get("replicaCount")
     replicas = reader.number(node, "replicaCount")
     if node.missing or replicas is None:
+        if node.missing:
+            text = f"Pool {index} says no replicaCount, which the API reads as 0."
+            reader.judgement.add(reader.step, pool, "GPU007", text, "Set replicaCount to 1.", "warning")
         return 1 if node.missing else None
-    if index == 0 and replicas != 1:
+    if index == 0 and replicas < 1:
         text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
-        reader.judgement.add(reader.step, node, "GPU007", text, f"Put the other {max(replicas - 1, 0)} into pool 1.")
+        reader.judgement.add(reader.step, node, "GPU007", text, "Set replicaCount to 1.")
+    elif index == 0 and replicas > 1:
+        text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
+        reader.judgement.add(reader.step, node, "GPU007", text, f"Put the other {replicas - 1} into pool 1.")
     elif replicas == 0:
         text = f"Pool {index} ({ROLES[min(index, 3)]}) has 0 replicas."
         reader.judgement.add(reader.step, node, "GPU007", text, "Leave the pool out, or write {} to skip it.")
@@ -63,6 +69,8 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = pool.spec
+    if spec.is_tpu and terms.strategy_known and provisioning.is_preemptible(terms.strategy):
+        reader.judgement.report(reader.step, pool.at, *tpus.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
         problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)

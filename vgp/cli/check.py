@@ -38,7 +38,10 @@ def check_files(
         str | None, typer.Option(metavar="DATE", help="Judge retirements as of this day; default: today.")
     ] = None,
 ) -> None:
-    """Check any spec against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
+    """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
+
+    Specs are JSON or YAML. Programs, notebooks and scripts with gcloud commands are read too, and not run: what they
+    compute is said to be unknown.
 
     Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """

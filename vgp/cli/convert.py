@@ -11,9 +11,9 @@ import typer
 from vgp.check import text
 from vgp.cli.options import Json, SettingsFile, console, print_json
 from vgp.convert import convert, steps
-from vgp.convert.conversion import Note
 from vgp.convert.convert import Result
 from vgp.errors import RequestError
+from vgp.sources.account import Note
 from vgp.text.printable import one_line
 from vgp.text.times import day
 

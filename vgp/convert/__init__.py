@@ -1,12 +1,8 @@
 """Any request for a training job -> another form of it, with an account of what each field became.
 
-command_line.py   the words of a gcloud line, as gcloud reads them
 conversion.py     a job, and the account of it
 convert.py        any document as a job, and whether that would run
-gcloud_line.py    a gcloud line as the data of a file
 job_body.py       a job of Vertex AI in whatever form it was written
-job_flags.py      the flags of `gcloud ai custom-jobs create`
-legacy_flags.py   the flags of `gcloud ai-platform jobs submit training`
 legacy_input.py   a legacy file while it is converted
 legacy_job.py     a trainingInput as a custom job or a tuning job
 legacy_pools.py   its machines as worker pools

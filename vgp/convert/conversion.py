@@ -13,20 +13,9 @@ import yaml
 
 from vgp.check.finding import Finding
 from vgp.documents.field_path import FieldPath
-
-#: Stands where the input names no image: for the user to fill in.
-IMAGE = "IMAGE"
+from vgp.sources.account import Note
 
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
-
-
-@dataclass(frozen=True)
-class Note:
-    """What happened to one field of the input."""
-
-    field: str
-    became: str
-    dropped: bool = False
 
 
 @dataclass

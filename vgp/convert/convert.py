@@ -9,10 +9,11 @@ from vgp.check.check import check
 from vgp.check.judgement import Judgement
 from vgp.check.report import Report
 from vgp.convert import job_body, legacy_job, source
-from vgp.convert.conversion import IMAGE, Conversion, Note, as_yaml
+from vgp.convert.conversion import Conversion, as_yaml
 from vgp.convert.sdk_program import program, snake
 from vgp.documents.document import Document, parse
 from vgp.errors import RequestError
+from vgp.sources.account import IMAGE, Note
 
 
 @dataclass(frozen=True)

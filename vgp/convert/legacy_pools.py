@@ -3,10 +3,10 @@
 from typing import Any
 
 from vgp.check.legacy import Role
-from vgp.convert.conversion import IMAGE
 from vgp.convert.legacy_input import LegacyInput
 from vgp.documents.node import Node
 from vgp.placement.compatibility import NO_ACCELERATOR
+from vgp.sources.account import IMAGE
 
 _POOLS = ("pool 0, the chief", "pool 1, the workers", "pool 2, the parameter servers", "pool 3, the evaluators")
 

@@ -7,12 +7,13 @@ API's v1 does not know is in neither, and lost.
 from dataclasses import replace
 from typing import Any
 
-from vgp.convert.conversion import Conversion, Note
+from vgp.convert.conversion import Conversion
 from vgp.convert.job_body import SPEC
 from vgp.convert.python_text import Name, call, literal
 from vgp.documents.node import spellings
 from vgp.placement.job_fields import duration_s
 from vgp.placement.provisioning import STRATEGIES, strategy_name
+from vgp.sources.account import Note
 from vgp.text import bucket_uri
 
 #: Fields of the messages of aiplatform v1 (1.165.1).

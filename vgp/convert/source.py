@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from vgp.convert import gcloud_line
-from vgp.convert.conversion import Note
 from vgp.documents.document import Document, parse
 from vgp.documents.field_path import dotted
 from vgp.documents.reading import read, standard_input
 from vgp.errors import RequestError
+from vgp.sources import gcloud_line
+from vgp.sources.account import Note
 
 
 def document(source: str) -> tuple[Document, list[Note]]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from vgp.convert import job_body, vm_command
-from vgp.convert.conversion import Conversion, Note
+from vgp.convert.conversion import Conversion
 from vgp.errors import RequestError
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
 from vgp.settings import Settings, load
+from vgp.sources.account import Note
 from vgp.text.nearest import did_you_mean
 
 _NO_RETRIES = "only the task of a pipeline is tried again"

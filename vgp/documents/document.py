@@ -1,7 +1,7 @@
 """Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,10 @@ class Document:
     fault: Unreadable | Exhausted | None = None
     #: Where a key is given more than once.
     repeated: tuple[FieldPath, ...] = ()
+    #: The line of each part, where the text is no JSON or YAML; None: it is.
+    places: Mapping[FieldPath, int] | None = None
+    #: What ends the request before it asks for a machine: where, what, and the fix.
+    broken: tuple[tuple[FieldPath, str, str], ...] = ()
 
     @property
     def default_step(self) -> str:
@@ -48,8 +52,15 @@ class Document:
         """The lines of several paths, for which the text is read once."""
         if self.fault is not None:
             return dict.fromkeys(paths, self.above + 1)
+        if self.places is not None:
+            return {path: _nearest_place(self.places, path) for path in paths}
         here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
         return {path: self.above + line for path, line in here.items()}
+
+
+def _nearest_place(places: Mapping[FieldPath, int], path: FieldPath) -> int:
+    """The line of the part, or of the nearest around it that has one."""
+    return next((places[path[:size]] for size in range(len(path), -1, -1) if path[:size] in places), 1)
 
 
 def load(path: Path) -> list[Document]:
@@ -70,6 +81,11 @@ def parse(file: str, text: str) -> list[Document]:
             fault = Unreadable(file, f"more than {MAX_DOCUMENTS:,} documents; the others are not read")
             documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=fault)]
             break
+    return numbered(documents)
+
+
+def numbered(documents: list[Document]) -> list[Document]:
+    """The documents of one file, each with its number if there are several."""
     if len(documents) < 2:
         return documents
     return [replace(document, index=index) for index, document in enumerate(documents)]

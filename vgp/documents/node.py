@@ -25,6 +25,12 @@ MAX_LOOKUPS = 50
 MAX_SPLICED = 1_000_000
 
 
+class Computed(str):
+    """A value that a program or a shell makes when it runs; the text says how, and why it is not known."""
+
+    __slots__ = ()
+
+
 class Scope(Protocol):
     """Where placeholders get their values: the inputs of a task."""
 
@@ -87,6 +93,8 @@ class Node:
         """The value with its placeholders followed."""
         if not isinstance(self.value, str) or not self.known:
             return self
+        if isinstance(self.value, Computed):
+            return replace(self, runtime=str(self.value))
         if self.depth > MAX_LOOKUPS:
             return replace(self, dangling="it refers to itself")
         whole = _PARAMETER.fullmatch(self.value.strip())

@@ -3,6 +3,7 @@
 combination.py    a machine with its GPUs: sizes, price, quota
 script.py         a command of the user's own: its words, how it is started, parameter servers
 search.py         the one search: what meets a need, cheapest first
+tpus.py           TPUs: whether machine, topology and region go together
 refusal.py        why nothing meets a need
 nearest.py        the nearest that works, for a wrong name or combination
 alternatives.py   where else, or with which GPUs, there may be capacity

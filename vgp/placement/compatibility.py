@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from vgp.catalog import catalog
+from vgp.catalog import catalog, tpus
 from vgp.catalog.accelerator import Accelerator
 from vgp.catalog.machine import Machine
 from vgp.placement import nearest
@@ -26,11 +26,11 @@ def problems(
     """
     accelerator_type = None if accelerator_type in NO_ACCELERATOR else accelerator_type
     unknown = []
-    if machine_type is not None and machine_type not in catalog.machines() and not catalog.is_tpu(machine_type):
+    if machine_type is not None and machine_type not in catalog.machines() and not tpus.is_tpu(machine_type):
         unknown.append(unknown_machine(machine_type, bool(accelerator_type)))
     if accelerator_type and accelerator_type not in catalog.accelerators():
         unknown.append(unknown_accelerator(accelerator_type, as_of))
-    if unknown or catalog.is_tpu(machine_type or ""):
+    if unknown or tpus.is_tpu(machine_type or ""):
         return unknown
     machine, accelerator = (
         catalog.machines().get(machine_type or ""),
@@ -59,6 +59,8 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `pipelines machines`.")
+    if other := nearest.not_on_vertex(name):
+        return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?")
     living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]

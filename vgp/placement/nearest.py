@@ -2,6 +2,7 @@
 
 import re
 from datetime import date
+from typing import NamedTuple
 
 from vgp.catalog import catalog
 from vgp.catalog.accelerator import Accelerator, accelerator_key
@@ -35,6 +36,22 @@ def accelerator_type(name: str) -> str | None:
         return None
     short, key = catalog.short_names(), accelerator_key(name)
     return short.get(key) or nearest(name, catalog.accelerators(), 0.7) or short.get(nearest(key, short, 0.5) or "")
+
+
+class Elsewhere(NamedTuple):
+    """A GPU that Vertex AI does not have, in words, and what comes near it there."""
+
+    what: str
+    near: str
+
+
+def not_on_vertex(name: str) -> Elsewhere | None:
+    """A real GPU that is none of Vertex AI's: a card for desktops, or one of other clouds."""
+    key = re.sub(r"[^A-Z0-9]", "", name[:MAX_NAME].upper())
+    for row in catalog.document("accelerators.json")["not_on_vertex"]:
+        if re.fullmatch(row["pattern"], key):
+            return Elsewhere(f"{name.strip()} is {row['what']}", row["near"])
+    return None
 
 
 def machine_type(name: str, has_gpu: bool) -> str | None:

@@ -10,7 +10,7 @@ from datetime import date
 from functools import cache
 
 from vgp.catalog import catalog
-from vgp.placement import compatibility, job_fields
+from vgp.placement import compatibility, job_fields, tpus
 from vgp.placement.combination import Combination, combinations, without_gpus
 from vgp.placement.rules import Problem, first_error
 from vgp.text.figures import GB_PER_GIB, listed
@@ -37,6 +37,8 @@ def problems(
     accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
     if not accelerator and not count:
         return limits
+    if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
+        return limits + tpus.plain(accelerator, count)
     limits += compatibility.problems(None, accelerator, count, as_of=as_of)
     if first_error(limits) or accelerator is None:
         return limits
@@ -89,9 +91,6 @@ def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
 
 def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, count: int) -> list[Problem]:
     having = _having(accelerator, count)
-    if not having:
-        text = f"The catalog has no machine with {accelerator}: whether a plain step gets {count} is not known."
-        return [Problem("GPU014", "accelerator", text, "Run it as a custom job on a TPU machine.", severity="warning")]
     reachable = [row for row in having if _can_be_asked(row)]
     if not reachable:
         first = having[0].machine

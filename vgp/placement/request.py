@@ -42,6 +42,13 @@ class ReductionServer(_Strict):
     image: str = REDUCTION_IMAGE
 
 
+def _as_shells_write(value: Any) -> Any:
+    """The text of a variable: TOML's true is `true`, as programs in other languages than Python have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else value
+
+
 class Request(_Strict):
     """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
@@ -97,7 +104,7 @@ class Request(_Strict):
     def _texts(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {key: str(text) if isinstance(text, str | int | float) else text for key, text in value.items()}
+        return {key: _as_shells_write(text) for key, text in value.items()}
 
     @field_validator("env")
     @classmethod

@@ -87,6 +87,9 @@ _ROWS = (
     ("GPU029", "request-on-launcher", WARNING, "The request reaches the launcher, not the training job"),
     ("GPU030", "unknown-region", ERROR, "Vertex AI custom training has no such region"),
     ("GPU031", "internal", ERROR, "The document could not be judged to its end"),
+    ("GPU032", "tpu-topology", ERROR, "The TPU machine has no such topology"),
+    ("GPU033", "secret-in-env", WARNING, "A variable of the container looks like a credential"),
+    ("GPU034", "broken-command", ERROR, "The command or call fails before it asks for a machine"),
 )
 
 RULES = {row[0]: Rule(*row) for row in _ROWS}

@@ -12,6 +12,7 @@ from vgp.settings.document import read
 from vgp.settings.model import Settings
 from vgp.text import google_names
 from vgp.text.image_name import image_name
+from vgp.text.secret import is_secret
 
 Answers = dict[str, str]
 
@@ -32,7 +33,7 @@ class Question:
 
     def checked(self, answer: str) -> str:
         """Raises RequestError: the answer is none."""
-        if rules.is_secret(answer):
+        if is_secret(answer):
             raise RequestError(f"{self.flag}: looks like a credential.")
         try:
             return self.rule(answer.strip())

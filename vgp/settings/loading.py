@@ -17,6 +17,7 @@ from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import NAME
 from vgp.text.nearest import did_you_mean
+from vgp.text.secret import is_secret
 
 #: They stand at the top of the file alone: an environment, and where the workflows are.
 _TOP = ("environment", "workflows")
@@ -123,7 +124,7 @@ def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) 
         return layer
     if not isinstance(name, str):
         message = "takes a name in quotes; what belongs to it stands in [environments.NAME]."
-    elif rules.is_secret(name):
+    elif is_secret(name):
         message = "looks like a credential."
     else:
         choices = did_you_mean(name, tables) if tables else "The settings declare none: write [environments.NAME]."

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ValidationError
 from vgp.placement.engines import BigQuery, Dataflow
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.script import ParameterServer
-from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.mlflow import Mlflow
@@ -18,6 +17,7 @@ from vgp.settings.schedule import Schedule
 from vgp.spec import placeholders
 from vgp.text.figures import listed
 from vgp.text.nearest import did_you_mean
+from vgp.text.secret import is_secret
 
 #: pydantic's kinds of mistakes, as a person says them.
 _TAKES = {
@@ -48,7 +48,7 @@ def refuse_texts(merged: Merged) -> list[str]:
     secret = (
         "looks like a credential, and settings end up in specs and logs. Keep it in Secret Manager; revoke this one."
     )
-    wrong = [(keys, secret) for keys in _holding(merged.values, rules.is_secret)]
+    wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
     wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
     return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
 

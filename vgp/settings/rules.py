@@ -18,7 +18,7 @@ from vgp.text.bucket_uri import cut, is_bucket_uri
 from vgp.text.google_names import LOCATION, PROJECT, RFC1035
 from vgp.text.image_name import image_name
 from vgp.text.nearest import did_you_mean
-from vgp.text.printable import PASSWORD
+from vgp.text.secret import is_secret
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
 APIS = (
@@ -32,11 +32,6 @@ _FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 _KEY = re.compile(
     rf"projects/{PROJECT}/locations/(?P<location>{LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
     re.ASCII,
-)
-#: What begins like a credential: Google's tokens and keys, PEM, JWT, AWS, GitHub, GitLab, Hugging Face, Slack, OpenAI.
-_SECRET = re.compile(
-    r"-----BEGIN|ya29\.|AIza[\w-]{20}|GOCSPX-|1//0[\w-]{20}|\"private_key\"|eyJ[\w-]{10,}\.[\w-]{10,}\.|AKIA[A-Z0-9]{12}"
-    r"|gh[pousr]_\w{20}|github_pat_|glpat-|\bhf_\w{20}|xox[abprs]-|\bsk-[\w-]{20}"
 )
 
 
@@ -176,11 +171,6 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def is_secret(value: object) -> bool:
-    """Whether a text looks like a credential. Such a text is neither taken nor printed."""
-    return isinstance(value, str) and bool(_SECRET.search(value) or PASSWORD.search(value))
 
 
 def _empty_is_none(value: object) -> object:

@@ -7,6 +7,7 @@ google_names.py names of projects, accounts, datasets and the like
 image_name.py   names of container images
 nearest.py      "Did you mean", within limits
 printable.py    text from elsewhere without control characters and passwords
+secret.py       texts that look like credentials
 table.py        the one style of tables
 terminal.py     standard streams that cannot end a command
 times.py        times of Google's messages

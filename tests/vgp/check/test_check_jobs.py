@@ -245,3 +245,53 @@ def test_a_folder_is_searched_and_other_yaml_in_it_is_left_alone(tmp_path):
 
 def test_an_alias_that_contains_itself_is_judged_like_any_other():
     assert check(parse("a.yaml", "workerPoolSpecs: &a [*a]\n"), as_of=DAY).errors
+
+
+@pytest.mark.parametrize(
+    "name", ["RTX 4090", "NVIDIA_RTX_4090", "GeForce RTX 3060 Ti", "A10G", "RTX A6000", "L40S", "MI300X"]
+)
+def test_a_gpu_that_vertex_ai_does_not_have_is_said_to_be_one_with_what_comes_near(name):
+    [finding] = [each for each in judged(job(pool(accelerator=name))).findings if each.rule == "GPU002"]
+    assert "Vertex AI has none" in finding.message and "What comes near: NVIDIA_" in finding.suggestion
+
+
+@pytest.mark.parametrize("name", ["A100", "L4", "H100", "T4", "V100", "P100", "A100-80GB", "L 4"])
+def test_a_short_name_of_a_gpu_that_there_is_is_no_card_of_others(name):
+    [finding] = [each for each in judged(job(pool(accelerator=name))).findings if each.rule == "GPU002"]
+    assert finding.suggestion.startswith("Did you mean NVIDIA_")
+
+
+def test_a_replica_count_of_nothing_and_none_at_all_are_told_apart():
+    missing = pool()
+    del missing["replicaCount"]
+    of = {"none": missing, "zero": pool(replicas=0), "three": pool(replicas=3)}
+    said = {
+        name: [each.suggestion for each in judged(job(it)).findings if each.rule == "GPU007"] for name, it in of.items()
+    }
+    assert said == {"none": ["Set replicaCount to 1."], "zero": ["Set replicaCount to 1."],
+                    "three": ["Put the other 2 into pool 1."]}  # fmt: skip
+    assert not errors(job(missing)) and errors(job(pool(replicas=0))) == ["GPU007"]
+
+
+def test_a_pool_with_nothing_to_run_is_an_error():
+    empty = pool()
+    del empty["containerSpec"]
+    assert errors(job(empty)) == ["GPU007"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("HF_TOKEN", "hf_abcdefghijklmnopqrstuvwx", True),
+        ("ANY", "AKIAABCDEFGHIJKLMNOP", True),
+        ("DB_PASSWORD", "correct horse", True),
+        ("DB_PASSWORD", "projects/p/secrets/db", False),
+        ("KEY_FILE", "/secrets/key.json", False),
+        ("TOKENIZERS_PARALLELISM", "false-and-long", False),
+        ("API_KEY", "$API_KEY_OF_THE_SHELL", False),
+    ],
+)
+def test_a_variable_that_looks_like_a_credential_is_told_without_its_value(name, value, told):
+    container = {**IMAGE, "env": [{"name": name, "value": value}]}
+    found = [each for each in judged(job(pool(containerSpec=container))).findings if each.rule == "GPU033"]
+    assert bool(found) == told and not any(value in each.message for each in found)

@@ -116,8 +116,9 @@ def test_the_form_of_kfp_1_8_is_read():
         "{{$.inputs.parameters['worker_pool_specs']}}}}"
     )
     pools = [
-        {"machineSpec": {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 8}}
-    ]
+        {"machineSpec": {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 8},
+         "replicaCount": 1, "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/i:1"}}
+    ]  # fmt: skip
     task = {
         "componentRef": {"name": "comp-job"},
         "inputs": {
@@ -278,3 +279,20 @@ def test_a_job_whose_pools_only_the_run_knows_is_a_step_without_a_machine():
     (row,) = check([Document("p.json", spec, json.dumps(spec))], as_of=DAY, regions=["us-central1"]).steps
     assert (row.step, row.machine_type, row.max_usd) == ("work", None, None)
     assert row.not_known == "its machine is not known"
+
+
+@pytest.mark.parametrize(("timeout", "told"), [("604800s", False), ("604801s", True), ("1209600s", True)])
+def test_a_job_cannot_run_for_longer_than_the_task_that_waits_for_it(timeout, told):
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1,
+            "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/i:1"}}  # fmt: skip
+    payload = json.dumps({"jobSpec": {"workerPoolSpecs": [pool], "scheduling": {"timeout": timeout}}})
+    launcher = {"image": "gcr.io/ml-pipeline/google-cloud-pipeline-components:2.20.1",
+                "args": ["--type", "CustomJob", "--payload", payload]}  # fmt: skip
+    spec = {
+        "root": {"dag": {"tasks": {"job": {"componentRef": {"name": "comp-job"}}}}},
+        "components": {"comp-job": {"executorLabel": "e"}},
+        "deploymentSpec": {"executors": {"e": {"container": launcher}}},
+    }
+    report = check([Document("long.json", spec, json.dumps(spec))], as_of=DAY)
+    found = [finding.message for finding in report.findings if finding.severity == "error"]
+    assert [("GPU028" in {each.rule for each in report.findings}), bool(found)] == [told, told]

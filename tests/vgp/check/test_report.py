@@ -89,7 +89,7 @@ def test_json_has_exactly_the_documented_keys(path):
         [f for f in result["findings"] if f["severity"] == "warning"]
     )
     for finding in result["findings"]:
-        assert set(finding) == {"rule", "severity", "file", "step", "field", "message", "suggestion"}
+        assert set(finding) == {"rule", "severity", "file", "step", "field", "message", "suggestion", "line"}
         assert finding["rule"] in RULES and finding["file"] == path
     assert result["steps"] == [
         {

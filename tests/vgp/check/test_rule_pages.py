@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vgp.check.check import check
-from vgp.documents.document import parse
 from vgp.placement.rules import RULES
+from vgp.sources.reading import parse
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"
 
@@ -18,11 +18,19 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def findings(spec: str, options: list[str]):
+def example(text: str) -> tuple[str, list[str], str, str]:
+    """The file's name, the options, the example and the fix of a page."""
+    command = shlex.split(blocks(text, "console")[0].removeprefix("$ "))
+    assert command[:2] == ["pipelines", "check"]
+    broken, fix = blocks(text, {".yaml": "yaml", ".sh": "sh"}[Path(command[2]).suffix])
+    return command[2], command[3:], broken, fix
+
+
+def findings(file: str, spec: str, options: list[str]):
     values = dict(zip(options[::2], options[1::2], strict=True))
     day = date.fromisoformat(values.get("--as-of", "2026-11-20"))
     regions = [values["--region"]] if "--region" in values else []
-    report = check(parse("example.yaml", spec), regions=regions, as_of=day)
+    report = check(parse(file, spec), regions=regions, as_of=day)
     assert not report.unreadable
     return report.findings
 
@@ -30,23 +38,20 @@ def findings(spec: str, options: list[str]):
 @pytest.mark.parametrize("name", RULES)
 def test_the_example_breaks_the_rule_and_the_fix_does_not(name):
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    example, fix = blocks(text, "yaml")
-    command = shlex.split(blocks(text, "console")[0].removeprefix("$ "))
-    assert command[:3] == ["pipelines", "check", "example.yaml"]
-    broken = [finding for finding in findings(example, command[3:]) if finding.rule == name]
+    file, options, wrong, fix = example(text)
+    broken = [finding for finding in findings(file, wrong, options) if finding.rule == name]
     assert broken, "the example does not show the rule"
     assert broken[0].severity == RULES[name].severity
-    assert name not in {finding.rule for finding in findings(fix, command[3:])}
+    assert name not in {finding.rule for finding in findings(file, fix, options)}
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_example_has_no_other_error_and_the_fix_has_none(name):
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    example, fix = blocks(text, "yaml")
-    options = shlex.split(blocks(text, "console")[0].removeprefix("$ "))[3:]
-    wrong = {finding.rule for finding in findings(example, options) if finding.severity == "error"}
+    file, options, broken, fix = example(text)
+    wrong = {finding.rule for finding in findings(file, broken, options) if finding.severity == "error"}
     assert wrong <= {name}
-    assert not [finding for finding in findings(fix, options) if finding.severity == "error"]
+    assert not [finding for finding in findings(file, fix, options) if finding.severity == "error"]
 
 
 @pytest.mark.parametrize("name", RULES)

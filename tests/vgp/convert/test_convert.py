@@ -15,12 +15,13 @@ from google.protobuf import json_format
 from tests.vgp.convert.verb import DAY, convert
 from vgp.__main__ import main
 from vgp.convert import convert as conversions
-from vgp.convert import gcloud_line, job_body, steps
+from vgp.convert import job_body, steps
 from vgp.convert.conversion import as_yaml
 from vgp.documents.document import parse
 from vgp.errors import RequestError
 from vgp.placement.place import place
 from vgp.placement.request import Request
+from vgp.sources import gcloud_line
 
 # The two examples of Google's legacy page on GPUs.
 FIRST = {

@@ -43,7 +43,7 @@ def test_a_machine_without_a_gpu_request_is_right_only_where_none_is_built_in(ma
         (("n1-standard-32", "NVIDIA_TESLA_V100", 2), "GPU003", "2 x NVIDIA_TESLA_V100 on n1-standard-16"),
         (("a2-highgpu-2g", None, 0), "GPU006", "2 x NVIDIA_TESLA_A100 on a2-highgpu-2g"),
         (("n1-standard-16", "NVIDIA_TESLA_K80", 4), "GPU011", "4 x NVIDIA_TESLA_T4 on n1-standard-16"),
-        (("n1-standard-32", "NVIDIA_TESLA_K80", 8), "GPU011", "8 x NVIDIA_TESLA_V100 on n1-standard-32"),
+        (("n1-standard-32", "NVIDIA_TESLA_K80", 8), "GPU011", "8 x NVIDIA_L4 on g2-standard-96"),
         (("g2-standard-4", "NVIDIA_L4", 2), "GPU003", "2 x NVIDIA_L4 on g2-standard-24"),
         (("n1-standard-2", None, 0), "GPU001", "n1-standard-4"),
         (("h1000x8", None, 0), "GPU001", "a3-highgpu-8g"),

@@ -178,3 +178,9 @@ def test_any_request_is_placed_as_asked_or_refused(accelerator, count, memory, s
     assert combination.memory_gb >= (memory or 0) and placement.region == region
     assert combination.count == (0 if accelerator is None else count or 1)
     assert strategy in combination.machine.provisioning
+
+
+def test_variables_are_texts_as_shells_write_them():
+    assert Request(env={"FLAG": True, "OFF": False, "N": 3, "TEXT": "True"}).env == {
+        "FLAG": "true", "OFF": "false", "N": "3", "TEXT": "True",
+    }  # fmt: skip

@@ -1,7 +1,7 @@
 """Run times agree with a walk over every minute, and with the loopback cloud's own ticking, across clock changes."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import islice, takewhile
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -82,11 +82,14 @@ def test_the_runs_around_a_change_are_those_of_a_walk_over_every_minute(
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Europe/London"])
 @pytest.mark.parametrize("expression", ["0 * * * *", "17 */2 * * *", "30 0-6 * * *", "15,45 1-3 * * *", "*/30 2 * * *"])
-def test_ten_thousand_ticks_are_those_of_the_loopback_cloud(zone: str, expression: str) -> None:
-    start = datetime(2027, 3, 1, tzinfo=UTC)
-    ours = islice(Cron(expression, zone).runs(start), 10_000)
-    theirs = islice(ticks(f"CRON_TZ={zone} {expression}", start + MINUTE), 10_000)
-    assert [moment.astimezone(UTC) for moment in ours] == list(theirs)
+def test_the_ticks_of_months_with_both_changes_of_the_clocks_are_those_of_the_loopback_cloud(
+    zone: str, expression: str
+) -> None:
+    start, end = datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 12, 1, tzinfo=UTC)
+    runs = (moment.astimezone(UTC) for moment in Cron(expression, zone).runs(start))
+    ours = list(takewhile(lambda moment: moment < end, runs))
+    theirs = takewhile(lambda moment: moment < end, ticks(f"CRON_TZ={zone} {expression}", start + MINUTE))
+    assert len(ours) > 500 and ours == list(theirs)
 
 
 @pytest.mark.parametrize(

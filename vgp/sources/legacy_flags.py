@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from vgp.convert.command_line import FlagError, Line, accelerator, pairs, refuse_others
+from vgp.sources.command_line import FlagError, Line, accelerator, pairs, refuse_others
 
 _ROLES = {"master": "master", "worker": "worker", "parameter-server": "parameterServer", "evaluator": "evaluator"}
 _FIELDS = {

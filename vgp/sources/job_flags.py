@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from vgp.convert.command_line import FlagError, Line, accelerator, pairs, refuse_others, whole
-from vgp.convert.conversion import IMAGE
+from vgp.sources.account import IMAGE
+from vgp.sources.command_line import FlagError, Line, accelerator, pairs, refuse_others, whole
 
 _KEYS = {
     "machine-type": ("machineSpec", "machineType"),
@@ -47,8 +47,23 @@ def custom_job(line: Line) -> dict[str, Any]:
     return _around(spec, line)
 
 
+def tuning_job(line: Line) -> dict[str, Any]:
+    """The tuning job of the command: the file of --config, which has the study and the trials' job, and the counts."""
+    counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
+    refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
+    job = copy.deepcopy(line.config())
+    for flag, name in counts.items():
+        if line.value(flag) is not None:
+            job[name] = whole(str(line.value(flag)), flag)
+    return _beside(job, line)
+
+
 def _around(spec: dict[str, Any], line: Line) -> dict[str, Any]:
-    job: dict[str, Any] = {"jobSpec": spec}
+    return _beside({"jobSpec": spec}, line)
+
+
+def _beside(job: dict[str, Any], line: Line) -> dict[str, Any]:
+    """The job, with what the flags say about it."""
     for flag, name in (("display-name", "displayName"), ("region", "location"), ("project", "project")):
         job |= {name: line.value(flag)} if line.value(flag) else {}
     if line.values("labels"):

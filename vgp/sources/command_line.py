@@ -2,13 +2,14 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vgp.convert.conversion import Note
-from vgp.documents.document import load
+from vgp.documents.document import Document, load
 from vgp.errors import RequestError
+from vgp.sources.account import Note
 
 #: Flags that take no value.
 _BOOLEAN = (
@@ -39,6 +40,8 @@ class Line:
     flags: list[tuple[str, str]]
     after: list[str]
     lost: list[Note] = field(default_factory=list)
+    #: Gives the documents of the file of --config.
+    read: Callable[[str], list[Document]] = lambda path: load(Path(path))
 
     def values(self, name: str) -> list[str]:
         """Every value of a flag."""
@@ -85,7 +88,7 @@ class Line:
         path = self.value("config")
         if path is None:
             return {}
-        documents = load(Path(path))
+        documents = self.read(path)
         if len(documents) == 1 and documents[0].fault:
             raise FlagError(f"--config={path}: {documents[0].fault}")
         if len(documents) != 1 or not isinstance(documents[0].data, dict):
@@ -148,8 +151,10 @@ def pairs(value: str, flag: str) -> dict[str, str]:
     return values
 
 
-def whole(value: str, flag: str) -> int:
-    """A whole number of 0 or more."""
+def whole(value: str, flag: str) -> int | str:
+    """A whole number of 0 or more; a variable of the shell stays what it is."""
+    if value.startswith("$"):
+        return value
     if not (value.isascii() and value.isdigit() and len(value) < 10):
         raise FlagError(f"--{flag}: '{value}' is no whole number.")
     return int(value)

@@ -1,0 +1,124 @@
+"""TPUs in jobs, plain steps and deployments: Google's tables hold, and what they do not say is no error."""
+
+import json
+
+import pytest
+
+from vgp.catalog import tpus
+from vgp.check.check import check
+from vgp.documents.document import parse
+
+IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}
+#: The table of custom training: machine type, topology, number of machines.
+TABLE = [
+    (machine, topology, chips // per_machine)
+    for machine, per_machine, rows in (
+        ("ct5lp-hightpu-1t", 1, {"1x1": 1}),
+        ("ct5lp-hightpu-4t", 4, {"2x2": 4, "2x4": 8, "4x4": 16, "4x8": 32, "8x8": 64, "8x16": 128, "16x16": 256}),
+        ("ct5lp-hightpu-8t", 8, {"2x4": 8}),
+        ("ct6e-standard-1t", 1, {"1x1": 1}),
+        ("ct6e-standard-4t", 4, {"2x2": 4, "2x4": 8, "4x4": 16, "4x8": 32, "8x8": 64, "8x16": 128, "16x16": 256}),
+        ("ct6e-standard-8t", 8, {"2x4": 8}),
+        ("tpu7x-standard-4t", 4, {"2x2x1": 4, "2x2x4": 16, "4x4x8": 128, "8x8x16": 1024}),
+    )
+    for topology, chips in rows.items()
+]
+
+
+def job(machine="ct5lp-hightpu-4t", topology=None, accelerator=None, count=None, **more):
+    spec = {"machineType": machine, "tpuTopology": topology, "acceleratorType": accelerator, "acceleratorCount": count}
+    return {"machineSpec": {key: value for key, value in spec.items() if value is not None},
+            "replicaCount": 1, "containerSpec": IMAGE, **more}  # fmt: skip
+
+
+def judged(*pools, regions=(), **scheduling):
+    spec = {"workerPoolSpecs": list(pools), "scheduling": {"timeout": "3600s", **scheduling}}
+    return check(parse("job.json", json.dumps(spec)), regions=list(regions))
+
+
+def told(report, severity="error"):
+    return [(finding.rule, finding.message) for finding in report.findings if finding.severity == severity]
+
+
+@pytest.mark.parametrize(("machine", "topology", "vms"), TABLE)
+def test_every_row_of_the_table_passes_and_is_so_many_machines(machine, topology, vms):
+    assert tpus.machines()[machine].vms(topology) == vms
+    assert not told(judged(job(machine, topology))) + told(judged(job(machine, topology)), "warning")
+
+
+@pytest.mark.parametrize("count", [8, 32, 64, 512])
+def test_boards_and_pods_of_the_second_generation_pass(count):
+    assert not told(judged(job("cloud-tpu", None, "TPU_V2", count)))
+
+
+@pytest.mark.parametrize(
+    ("pool", "rule", "text"),
+    [
+        (job("cloud-tpu", None, "TPU_V2", 999), "GPU003", "up to 512, not 999"),
+        (job("cloud-tpu", None, "TPU_V3", 4), "GPU003", "8 cores"),
+        (job("cloud-tpu", None, "TPU_V3"), "GPU005", "acceleratorCount is 0"),
+        (job("cloud-tpu"), "GPU006", "needs acceleratorType"),
+        (job("cloud-tpu", None, "NVIDIA_L4", 1), "GPU004", "does not take NVIDIA_L4"),
+        (job(topology="17x3"), "GPU032", "no topology 17x3"),
+        (job("ct6e-standard-1t", "2x2"), "GPU032", "no topology 2x2"),
+        (job(topology="4x4", accelerator="NVIDIA_L4", count=1), "GPU004", "4 TPU v5e chips built in"),
+        (job("ct6e-standard-4t", "4x4", "TPU_V2", 8), "GPU004", "does not take TPU_V2"),
+        (job("ct5p-hightpu-4t", "2x2x1"), "GPU001", "TPU v5p machine of GKE"),
+        (job(topology="4x4", accelerator="TPU_V9", count=1), "GPU002", "TPU_V9"),
+    ],
+)  # fmt: skip
+def test_what_no_table_allows_is_an_error(pool, rule, text):
+    [(found, message)] = told(judged(pool))
+    assert found == rule and text in message
+
+
+@pytest.mark.parametrize(
+    ("pool", "text"),
+    [
+        (job("ct9z-hightpu-4t", "4x4"), "does not know it"),
+        (job("ct6e", "4x4"), "does not know it"),
+        (job(), "without tpuTopology"),
+        (job(topology="4x4", accelerator="TPU_V5_LITEPOD", count=16), "4 chips built in"),
+        (job("cloud-tpu", "2x2", "TPU_V2", 8), "not by a topology"),
+    ],
+)
+def test_what_is_not_known_is_a_warning(pool, text):
+    report = judged(pool)
+    assert not told(report) and any(text in message for _, message in told(report, "warning"))
+
+
+def test_a_slice_is_one_pool_with_one_replica():
+    assert [rule for rule, _ in told(judged(job(topology="4x4") | {"replicaCount": 4}))] == ["GPU007"]
+    assert "one worker pool" in told(judged(job(topology="4x4"), job(topology="4x4")))[0][1]
+
+
+def test_a_pod_is_not_offered_on_spot_and_one_machine_is():
+    assert [rule for rule, _ in told(judged(job(topology="4x4"), strategy="SPOT"))] == ["GPU009"]
+    assert [rule for rule, _ in told(judged(job("cloud-tpu", None, "TPU_V3", 32), strategy="SPOT"))] == ["GPU009"]
+    assert not told(judged(job(topology="2x2"), strategy="SPOT"))
+
+
+@pytest.mark.parametrize(
+    ("pool", "region", "sound"),
+    [
+        (job(topology="4x4"), "us-west4", True),
+        (job(topology="4x4"), "europe-west4", False),
+        (job("ct6e-standard-4t", "4x4"), "europe-west4", True),
+        (job("tpu7x-standard-4t", "2x2x1"), "us-east5", False),
+        (job("cloud-tpu", None, "TPU_V3", 8), "us-central1", True),
+        (job("cloud-tpu", None, "TPU_V3", 32), "us-central1", False),
+    ],
+)
+def test_a_region_has_the_generation_or_not(pool, region, sound):
+    assert [rule for rule, _ in told(judged(pool, regions=[region]))] == ([] if sound else ["GPU010"])
+
+
+def test_a_deployed_model_needs_the_machine_type_alone():
+    def deployed(**spec):
+        body = {"deployedModel": {"dedicatedResources": {"machineSpec": spec, "minReplicaCount": 1}}}
+        return told(check(parse("deploy.json", json.dumps(body)), regions=["us-west1"]))
+
+    assert not deployed(machineType="ct5lp-hightpu-4t")
+    assert not deployed(machineType="ct5lp-hightpu-4t", tpuTopology="4x4")
+    assert deployed(machineType="cloud-tpu", acceleratorType="TPU_V2", acceleratorCount=8)[0][0] == "GPU001"
+    assert deployed(machineType="tpu7x-standard-4t")[0][0] == "GPU010"

@@ -1,0 +1,128 @@
+"""Programs with Google's SDK, with pipeline components and with kfp: what they ask for is read, and nothing is run."""
+
+from itertools import pairwise
+
+import pytest
+
+from vgp.check.check import check
+from vgp.sources.reading import parse
+
+POOLS = """
+from google.cloud import aiplatform
+GPUS = {gpus}
+KIND = "n1" + "-standard-8"
+aiplatform.init(staging_bucket="gs://b")
+pools = [{{"machine_spec": {{"machine_type": KIND, "accelerator_type": "NVIDIA_TESLA_T4", "accelerator_count": GPUS}},
+          "replica_count": 1, "container_spec": {{"image_uri": "us-docker.pkg.dev/p/r/i:1"}}}}]
+job = aiplatform.CustomJob(display_name="one", worker_pool_specs=pools)
+job.run(timeout=3600)
+"""
+
+
+def judged(text, name="train.py"):
+    return check(parse(name, text))
+
+
+def told(text, severity="error"):
+    return [(each.rule, each.line) for each in judged(text).findings if each.severity == severity]
+
+
+def test_a_custom_job_is_judged_with_its_constants_and_its_run():
+    assert not told(POOLS.format(gpus=2))
+    assert told(POOLS.format(gpus=3)) == [("GPU003", 3)]  # the line on which the number stands
+    assert not [rule for rule, _ in told(POOLS.format(gpus=2), "warning") if rule == "GPU021"]
+    unlimited = POOLS.format(gpus=2).replace("timeout=3600", "")
+    assert "GPU021" in [rule for rule, _ in told(unlimited, "warning")]
+
+
+@pytest.mark.parametrize("gpus", ["int(os.environ['GPUS'])", "options.gpus", "2 if big else 1", "f(1)"])
+def test_what_is_computed_is_said_to_be_unknown_and_is_no_error(gpus):
+    text = POOLS.format(gpus=gpus)
+    assert not told(text)
+    assert any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+
+
+def test_the_last_assignment_above_a_line_counts():
+    assert not told(POOLS.format(gpus=3).replace("KIND =", "GPUS = 2\nKIND ="))
+    assert told(POOLS.format(gpus=2).replace("KIND =", "GPUS = 3\nKIND =")) == [("GPU003", 4)]
+    assert told(POOLS.format(gpus=3) + "GPUS = 2\n") == [("GPU003", 3)]
+
+
+@pytest.mark.parametrize("change", ["if big:\n    GPUS = 2\n", "for GPUS in (1, 2):\n    pass\n", "GPUS += 1\n"])
+def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
+    text = POOLS.format(gpus=3).replace("KIND =", f"{change}KIND =")
+    assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+
+
+def test_a_function_sees_its_module_and_not_the_names_of_others():
+    call = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=N)'
+    assert told(f"N = 4\ndef f():\n    {call}") == [("GPU003", 1)]
+    assert not told(f"N = 4\ndef f(N):\n    {call}") and not told(f"def g():\n    N = 4\ndef f():\n    {call}")
+    assert told(f"def f():\n    N, M = 4, 2\n    {call}") == [("GPU003", 2)]
+
+
+def test_a_job_without_a_staging_bucket_fails_at_once():
+    without = POOLS.format(gpus=2).replace('aiplatform.init(staging_bucket="gs://b")', "aiplatform.init()")
+    assert [rule for rule, _ in told(without)] == ["GPU034"]
+    given = without.replace('display_name="one"', 'display_name="one", staging_bucket="gs://b"')
+    assert not told(given)
+
+
+CONTAINER = '"replica_count": 1, "container_spec": {"image_uri": "a.b/c:1"}'
+L4 = 'machine_type="g2-standard-24", accelerator_type="NVIDIA_L4"'
+BODY = (
+    'body = {"job_spec": {"worker_pool_specs": [{"machine_spec": {"machine_type": "n1-standard-4", %s}, '
+    + CONTAINER
+    + "}]}}"
+)
+K80 = '"accelerator_type": aiplatform.gapic.AcceleratorType.NVIDIA_TESLA_K80, "accelerator_count": 1'
+MESSAGES = """spec = CustomJobSpec(worker_pool_specs=[WorkerPoolSpec(
+    machine_spec=MachineSpec(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=8),
+    replica_count=1, container_spec=ContainerSpec(image_uri="a.b/c:1"))])"""
+SELECTOR = 't.add_node_selector_constraint("cloud.google.com/gke-accelerator", "nvidia-l5")'
+CALLS = {
+    "run": (f"job.run({L4}, accelerator_count=2)", []),
+    "run with too many": (f"job.run({L4}, accelerator_count=4)", ["GPU003"]),
+    "run with half a request": ('job.run(accelerator_type="NVIDIA_TESLA_T4")', ["GPU005"]),
+    "run on a TPU": ('job.run(machine_type="ct5lp-hightpu-4t", tpu_topology="17x3")', ["GPU032"]),
+    "Op": ((f'CustomTrainingJobOp(worker_pool_specs=[{{"machine_spec": {{"machine_type": "n1-standard-9"}}, '
+           f'{CONTAINER}}}])'), ["GPU001"]),
+    "component": (('create_custom_training_job_from_component(step, machine_type="g2-standard-4", '
+                  'accelerator_type="NVIDIA_L4")'), []),
+    "component with another": (('create_custom_training_job_from_component(step, machine_type="a2-highgpu-1g", '
+                               'accelerator_type="NVIDIA_L4")'), ["GPU004"]),
+    "limits in a chain": ('step(a=1).set_accelerator_type("NVIDIA_L4").set_accelerator_limit(3)', ["GPU003"]),
+    "limits by name": (f"t = step()\nt.set_gpu_limit(1)\n{SELECTOR}", ["GPU002"]),
+    "limits without a GPU": ('step().set_cpu_limit("4").set_memory_limit("900G")', []),
+    "deploy": ('model.deploy(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=3)',
+               ["GPU003"]),
+    "batch": ('model.batch_predict(machine_type="g2-standard-4", accelerator_type="NVIDIA_L4", accelerator_count=1)',
+              []),
+    "dictionary": (BODY % K80, ["GPU011"]),
+    "messages": (MESSAGES, ["GPU003"]),
+    "others": ('app.run(host="0.0.0.0")\nimage.deploy(1)', []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_read_as_the_requests_that_they_send(name):
+    call, rules = CALLS[name]
+    assert sorted({rule for rule, _ in told(call)}) == rules
+
+
+HOSTILE = {
+    "parentheses": "(" * 5000,
+    "signs": "x = " + "-" * 90_000 + "1",
+    "list": "b = [1] * 10**9\nCustomJob('x', b)",
+    "text": "x = 'a' * 10**9\nj.run(machine_type=x)",
+    "itself": "l = [" + "{'machine_spec': l}," * 500 + "]",
+    "null": "\0",
+    "circle": "a = b\nb = a\nj.run(machine_type=a)",
+    "doubling": "\n".join(["a = 'x' * 9000", *(f"{b} = {a} + {a}" for a, b in pairwise("abcdefghijk"))])
+    + "\nj.run(machine_type=k)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_program_is_answered(name):
+    judged(HOSTILE[name])  # within the time of a test, and without an exception

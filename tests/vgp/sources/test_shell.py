@@ -1,0 +1,80 @@
+"""Shell scripts: gcloud commands over several lines, with variables, configuration files and mistakes."""
+
+import pytest
+
+from vgp.check.check import check
+from vgp.sources.reading import load, parse
+
+POOL = (
+    "--worker-pool-spec=machine-type={machine},accelerator-type={kind},accelerator-count={count},"
+    "container-image-uri=a.b/c:1"
+)
+SOUND = {"machine": "g2-standard-4", "kind": "nvidia-l4", "count": "1"}
+
+
+def script(before="", **changed):
+    return f"{before}\ngcloud ai custom-jobs create --region=us-central1 {POOL.format(**{**SOUND, **changed})}\n"
+
+
+def told(text, severity="error", folder=None):
+    return [
+        (each.rule, each.line) for each in check(parse("run.sh", text, folder)).findings if each.severity == severity
+    ]
+
+
+def test_a_command_is_judged_where_it_stands():
+    assert not told(script())
+    assert told(script(count="3")) == [("GPU003", 2)]
+
+
+def test_variables_that_are_set_once_are_followed_and_others_are_not_known():
+    assert told(script("export N='3'", count="$N")) == [("GPU003", 2)]
+    assert not told(script("N=$(nproc)", count="$N")) and not told(script("N=3\nN=1", count="${N}"))
+    assert not told(script(count="$N")) and ("GPU024", 2) in told(script(count="$N"), "note")
+
+
+@pytest.mark.parametrize(("end", "lines"), [(" \\  # where", [2]), (" \\ ", [2]), (" \\\n  # where", [3]), (" \\", [])])
+def test_what_cuts_a_command_is_named_with_its_line(end, lines):
+    text = script().replace(" --worker", f"{end}\n  --worker")
+    assert told(text) == [("GPU034", line) for line in lines]
+
+
+def test_the_file_of_config_is_read_beside_the_script_or_in_it(tmp_path):
+    body = ("workerPoolSpecs:\n- machineSpec: {machineType: n1-standard-4, acceleratorType: NVIDIA_TESLA_T4,"
+            " acceleratorCount: 8}\n  replicaCount: 1\n  containerSpec: {imageUri: $IMAGE}\n")  # fmt: skip
+    command = "gcloud ai custom-jobs create --region=us-central1 --display-name=a --config=job.yaml\n"
+    inside = f"IMAGE=a.b/c:1\ncat > job.yaml << EOF\n{body}EOF\n{command}"
+    assert told(inside) == [("GPU003", 8)]
+    (tmp_path / "job.yaml").write_text(body.replace("$IMAGE", "a.b/c:1"))
+    (tmp_path / "run.sh").write_text(command)
+    assert [each.rule for each in check([tmp_path / "run.sh"]).of_severity("error")] == ["GPU003"]
+    assert len(load(tmp_path / "run.sh")) == 1
+
+
+def test_flags_lie_over_the_file(tmp_path):
+    (tmp_path / "job.yaml").write_text("workerPoolSpecs: []\nserviceAccount: a@b.iam.gserviceaccount.com\n")
+    text = script().replace("--region", "--config=job.yaml --region")
+    assert not told(text, folder=tmp_path)
+
+
+CREATE = "gcloud ai custom-jobs create --region=us-central1 "
+COMMANDS = {
+    "beta": (CREATE.replace("ai", "beta ai", 1) + POOL.format(**SOUND), []),
+    "substituted": (f"JOB=$({CREATE}{POOL.format(**{**SOUND, 'count': '3'})})", ["GPU003"]),
+    "deployed": (
+        ("gcloud ai endpoints deploy-model 1 --model=2 --region=us-central1 --machine-type=n1-standard-4 "
+        "--accelerator=type=nvidia-tesla-t4,count=3 | tee log"), ["GPU003"],
+    ),
+    "legacy": (
+        ("gcloud ai-platform jobs submit training j --region=us-central1 --scale-tier=custom "
+        "--master-machine-type=n1-standard-8 --master-accelerator=count=3,type=nvidia-tesla-t4"), ["GPU003"],
+    ),
+    "others": ("gcloud storage cp a b; echo gcloud", []),
+    "comment": ("# gcloud ai custom-jobs create --worker-pool-spec=machine-type=x", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_of_every_kind_are_read_and_others_left_alone(name):
+    command, rules = COMMANDS[name]
+    assert sorted({rule for rule, _ in told(command)}) == rules

@@ -1,0 +1,17 @@
+"""Files in which people write requests -> documents of them, without running anything.
+
+account.py       what became of each part of a request that was read
+calls.py         calls of Google's SDK and pipeline components
+command_line.py  the words of a gcloud line, as gcloud reads them
+constants.py     expressions of Python that are the same in every run
+deploy_flags.py  the flags of `gcloud ai endpoints deploy-model`
+gcloud_line.py   a gcloud line as the data of a file
+job_flags.py     the flags of `gcloud ai custom-jobs create` and `hp-tuning-jobs create`
+kfp_limits.py    set_accelerator_type and what goes with it
+legacy_flags.py  the flags of `gcloud ai-platform jobs submit training`
+names.py         what the names of a Python program stand for
+notebook.py      the code cells of a notebook
+python_code.py   a Python program
+reading.py       a file by its name: specs, programs, scripts, notebooks
+shell.py         the gcloud commands of a shell script
+"""

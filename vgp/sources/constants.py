@@ -1,0 +1,199 @@
+"""Python expressions -> the values that they have in every run, found without running anything.
+
+Constants and names that are set once are followed, and so are texts and lists put together from them; all else is
+`Computed`, with the reason. Each value's line is kept.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vgp.documents.budget import spend
+from vgp.documents.field_path import FieldPath
+from vgp.documents.node import Computed
+from vgp.sources.names import Names
+
+MAX_DEPTH = 30
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}  # fmt: skip
+_MAX_TEXT = 1_000_000
+#: Ends of names that are called with the fields of a message, or of a dictionary.
+_MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
+#: Enums of the API, whose members stand for their names.
+_ENUMS = ("AcceleratorType", "Strategy")
+
+
+class Constants:
+    """The values of a module's expressions."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.names = Names(tree)
+        #: Literals that were read as part of a larger one or of a call.
+        self.used: set[ast.AST] = set()
+        self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        self._runs: dict[object, ast.Call] = {}
+        for call in self.calls:
+            if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
+                owner = call.func.value
+                self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
+        self._targets: dict[ast.AST, list[str]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign):
+                self._targets[node.value] = [name.id for name in node.targets if isinstance(name, ast.Name)]
+
+    def run_of(self, maker: ast.Call) -> ast.Call | None:
+        """The run or submit of the job that a call makes: CustomJob(...).run(...), or by the name that it has."""
+        owners = [maker, *self._targets.get(maker, [])]
+        return next((self._runs[owner] for owner in owners if owner in self._runs), None)
+
+    def value(self, node: ast.AST, path: FieldPath, places: dict[FieldPath, int], depth: int = 0) -> Any:
+        """The value, its parts' lines in `places` under `path`."""
+        spend("look-ups")
+        places.setdefault(path, getattr(node, "lineno", 1))
+        if depth > MAX_DEPTH:
+            return Computed("it refers to too much")
+        match node:
+            case ast.Constant(value=bool() | str() | int() | float() | None):
+                return node.value
+            case ast.Name():
+                return self._name(node, path, places, depth)
+            case ast.Dict() | ast.List() | ast.Tuple():
+                self.used.add(node)
+                return self._container(node, path, places, depth)
+            case ast.Call():
+                return self._call(node, path, places, depth)
+            case ast.Attribute() if _is_member(node):  # AcceleratorType.NVIDIA_L4, Strategy.SPOT
+                return node.attr
+            case ast.Attribute(attr="name") if _is_member(self.assigned(node.value)):
+                return self.value(node.value, path, places, depth + 1)
+            case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
+                return self._operation(node, path, depth)
+        return Computed(f"the program computes it: {_short(node)}")
+
+    def assigned(self, node: ast.AST | None) -> ast.AST | None:
+        """What a name stands for, if it is set once; any other expression is itself."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(node, ast.Name):
+                return node
+            value = self.names.at(node.id, node.lineno)
+            if isinstance(value, str):
+                return node
+            node = value
+        return node
+
+    def _name(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        value = self.names.at(node.id, node.lineno)
+        if isinstance(value, str):
+            return Computed(value)
+        places[path] = value.lineno
+        return self.value(value, path, places, depth + 1)
+
+    def _container(
+        self, node: ast.Dict | ast.List | ast.Tuple, path: FieldPath, places: dict[FieldPath, int], depth: int
+    ) -> Any:
+        if not isinstance(node, ast.Dict):
+            if any(isinstance(item, ast.Starred) for item in node.elts):
+                return Computed("the program computes the list")
+            return [self.value(item, (*path, index), places, depth + 1) for index, item in enumerate(node.elts)]
+        values: dict[str, Any] = {}
+        for key, item in zip(node.keys, node.values, strict=True):
+            if key is None:  # **other
+                other = self.value(item, path, {}, depth + 1)
+                values |= other if isinstance(other, dict) else {}
+                continue
+            name = self.value(key, path, {}, depth + 1)
+            if isinstance(name, str) and not isinstance(name, Computed):
+                values[name] = self.value(item, (*path, name), places, depth + 1)
+        return values
+
+    def _call(self, node: ast.Call, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        """dict(...) and the API's messages are what their arguments say; str, int and json.dumps what they hold."""
+        name = called(node)
+        if not node.args and name.endswith(_MESSAGES):
+            self.used.add(node)
+            return {
+                word.arg: self.value(word.value, (*path, word.arg), places, depth + 1)
+                for word in node.keywords
+                if word.arg
+            }
+        if name in ("str", "int", "float", "dumps") and len(node.args) == 1 and not node.keywords:
+            value = self.value(node.args[0], path, places, depth + 1)
+            if isinstance(value, Computed) or name == "dumps":
+                return value
+            try:
+                return {"str": str, "int": int, "float": float}[name](value)
+            except (TypeError, ValueError, OverflowError):
+                pass
+        if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
+            return self._formatted(node, node.func.value, path, depth)
+        return Computed(f"the program computes it: {_short(node)}")
+
+    def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
+        """'{}-{}'.format(...) of what is known."""
+        text = self.value(template, path, {}, depth + 1)
+        parts = [self.value(each, path, {}, depth + 1) for each in node.args]
+        simple = isinstance(text, str) and text.count("{}") == text.count("{") == text.count("}") == len(parts)
+        if not simple or any(isinstance(each, Computed | dict | list) for each in (text, *parts)):
+            return Computed(f"the program computes it: {_short(node)}")
+        return text.format(*parts)[:_MAX_TEXT]
+
+    def _operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
+        unknown = Computed(f"the program computes it: {_short(node)}")
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.value(_part(part), path, {}, depth + 1) for part in node.values]
+            if any(isinstance(part, Computed | dict | list) for part in parts):
+                return unknown
+            return "".join(map(str, parts))[:_MAX_TEXT]
+        if isinstance(node, ast.UnaryOp):
+            value = self.value(node.operand, path, {}, depth + 1)
+            negative = isinstance(node.op, ast.USub) and isinstance(value, int | float)
+            return -value if negative else unknown
+        left, right = (self.value(side, path, {}, depth + 1) for side in (node.left, node.right))
+        function = _OPERATORS.get(type(node.op))
+        if function is None or any(isinstance(side, Computed | dict) for side in (left, right)) or _large(left, right):
+            return unknown
+        try:
+            return function(left, right)
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+            return unknown
+
+
+def called(node: ast.AST) -> str:
+    """The last word of what is called: CustomJob of aiplatform.CustomJob(...)."""
+    function = node.func if isinstance(node, ast.Call) else node
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _is_member(node: ast.AST | None) -> bool:
+    """Whether an expression is a member of one of the API's enums."""
+    return isinstance(node, ast.Attribute) and called(node.value) in _ENUMS
+
+
+def _large(left: Any, right: Any) -> bool:
+    """Whether an operation could make much of little: 'x' * 10 ** 9."""
+    sizes = [len(side) if isinstance(side, str | list) else abs(side) if isinstance(side, int | float) else 0
+             for side in (left, right)]  # fmt: skip
+    return (
+        any(size > _MAX_TEXT * 100 for size in sizes)
+        or sizes[0] * sizes[1] > _MAX_TEXT * 1_000
+        or (any(isinstance(side, str | list) for side in (left, right)) and max(sizes) > 10_000)
+    )
+
+
+def _part(node: ast.expr) -> ast.expr:
+    """The expression of {...} in a text; one with a format is computed."""
+    plain = isinstance(node, ast.FormattedValue) and node.format_spec is None and node.conversion < 0
+    return node.value if isinstance(node, ast.FormattedValue) and plain else node
+
+
+def _short(node: ast.AST) -> str:
+    try:
+        text = ast.unparse(node)
+    except (RecursionError, ValueError):
+        return "..."
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,76 @@
+"""Resources of kfp's plain steps in a program: set_accelerator_type and what goes with it, as a container."""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from vgp.documents.field_path import FieldPath
+from vgp.sources.calls import Found
+from vgp.sources.constants import Constants, called
+
+_RESOURCES: FieldPath = ("container", "resources")
+#: Method of a task -> field of the container's resources.
+_METHODS: dict[str, tuple[str, ...]] = {
+    "set_accelerator_type": ("accelerator", "resourceType"),
+    "set_accelerator_limit": ("accelerator", "resourceCount"),
+    "set_gpu_limit": ("accelerator", "resourceCount"),
+    "set_cpu_limit": ("resourceCpuLimit",),
+    "set_memory_limit": ("resourceMemoryLimit",),
+}
+_SELECTORS = ("cloud.google.com/gke-accelerator",)
+
+
+def limits(constants: Constants) -> Iterator[Found]:
+    """One container for each task with a request for an accelerator."""
+    tasks: dict[object, list[ast.Call]] = {}
+    for node in constants.calls:
+        if called(node) in _METHODS or called(node) == "add_node_selector_constraint":
+            tasks.setdefault(_task(node), []).append(node)
+    for calls in tasks.values():
+        found = _container(sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)), constants)
+        if "accelerator" in found.data["container"]["resources"]:
+            yield found
+
+
+def _task(node: ast.Call) -> object:
+    """What the chain of methods begins with: a variable's name, or the call that made the task."""
+    owner: ast.AST = node
+    while (
+        isinstance(owner, ast.Call)
+        and isinstance(owner.func, ast.Attribute)
+        and called(owner).startswith(("set_", "add_"))
+    ):
+        owner = owner.func.value
+    return owner.id if isinstance(owner, ast.Name) else owner
+
+
+def _container(calls: list[ast.Call], constants: Constants) -> Found:
+    places: dict[FieldPath, int] = {}
+    resources: dict[str, Any] = {}
+    for call in calls:
+        way, argument = _METHODS.get(called(call)), _argument(call)
+        if way is None:
+            label, argument = _selector(call)
+            if label is None or constants.value(label, (), {}) not in _SELECTORS:
+                continue
+            way = ("accelerator", "resourceType")
+        if argument is None:
+            continue
+        path = (*_RESOURCES, *way)
+        value = constants.value(argument, path, places)
+        places[path] = call.end_lineno or call.lineno
+        target = resources.setdefault("accelerator", {}) if len(way) > 1 else resources
+        target[way[-1]] = value if isinstance(value, str) else str(value)
+    return Found(calls[0].end_lineno or calls[0].lineno, {"container": {"resources": resources}}, places)
+
+
+def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """Label and value of add_node_selector_constraint; the value alone in newer versions of kfp."""
+    given = dict(zip(("label_name", "value"), call.args, strict=False)) | {
+        word.arg: word.value for word in call.keywords
+    }
+    return given.get("label_name"), given.get("value")
+
+
+def _argument(call: ast.Call) -> ast.expr | None:
+    return call.args[0] if call.args else call.keywords[0].value if call.keywords else None

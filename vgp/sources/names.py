@@ -1,0 +1,121 @@
+"""What the names of a Python program stand for at a line, as far as that is the same in every run.
+
+Statements of one scope run in their order, so the last assignment above a line counts; one that stands under a
+condition or in a loop makes the name unknown from there on. A function sees what its module sets once.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+_MODULE = (0, 1 << 60)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A name is set on a line to an expression; None: to something that is computed."""
+
+    line: int
+    value: ast.expr | None
+    scope: tuple[int, int]
+    #: The lines of the condition or loop that it stands under.
+    under: tuple[int, int] | None
+
+
+class Names:
+    """The assignments of a program."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._set: dict[str, list[Assignment]] = {}
+        self._scopes: list[tuple[int, int]] = []
+        for name, assignment in self._statements(tree.body, _MODULE, None):
+            self._set.setdefault(name, []).append(assignment)
+        self._scopes.sort(key=lambda scope: scope[0] - scope[1])
+
+    def at(self, name: str, line: int) -> ast.expr | str:
+        """The expression that a name stands for on a line, or why that is not known."""
+        found = self._set.get(name)
+        if not found:
+            return f"{name} has no constant value in this file"
+        scope = next((each for each in reversed(self._scopes) if each[0] <= line <= each[1]), _MODULE)
+        own = [each for each in found if each.scope == scope]
+        above = [each for each in own if each.line <= line]
+        if not own:
+            outer = [each for each in found if each.scope == _MODULE]
+            above = outer if len(outer) == 1 and len(found) == len(outer) else []
+        last = max(above, key=lambda each: each.line, default=None)
+        if last is None or last.under or any(_around(each, line) for each in own):
+            return f"{name} is set in more than one way"
+        return last.value if last.value is not None else f"{name} is computed by the program"
+
+    def _statements(
+        self, body: list[ast.stmt], scope: tuple[int, int], under: tuple[int, int] | None
+    ) -> Iterator[tuple[str, Assignment]]:
+        for node in body:
+            yield from self._set_by(node, scope, under)
+            if isinstance(node, _FUNCTIONS):
+                inner = node.lineno, node.end_lineno or node.lineno
+                self._scopes.append(inner)
+                if not isinstance(node, ast.ClassDef):
+                    arguments = [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
+                    yield from ((name, Assignment(node.lineno, None, inner, None)) for name in arguments)
+                yield from self._statements(getattr(node, "body", []), inner, None)
+                continue
+            always = isinstance(node, ast.With | ast.AsyncWith | ast.Try) or _is_main(node)
+            below = under if always else under or (node.lineno, node.end_lineno or node.lineno)
+            for part in ("body", "orelse", "finalbody"):
+                within = (
+                    below if part == "body" or part == "finalbody" else (node.lineno, node.end_lineno or node.lineno)
+                )
+                yield from self._statements(getattr(node, part, []), scope, within)
+            for handler in getattr(node, "handlers", []):
+                yield from self._statements(handler.body, scope, (node.lineno, node.end_lineno or node.lineno))
+
+    def _set_by(
+        self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
+    ) -> Iterator[tuple[str, Assignment]]:
+        """The names that a statement sets itself."""
+        for name, value in _targets(node):
+            yield name, Assignment(node.lineno, value, scope, under)
+
+
+def _around(assignment: Assignment, line: int) -> bool:
+    """Whether the line stands in the loop or under the condition in which the name is set."""
+    return assignment.under is not None and assignment.under[0] <= line <= assignment.under[1]
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """if __name__ == "__main__":"""
+    test = node.test if isinstance(node, ast.If) else None
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _targets(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    match node:
+        case ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target):
+            yield target.id, node.value
+        case ast.Assign(targets=[ast.Tuple() as targets], value=ast.Tuple() as values) if len(targets.elts) == len(
+            values.elts
+        ):
+            for part, value in zip(targets.elts, values.elts, strict=True):
+                yield from ((name, value if isinstance(part, ast.Name) else None) for name in _names(part))
+        case ast.Assign():
+            yield from ((name, None) for each in node.targets for name in _names(each))
+        case ast.AugAssign() | ast.For() | ast.AsyncFor():
+            yield from ((name, None) for name in _names(node.target))
+        case ast.With() | ast.AsyncWith():
+            yield from (
+                (name, None) for item in node.items if item.optional_vars for name in _names(item.optional_vars)
+            )
+        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return
+    if isinstance(node, ast.Expr | ast.Assign):
+        for each in ast.walk(node):
+            if isinstance(each, ast.NamedExpr):
+                yield each.target.id, None
+
+
+def _names(tree: ast.AST) -> list[str]:
+    """The names that a target sets; of a["x"] and a.x it is a, which is then another."""
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]

@@ -1,0 +1,96 @@
+"""Notebooks -> the documents of their code cells: Python, and gcloud commands behind `!` or in a %%bash cell."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vgp.documents import json_text
+from vgp.documents.document import Document, numbered
+from vgp.documents.reading import Unreadable
+from vgp.sources import python_code, shell
+
+#: NAME = ! command, or = %magic: what it gives is computed.
+_TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")
+_SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
+
+
+def documents(file: str, text: str, folder: Path | None) -> list[Document]:
+    """What the cells ask for; a finding's line is that of the notebook's code, all cells in one text.
+
+    Names that one cell sets are known in all: cells are read as one program. A cell that is no Python is left out.
+    """
+    try:
+        data, _ = json_text.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else f"no JSON: {error}"
+        return [Document(file, None, "", fault=Unreadable(file, reason))]
+    program: list[str] = []
+    script: list[str] = []
+    whole = True
+    for source in _code(data):
+        lines = source.split("\n")
+        is_shell = lines[0].strip().startswith(_SHELL_CELLS)
+        writes = lines[0].strip().removeprefix("%%writefile ") if lines[0].strip().startswith("%%writefile ") else ""
+        python, commands = _parted(lines, is_shell, writes.removeprefix("-a ").strip())
+        is_read = _is_python("\n".join(python))
+        whole = whole and is_read
+        program += python if is_read else [""] * len(python)
+        script += commands
+    asked = python_code.documents(file, "\n".join(program))
+    if not whole:  # what the program lacks may stand in the cell that is left out
+        asked = [replace(document, broken=()) for document in asked]
+    found = asked + shell.documents(file, "\n".join(script), folder)
+    return numbered(sorted(found, key=lambda document: (document.places or {}).get((), document.above)))
+
+
+def _code(data: Any) -> list[str]:
+    """The texts of the code cells; also those of the older form with worksheets."""
+    sheets = data.get("worksheets", [data]) if isinstance(data, dict) else []
+    cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
+    code = [cell for cell in cells if isinstance(cell, dict) and cell.get("cell_type") == "code"]
+    return [_text(cell.get("source", cell.get("input", ""))) for cell in code]
+
+
+def _text(source: Any) -> str:
+    parts = source if isinstance(source, list) else [source]
+    return "".join(part for part in parts if isinstance(part, str)).rstrip("\n")
+
+
+def _parted(lines: list[str], is_shell: bool, writes: str) -> tuple[list[str], list[str]]:
+    """The cell's lines as Python and as shell, each with blanks where the other stands, so that lines keep numbers."""
+    blank = [""] * len(lines)
+    if is_shell:
+        return blank, ["", *lines[1:]]
+    if writes:  # gcloud may be given the file
+        end = "END_OF_THE_CELL"
+        return [*blank, ""], [f"cat > {writes} << {end}", *lines[1:], end]
+    if lines[0].lstrip().startswith("%%"):
+        return ["", *lines[1:]] if lines[0].startswith(("%%time", "%%capture")) else blank, blank
+    python, script, goes_on = [], [], False
+    for line in lines:
+        of_shell = goes_on or line.lstrip().startswith("!")
+        indent = line[: len(line) - len(line.lstrip())]
+        is_magic = of_shell or line.lstrip().startswith("%")
+        python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
+        script.append(line.lstrip().removeprefix("!").lstrip() if of_shell else "")
+        goes_on = of_shell and line.rstrip().endswith("\\")
+    return python, _variables(script)
+
+
+def _variables(script: list[str]) -> list[str]:
+    """{NAME} in a command of a notebook is Python's: not known here, as a variable of the shell is not."""
+    return [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
+
+
+def _is_python(text: str) -> bool:
+    try:
+        compile(text, "<cell>", "exec", flags=0x400)  # PyCF_ONLY_AST: nothing is run
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def is_notebook(text: str) -> bool:
+    """Whether a JSON text is a notebook, by its beginning."""
+    return '"cells"' in text and ('"nbformat"' in text or '"cell_type"' in text) and text.lstrip().startswith("{")

@@ -1,0 +1,92 @@
+"""Python programs -> the documents of the machines that they ask for, without running anything.
+
+Read are calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict), of its pipeline
+components (CustomTrainingJobOp, create_custom_training_job_from_component), of kfp (set_accelerator_type and what goes
+with it), and requests written as dictionaries. What they compute is said to be unknown.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from vgp.documents import budget
+from vgp.documents.document import Document, numbered
+from vgp.documents.field_path import FieldPath
+from vgp.documents.node import Computed
+from vgp.documents.reading import Unreadable
+from vgp.sources.calls import CALLS, Found
+from vgp.sources.constants import Constants
+from vgp.sources.kfp_limits import limits
+
+MAX_CHARACTERS = 2_000_000
+#: Keys by which a dictionary is recognised as a request.
+_TELLING = {
+    "worker_pool_specs", "workerPoolSpecs", "job_spec", "jobSpec", "trial_job_spec", "trialJobSpec", "trainingInput",
+    "deployed_model", "deployedModel",
+}  # fmt: skip
+_POOL = {"machine_spec", "machineSpec"}
+#: Pools without one of these are parts of something else, such as what AutoML is told of its machines.
+_BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackageSpec"}
+
+
+def documents(file: str, text: str, *, above: int = 0) -> list[Document]:
+    """What the program asks for, in the order of its lines.
+
+    A program that is no Python, or is too deep, is one document with the fault.
+    """
+    if len(text) > MAX_CHARACTERS:
+        return [_faulty(file, f"more than {MAX_CHARACTERS:,} characters of Python")]
+    try:
+        tree = ast.parse(text)
+        with budget.document():
+            found = _found(tree)
+    except SyntaxError as error:
+        return [
+            _faulty(file, f"no Python: {error.msg} (line {above + (error.lineno or 1)})", above + (error.lineno or 1))
+        ]
+    except budget.Exhausted as error:
+        return [Document(file, None, "", above=above, fault=error)]
+    except (RecursionError, MemoryError, ValueError):
+        return [_faulty(file, "Python that is nested too deep, or no text")]
+    return numbered([each.document(file, above) for each in sorted(found, key=lambda each: each.line)])
+
+
+def _faulty(file: str, why: str, line: int = 1) -> Document:
+    return Document(file, None, "", above=line - 1, fault=Unreadable(file, why))
+
+
+def _found(tree: ast.Module) -> list[Found]:
+    constants = Constants(tree)
+    found = [each for node in constants.calls for each in _of_call(node, constants)]
+    return [*found, *limits(constants), *_literals(tree, constants)]
+
+
+def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
+    for recognise in CALLS:
+        found = recognise(node, constants)
+        if found is not None:
+            yield found
+            return
+
+
+def _literals(tree: ast.Module, constants: Constants) -> Iterator[Found]:
+    """Dictionaries and lists of pools that no call took which is read above."""
+    for node in ast.walk(tree):  # the outer before the inner
+        if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
+            yield _literal(node, constants)
+
+
+def _is_request(node: ast.Dict | ast.List) -> bool:
+    if isinstance(node, ast.Dict):
+        return bool(_keys(node) & _TELLING)
+    return any(isinstance(item, ast.Dict) and _keys(item) & _POOL and _keys(item) & _BODY for item in node.elts)
+
+
+def _keys(node: ast.Dict) -> set[Any]:
+    return {key.value for key in node.keys if isinstance(key, ast.Constant)}
+
+
+def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
+    places: dict[FieldPath, int] = {}
+    data = constants.value(node, (), places)
+    return Found(node.lineno, data if not isinstance(data, Computed) else {}, places)

@@ -1,0 +1,34 @@
+"""A file that asks for machines, by its name and its beginning: JSON and YAML, Python, notebooks, shell scripts."""
+
+from pathlib import Path
+
+from vgp.documents import document
+from vgp.documents.document import Document
+from vgp.documents.reading import read
+from vgp.sources import notebook, python_code, shell
+
+#: Suffixes of the files of a folder that are looked at.
+SPECS, PROGRAMS = (".json", ".yaml", ".yml"), (".py", ".ipynb", ".sh", ".bash")
+
+
+def load(path: Path) -> list[Document]:
+    """The documents of a file; of a program there may be none. Raises Unreadable."""
+    return parse(str(path), read(path, instead="; give - and the text on standard input"), path.parent)
+
+
+def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
+    """Likewise of a text; `folder`: where the files lie that it names."""
+    suffix = Path(name).suffix.lower()
+    if suffix == ".py" or text.startswith("#!") and "python" in text.split("\n", 1)[0]:
+        return python_code.documents(name, text)
+    if suffix in (".sh", ".bash") or text.startswith("#!") and "sh" in text.split("\n", 1)[0]:
+        return shell.documents(name, text, folder)
+    if suffix == ".ipynb" or suffix == ".json" and notebook.is_notebook(text[:100_000]):
+        return notebook.documents(name, text, folder)
+    if suffix not in SPECS and text.lstrip().removeprefix("$ ").startswith("gcloud "):
+        return shell.documents(name, text.lstrip().removeprefix("$ "), folder)
+    return document.parse(name, text)
+
+
+def is_program(name: str) -> bool:
+    return Path(name).suffix.lower() in PROGRAMS

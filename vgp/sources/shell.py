@@ -1,0 +1,215 @@
+"""Shell scripts -> the documents that their gcloud commands stand for, without running anything.
+
+Variables that the script sets once, to a text, are followed; what else they hold is not known. A file that the script
+writes with `cat > FILE << EOF` may be that of --config.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vgp.documents.document import Document, load, numbered, parse
+from vgp.documents.node import Computed
+from vgp.documents.reading import Unreadable
+from vgp.errors import RequestError
+from vgp.sources import gcloud_line
+
+_GCLOUD = re.compile(r"(?:^|[\s;&|(`!])gcloud\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s")
+_ASSIGNED = re.compile(r"^\s*(?:export\s+|readonly\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=(.*)$")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_WRITTEN = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
+_OPERATOR = re.compile(r"[();<>|&]+")
+MAX_LINES = 100_000
+#: Stands for a dollar sign that the shell leaves alone.
+_LITERAL = "\0"
+
+
+@dataclass
+class _Command:
+    """A gcloud command: where it begins, its text in one line, and what breaks it."""
+
+    line: int
+    text: str
+    lines: list[tuple[int, str]]
+    broken: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+def documents(file: str, text: str, folder: Path | None = None, *, above: int = 0) -> list[Document]:
+    """The jobs and deployments that the script asks for, in their order.
+
+    Args:
+        file: What the script is called in findings.
+        folder: Where the files of --config lie; None: none is read.
+        above: Lines of the file above the text.
+    """
+    lines = text.replace("\r\n", "\n").split("\n")[:MAX_LINES]
+    written = _written(lines)
+    variables = _variables(lines)
+    found = [_document(file, command, variables, written, folder, above) for command in _commands(lines)]
+    return numbered([document for document in found if document is not None])
+
+
+def _commands(lines: list[str]) -> Iterator[_Command]:
+    number = 0
+    while number < len(lines):
+        first, line = number, lines[number]
+        number += 1
+        if line.lstrip().startswith("#") or not _GCLOUD.search(line):
+            continue
+        command = _Command(first + 1, "", [(first + 1, line)])
+        while number < len(lines) and _goes_on(command, lines[number - 1], number):
+            if lines[number].lstrip().startswith("#"):
+                why = "a line that is a comment ends the command: the shell takes no flag below it"
+                command.broken.append((number + 1, f"The command is cut here: {why}.", "Move the comment above it."))
+            command.lines.append((number + 1, lines[number]))
+            number += 1
+        command.text = " ".join(_bare(part) for _, part in command.lines)
+        yield command
+
+
+def _goes_on(command: _Command, line: str, number: int) -> bool:
+    """Whether a command is meant to go on below its line; noted where it only looks so."""
+    match = _LATE_BACKSLASH.search(line)
+    if match is None:
+        return line.endswith("\\") or (len(command.lines) > 1 and line.lstrip().startswith("#"))
+    what = "a comment" if match.group(1) else "a blank"
+    text = f"The command is cut here: {what} follows the backslash, so the shell takes no flag below it."
+    command.broken.append((number, text, "Let the backslash be the last character of its line."))
+    return True
+
+
+def _bare(line: str) -> str:
+    """A line without its backslash, and without the comment behind it."""
+    if line.lstrip().startswith("#"):
+        return ""
+    return _LATE_BACKSLASH.sub("", line.rstrip()).rstrip("\\")
+
+
+def _variables(lines: list[str]) -> dict[str, str]:
+    """Those that are set once, to a text."""
+    values: dict[str, str | None] = {}
+    for line in lines:
+        match = _ASSIGNED.match(line)
+        if match:
+            name, value = match.groups()
+            values[name] = None if name in values else _text(value)
+    known = {name: value for name, value in values.items() if value is not None}
+    for _ in range(5):
+        known = {name: _filled(value, known) for name, value in known.items()}
+    return {name: value for name, value in known.items() if len(value) < 10_000}
+
+
+def _text(value: str) -> str | None:
+    """What an assignment sets; None for what the shell computes."""
+    if "$(" in value or "`" in value:
+        return None
+    try:
+        words = shlex.split(value, comments=True)
+    except ValueError:
+        return None
+    return words[0] if len(words) == 1 else "" if not words else None
+
+
+def _filled(text: str, variables: Mapping[str, str]) -> str:
+    if len(text) > 200_000:
+        return text
+    return _VARIABLE.sub(lambda match: variables.get(match.group(1) or match.group(2), match.group()), text)
+
+
+def _written(lines: list[str]) -> dict[str, str]:
+    """Name of a file -> its text, for every `cat > FILE << EOF`; and the lines of the texts are blanked."""
+    texts: dict[str, str] = {}
+    number = 0
+    while number < len(lines):
+        match = None if lines[number].lstrip().startswith("#") else _HEREDOC.search(lines[number])
+        name = _WRITTEN.search(lines[number]) if match else None
+        number += 1
+        if match is None:
+            continue
+        end = next((at for at in range(number, len(lines)) if lines[at].strip() == match.group(2)), None)
+        if end is None:
+            continue
+        if name:
+            expands = not match.group(1)
+            body = "\n".join(lines[number:end])
+            texts[name.group(2)] = body if expands else body.replace("$", _LITERAL)
+        lines[number:end] = [""] * (end - number)
+        number = end + 1
+    return texts
+
+
+def _document(
+    file: str,
+    command: _Command,
+    variables: Mapping[str, str],
+    written: Mapping[str, str],
+    folder: Path | None,
+    above: int,
+) -> Document | None:
+    try:
+        words = _words(_filled(command.text, variables))
+        if not gcloud_line.recognises(words):
+            return None
+        data, _ = gcloud_line.data(shlex.join(words), lambda path: _config(path, written, variables, folder))
+    except RequestError as error:
+        fault = Unreadable(f"{file}:{above + command.line}", str(error))
+        return Document(file, None, "", above=above + command.line - 1, fault=fault)
+    places = {(): above + command.line, **_places(data, command, above)}
+    broken = tuple(((f"line {above + line}",), text, fix) for line, text, fix in command.broken)
+    places |= {(f"line {above + line}",): above + line for line, _, _ in command.broken}
+    return Document(file, _marked(data), "", places=places, broken=broken)
+
+
+def _words(text: str) -> list[str]:
+    """The words of the gcloud command in a line, up to where another command begins."""
+    match = _GCLOUD.search(text)
+    assert match
+    lexer = shlex.shlex(text[match.start() :].lstrip(" \t;&|(`!"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, "#"
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if _OPERATOR.fullmatch(word):
+                break
+            words.append(word.rstrip("`"))
+    except ValueError as error:
+        raise RequestError(f"the command cannot be split into words: {error}.") from None
+    return [word for word in words[:2] if word not in ("alpha", "beta")] + words[2:]
+
+
+def _config(path: str, written: Mapping[str, str], variables: Mapping[str, str], folder: Path | None) -> list[Document]:
+    """The documents of the file of --config: one that the script writes, or one beside it."""
+    if path in written:
+        return parse(path, _filled(written[path], variables).replace(_LITERAL, "$"))
+    if _VARIABLE.search(path):
+        raise RequestError(f"--config={path}: which file that is, only the shell knows.")
+    if folder is None:
+        raise RequestError(f"--config={path}: no file is read for a script without a folder.")
+    return load(folder / path)
+
+
+def _places(data: Any, command: _Command, above: int) -> dict[tuple[str | int, ...], int]:
+    """The lines of the flags that made the parts of the job."""
+    at: dict[tuple[str | int, ...], int] = {}
+    pools = [number for number, line in command.lines for _ in re.findall(r"--worker-pool-spec\b", line)]
+    for index, number in enumerate(pools):
+        at["jobSpec", "workerPoolSpecs", index] = above + number
+    for number, line in command.lines:
+        if "--config" in line:
+            at["jobSpec",] = at["trialJobSpec",] = at["trainingInput",] = above + number
+    return at
+
+
+def _marked(value: Any) -> Any:
+    """The data, with texts that hold a variable of the shell marked as not known."""
+    if isinstance(value, dict):
+        return {key: _marked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    match = _VARIABLE.search(value) if isinstance(value, str) else None
+    return Computed(f"the script gives {match.group()} no text of its own") if match else value
