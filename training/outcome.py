@@ -1,5 +1,6 @@
 """What a task predicts: classes, the likelihood of rows, or a number; checked when the task is made."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -9,6 +10,7 @@ from training.errors import UserError
 LOSSES = ("pinball", "squared", "absolute")
 #: The key of a dataset's statistics under which a regression says what it is of.
 STATISTIC = "regression"
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 class Predicts(Protocol):
@@ -59,6 +61,11 @@ def statistics(task: Predicts) -> dict[str, Any]:
 def target(task: Predicts) -> str:
     """The name of the label, as the task has it."""
     return str(getattr(task, "target", "") or task.label)
+
+
+def in_words(classes: Sequence[str], label: str) -> tuple[str, ...]:
+    """The classes as a sentence has them: `survived = 1` where a name is a number and says nothing by itself."""
+    return tuple(f"{label} = {name}" if label and _NUMBER.fullmatch(name) else name for name in classes)
 
 
 def unit(task: Predicts) -> str:

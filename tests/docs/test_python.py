@@ -11,6 +11,7 @@ from training import bundle
 from vgp.compiling import workflows
 from vgp.local import run as local
 from vgp.local.proof import Step
+from vgp.vertex.runs import follow, submission
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs/python.md").read_text()
@@ -49,6 +50,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
     monkeypatch.setattr(workflows, "compiled", compiled_once)
     monkeypatch.setattr(local, "finished", finished)
+    there = {"id": "training-1", "name": "projects/1/training-1", "url": "https://console", "state": "running"}
+    ended = {**there, "state": "succeeded", "decision": "promote", "metrics": {"evaluate": {"auc": 0.74}}, "usd": 1.9}
+    monkeypatch.setattr(submission, "submit", lambda *words, **more: {**there, "started": True})
+    monkeypatch.setattr(follow, "follow", lambda *words, **more: follow.Outcome(0, ended))
     monkeypatch.setattr(bundle, "load", lambda folder: (folder, None, None))
     monkeypatch.syspath_prepend(REPOSITORY)
     monkeypatch.chdir(tmp_path)

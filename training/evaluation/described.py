@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from training import outcome
 from training.data import sampling
 from training.data.manifest import Column, Manifest
 from training.evaluation.names import MISSING
@@ -74,7 +75,7 @@ def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     scored = measured.scored("challenger")
     classes, chance = scored.classes()[rows], scores_of(scored.confident[rows])
     chance = np.where(classes == 1, chance, 1 - chance) if measured.binary else chance
-    names, labels = measured.header.classes, measured.label[rows]
+    names, labels = outcome.in_words(measured.header.classes, measured.header.target), measured.label[rows]
     outcomes = zip(labels.tolist(), classes.tolist(), chance.tolist(), strict=True)
     return [(names[label], f"{names[guess]}, {sure:.1%}") for label, guess, sure in outcomes]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from training import outcome
 from training.data.manifest import Frozen, Manifest
 from training.evaluation.described import Described
 from training.evaluation.predictions import Predictions
@@ -118,7 +119,7 @@ def _both_errors(measured: Predictions) -> list[Listed]:
 
     An error is a row whose class was held less likely than the other, or than it is without a model.
     """
-    first, second = measured.header.classes
+    first, second = outcome.in_words(measured.header.classes, measured.header.target)
     score = scores_of(measured.scored("challenger").confident)
     rate = float(measured.label.mean())
     missed = largest(np.where(measured.label == 1, 1 - score, -np.inf))

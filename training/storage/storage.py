@@ -65,10 +65,16 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
         folder = not is_remote(pattern) and os.path.isdir(pattern)
-        what = f"holds no file that ends in {', '.join(suffixes)}" if folder else "matches no file"
+        what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
         past = _past.get()
         raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.")
     return sorted(matches, key=lambda file: file.path)
+
+
+def _plain(suffixes: Sequence[str]) -> list[str]:
+    """The endings in lower case, without those that only add how a file is packed."""
+    lower = dict.fromkeys(map(str.lower, suffixes))
+    return [suffix for suffix in lower if not any(suffix.startswith(f"{other}.") for other in lower)]
 
 
 def below(folder: str, *, links: bool = False) -> list[File]:

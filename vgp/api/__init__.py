@@ -8,11 +8,14 @@ trained.metrics["auc"], trained.report, trained.model
 runs.py       starts a run, goes on with one, or opens one that has ended
 run.py        the run as a value
 page.py       what a notebook shows of it
+remote.py     runs on Vertex AI: started, and waited for
+values.py     parameters as a shell gives them
 progress.py   what is seen while it goes on: in a notebook, a terminal or a log
 """
 
+from vgp.api.remote import RemoteRun, submit
 from vgp.api.run import Run, RunFailed
 from vgp.api.runs import load, resume, run
 from vgp.errors import RequestError
 
-__all__ = ["RequestError", "Run", "RunFailed", "load", "resume", "run"]
+__all__ = ["RemoteRun", "RequestError", "Run", "RunFailed", "load", "resume", "run", "submit"]

@@ -1,13 +1,13 @@
 """Starts a run on this machine, goes on with one that was stopped, or opens one that has ended."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from vgp.api import progress as shown
 from vgp.api.run import Run, RunFailed, opened
+from vgp.api.values import in_python, texts
 from vgp.errors import RequestError, WorkFailed
 from vgp.local import folder as folders
 from vgp.local import run as local
@@ -44,15 +44,12 @@ def run(
         RequestError: the workflow, a parameter or a folder is wrong; nothing was started.
         RunFailed: a step failed, or the run was interrupted; every process has ended, and `resume` goes on.
     """
-    both = sorted(set(parameters or {}) & set(more))
-    if both:
-        raise RequestError(f"{both[0]} is given twice: in parameters, and by name.")
-    texts = [f"{name}={_text(name, value)}" for name, value in {**(parameters or {}), **more}.items()]
+    given = texts(parameters, more)
     try:
         loaded = load_settings(Path(settings) if settings else None, environment=environment)
-        request = local.started(pipeline, texts, loaded, Path(out), nproc=nproc, nodes=nodes)
+        request = local.started(pipeline, given, loaded, Path(out), nproc=nproc, nodes=nodes)
     except RequestError as error:
-        raise RequestError(_in_python(error)) from None
+        raise RequestError(in_python(error)) from None
     return _finished(request, progress)
 
 
@@ -78,7 +75,7 @@ def resume(
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, RequestError):
-            raise RequestError(_in_python(error)) from None
+            raise RequestError(in_python(error)) from None
         raise RequestError(f"{folder} is not the folder of a run.") from None
     return _finished(request, progress)
 
@@ -107,36 +104,3 @@ def _finished(request: folders.Run, progress: bool | Callable[[Event], None]) ->
 
 def _with_way_on(message: str, run: Run) -> str:
     return f"{message}\nin Python: resume({str(run.folder)!r})"
-
-
-def _text(name: str, value: Any) -> str:
-    """A value as --set takes it: text as it is, everything else as JSON.
-
-    Raises:
-        RequestError: it is nothing that JSON has, or a class that no other process can import.
-    """
-    if isinstance(value, type):
-        return _class(name, value)
-    if isinstance(value, str | Path):
-        return str(value)
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
-        raise RequestError(
-            f"{name} is a {type(value).__name__}: a parameter is text, a number, true or false, or made of lists and "
-            "dictionaries of these."
-        ) from None
-
-
-def _class(name: str, value: type) -> str:
-    if value.__module__ == "__main__":
-        raise RequestError(
-            f"{name} = {value.__qualname__} is defined in this notebook or script, which no other process can import: "
-            "put it into a file (in a notebook the cell's first line %%writefile my_task.py) and import it from there."
-        )
-    return f"{value.__module__}:{value.__qualname__}"
-
-
-def _in_python(error: RequestError) -> str:
-    """The message without the way in which a shell gives parameters."""
-    return re.sub(r"--(?:set )?(?=[a-z])", "", str(error))

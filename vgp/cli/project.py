@@ -85,9 +85,11 @@ def table(
 ) -> None:
     """Look at a table and write the task.toml that trains on it, without a line of Python.
 
-    It reads the first 100,000 rows, proposes the type of every column, key, time and group, leaves out columns that
-    would tell the target by themselves or can tell nothing, and says why. Look at what it says: only you know which
-    columns are known before the outcome. Then: pipelines run training --set task=task.toml --set data=DATA.
+    It reads up to 100,000 rows from all over the data, proposes the type of every column, key, time and group, leaves
+    out columns that would tell the target by themselves or can tell nothing, and says why. Look at what it says: only
+    you know which columns are known before the outcome. Then:
+
+        pipelines run training --set task=task.toml --set data=DATA
     """
     from vgp.project.table import propose
     from vgp.settings import repository_of
@@ -98,10 +100,10 @@ def table(
     made = propose(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
     if as_json:
         return print_json(made)
+    what = "a regression: " if made["kind"] == "regression" else ""
     console().print(_columns(made))
-    rows = f"{'all' if made['whole'] else 'the first'} {made['rows']:,} rows"
     say(
-        f"Wrote {made['file']}, from {rows}: {'a regression: ' if made['kind'] == 'regression' else ''}{made['why']}.",
+        f"Wrote {made['file']}, from {made['looked']}: {what}{made['why']}.",
         f"Next: {made['next']}",
     )
 

@@ -269,7 +269,7 @@ CASES = {
     "JSON called so": Case(b"".join(map(as_json, rows())), "x.json is not a table .* call it .jsonl", "x.json"),
     "CSV for JSON": Case(GOOD, "x.jsonl, line 1 is not one JSON object", "x.jsonl"),
     "nothing for JSON": Case(b"\n \n", "x.jsonl has no rows", "x.jsonl"),
-    "JSON nested 300,000 deep": Case(b'{"n":' * 300_000, "x.jsonl, line 1 is not one JSON object", "x.jsonl"),
+    "JSON nested 300,000 deep": Case(b'{"n":' * 300_000, "x.jsonl, line 1 is nested too deeply", "x.jsonl"),
     "a JSON line without end": Case(
         b'{"n":"' + b"w" * 3_000_000, "x.jsonl, line 1: a record of more than 2 MB; is it one object", "x.jsonl"
     ),

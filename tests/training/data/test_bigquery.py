@@ -83,7 +83,7 @@ def test_jobs_are_labelled_limited_and_leave_nothing_behind(cloud, warehouse, pr
     assert ours.location == "EU" and int(ours.fields["defaultTableExpirationMs"]) == 3 * 86_400_000
     assert not list(cloud.bigquery.in_dataset("test-project", "vertex_gpu_pipelines"))
     said = capsys.readouterr().err
-    assert f"BigQuery: reading {warehouse.URI} once is 0.00 GB (less than a cent)." in said
+    assert f"BigQuery: reading {warehouse.URI} once is 37 kB (less than a cent)." in said
     assert "the queries of this step read" in said
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from training import outcome
 from training.data import manifest
 from training.data.manifest import Column
 from training.evaluation import examples, predictions
@@ -82,3 +83,11 @@ def test_private_columns_are_left_out_and_a_star_leaves_out_all_rows(evaluated):
 def test_a_star_leaves_out_every_row(evaluated):
     _, found, _ = evaluated(private=("*",))
     assert found.examples.lists == () and found.examples.withheld == ("*",)
+
+
+def test_classes_that_are_numbers_are_told_with_the_name_of_the_target():
+    assert outcome.in_words(("0", "1.0"), "survived") == ("survived = 0", "survived = 1.0")
+    assert outcome.in_words(("no", "2nd"), "survived") == ("no", "2nd") and outcome.in_words(("0", "1"), "") == (
+        "0",
+        "1",
+    )

@@ -12,9 +12,10 @@ def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():
         "NVIDIA L4": 121.0, "NVIDIA L40S": 362.0,
         "NVIDIA L40": 181.0, "NVIDIA A100-SXM4-80GB": 312.0, "NVIDIA B200": 2250.0, "NVIDIA GB200": 2500.0,
         "NVIDIA B300 SXM6 AC": 2250.0, "NVIDIA GB300": 2500.0,
+        "Tesla V100-SXM2-16GB": 125.0, "Tesla V100-PCIE-32GB": 112.0, "Tesla V100S-PCIE-32GB": 130.0, "Tesla T4": 65.0,
     }  # fmt: skip
     assert {name: peak_flops(name) for name in names} == {n: pytest.approx(p * 1e12) for n, p in names.items()}
-    assert peak_flops("cpu (2 cores)") is None and peak_flops("Tesla T4") is None
+    assert peak_flops("cpu (2 cores)") is None and peak_flops("Tesla P100-PCIE-16GB") is None
 
 
 def test_throughput_is_in_the_tasks_unit_and_use_is_of_all_gpus():

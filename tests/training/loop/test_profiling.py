@@ -52,7 +52,8 @@ def test_a_request_that_cannot_be_read_is_a_warning_once(
     elif kind == "folder":
         path.mkdir()
     else:
-        path.symlink_to("/etc/hostname")
+        (tmp_path / "elsewhere").write_text("3")  # what it leads to would do, in the folder itself
+        path.symlink_to(tmp_path / "elsewhere")
     requests = Requests(str(tmp_path))
     for _ in range(3):
         assert requests.take() == 0

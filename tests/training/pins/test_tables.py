@@ -147,6 +147,8 @@ def test_a_table_that_rows_are_streamed_into_is_pinned_by_the_minute(cloud, writ
         ("SELECT * FORM `{}`", "visits.sql does not parse: line 1, column"),
         ("SELEC * FORM `{}`", "must be one SELECT and begins with 'SELEC"),
         ("SELECT * FROM `{}` WHERE", "Required keyword: 'this' missing near 'WHERE'"),
+        ("-- later", "holds no query: write one SELECT"),
+        ("EXPLAIN SELECT 1", "must be one SELECT and holds EXPLAIN"),
         ("SELECT 1; SELECT 2", "must be one SELECT and holds SELECT, SELECT"),
         ("DELETE FROM `{}` WHERE TRUE", "must be one SELECT and holds DELETE"),
         ("SELECT * FROM shop.visits", "reads shop.visits, which is no whole name"),

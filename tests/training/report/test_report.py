@@ -249,7 +249,7 @@ def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
     import springs
 
     data, model = springs.evaluated(tmp_path)
-    evaluate(data, model, tmp_path / "evaluation")
+    figures = evaluate(data, model, tmp_path / "evaluation").regression.models["challenger"]
     arguments = {"data": data, "model": model, "evaluation": tmp_path / "evaluation"}
     html = page(tmp_path, {**arguments, "decision": decide(tmp_path / "evaluation")})
     text = Outline(html).text
@@ -260,6 +260,9 @@ def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
         assert part in text
     assert "Confusion" not in text and "Where to draw the line" not in text
     assert len(re.findall(r"<svg role=\"img\" aria-label=\"[^\"]{30,}", html)) >= 4
+    shares = ", ".join(f"{point.quantile:g} {point.observed:.3f}" for point in figures.calibration)
+    assert f"bias is {figures.scores.bias:.4g};" in html and f"of the new model: {shares}." in html
+    assert html.count("middle half") == 2  # in the plot's legend, and in words
     assert "| RMSE |" in markdown(evaluation=arguments["evaluation"])
 
 

@@ -84,6 +84,8 @@ def test_what_matches_nothing_is_an_error(place: str, pattern: str):
 def test_a_folder_without_such_files_says_what_it_looked_for(folder: str):
     with pytest.raises(UserError, match=r"raw holds no file that ends in .parquet"):
         find(f"{folder}/raw", (".parquet",))
+    with pytest.raises(UserError, match=r"ends in .tsv, .parquet\.$"):
+        find(f"{folder}/raw", (".tsv", ".tsv.gz", ".parquet", ".TSV", ".TSV.GZ", ".PARQUET"))
 
 
 def test_files_are_read_the_same_everywhere(place: str):

@@ -55,6 +55,12 @@ def test_figures_and_model_are_found_by_what_they_are(ended: Run) -> None:
     assert (ended.report, ended.decision) == (None, "")
 
 
+def test_the_decision_is_what_the_step_decide_gave() -> None:
+    step = {"step": "decide", "state": "succeeded", "seconds": 1.0, "parameters": {"Output": "keep"}, "artifacts": {}}
+    told = {"pipeline": "p", "state": "succeeded", "folder": "/f", "arguments": {}, "steps": [step]}
+    assert Run.of(told).decision == "keep"
+
+
 def test_a_notebook_shows_figures_and_the_report_in_a_frame_where_nothing_runs(ended: Run) -> None:
     (ended.folder / "report.html").write_text('<!doctype html><p class="a">"quoted" & <b>bold</b></p>')
     html = ended._repr_html_()

@@ -62,7 +62,7 @@ def test_what_cannot_be_is_refused_in_pythons_words_before_anything_starts(
 
 
 def test_a_class_stands_for_its_name_and_one_of_a_notebook_is_refused_with_the_fix() -> None:
-    from vgp.api.runs import _text
+    from vgp.api.values import _text
 
     class Here:
         pass

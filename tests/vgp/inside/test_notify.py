@@ -10,7 +10,7 @@ from kfp import dsl
 from loopback.cloud import Cloud, lost_response, slow, status
 
 from components.notify import notify
-from vgp.inside import google_api, webhook
+from vgp.inside import experiment, google_api, webhook
 from vgp.settings import load
 from vgp.vertex import clients
 
@@ -211,6 +211,12 @@ def test_an_experiment_that_may_not_be_joined_is_a_warning_with_the_permissions(
     _, metadata = told(tmp_path, name, experiment="nights")
     assert metadata["words"] == "trained" and metadata["experiment"] == "no: HTTPError, 403"
     assert "needs aiplatform.contexts.get, .create and .addContextChildren" in capfd.readouterr().err
+
+
+def test_a_run_without_a_context_joins_nothing_and_asks_nothing() -> None:
+    name = "projects/1/locations/us-central1/pipelineJobs/a"
+    with pytest.raises(LookupError, match="no context in ML Metadata"):
+        experiment.join({"name": name, "jobDetail": {}}, "nights")
 
 
 def test_a_run_on_this_machine_joins_nothing(tmp_path: Path) -> None:

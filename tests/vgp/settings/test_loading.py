@@ -241,6 +241,7 @@ NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "0 2 * * *"\n'
         ("[mlflow]\ntracking_url = 'https://x'\n", ":2: mlflow.tracking_url: there is no such setting. Did you me"),
         ("[mlflow]\ntracking_uri = 'file:/mlruns'\n", ":2: mlflow.tracking_uri: no address of a server. Write https"),
         ("[mlflow]\ntracking_uri = 'https://a:b@x'\n", ":2: mlflow.tracking_uri: looks like a credential"),
+        (f"[mlflow]\nexperiment = '{'x' * 251}'\n", ":2: mlflow.experiment: no experiment's name: at most 250 char"),
         ("[mlflow]\ntoken = 'abc'\n", ":2: mlflow.token: no secret's name, and a token must not stand here"),
         ("[mlflow]\nexperiment = 'x'\n", "mlflow: without tracking_uri nothing is told"),
         ("[mlflow]\ntracking_uri = 'http://x'\ntoken = 'projects/p/secrets/s'\n", "mlflow: http:// would send the to"),

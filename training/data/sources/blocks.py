@@ -39,6 +39,10 @@ class Layout(Protocol):
     def line(self, data: bytes, record: int) -> int:
         """The lines before a record that is not blank; -1 - COUNT if there are only COUNT of them."""
 
+    def filled(self, data: bytes) -> int:
+        """Where the records end that have a field filled in, before those at the end that have none; 0 if all have
+        none."""
+
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """The fields of all records. Raises Mistake or pa.ArrowInvalid."""
 
@@ -92,6 +96,9 @@ def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
     held = None
     try:
         for data in _whole(texts, layout):
+            if held is not None and len(held) < MAX_RECORD_BYTES and not layout.filled(data):
+                held += data  # if nothing follows it is left out
+                continue
             if held is not None:
                 yield Block(number, held, layout, lines, last=False)
                 lines = 0
@@ -100,7 +107,10 @@ def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
         yield Block(number, held or b"", layout, lines, last=False)
         raise mistake.after(0, number) from None
     if held is not None:
-        yield Block(number, held, layout, lines, last=True)
+        end = layout.filled(held)
+        if held[end:].strip(b"\r\n"):
+            layouts.left_out(opened.name)
+        yield Block(number, held[:end], layout, lines, last=True)
 
 
 def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:

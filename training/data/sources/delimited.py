@@ -57,6 +57,15 @@ class Delimited:
         """Records that end in a line end; where blank lines or a CR alone are among them, that many or more."""
         return records.count(data, self.quote, self.separator)
 
+    def filled(self, data: bytes) -> int:
+        """Where the records end that have a field filled in: below them a sheet may have thousands of separators alone,
+        for the rows that somebody once emptied. 0 if all are so."""
+        marks = f"{self.separator}\r\n".encode()
+        if len(self.columns) == 1 or data[-1:] not in (b"\n", self.separator.encode()):
+            return len(data)
+        known = len(data.rstrip(marks))
+        return data.find(b"\n", known) + 1 or len(data) if known else 0
+
     def line(self, data: bytes, record: int) -> int:
         """The lines before a record that is not blank; -1 - COUNT if there are only COUNT of them."""
         number = -1
@@ -72,7 +81,7 @@ class Delimited:
     def _lines(self, data: bytes) -> Iterator[int]:
         if self._quote_in(data):
             return (line for _, line in records.of(data, self.separator, self.quote))
-        return (line for line, text in enumerate(data.splitlines()) if text)
+        return _not_blank(data)
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
         """Raises pa.ArrowInvalid, with the number of the record, or Mistake."""
@@ -177,6 +186,16 @@ class Delimited:
             except UnicodeDecodeError as error:
                 return f"the text is not UTF-8{in_windows(data, error.start)}"
         return reason[:300]
+
+
+def _not_blank(data: bytes) -> Iterator[int]:
+    """The lines before each one that is not blank; of those that are, a file may hold hundreds of millions."""
+    line = end = 0
+    for text in re.finditer(rb"[^\r\n]+", data) if data.strip(b"\r\n") else ():
+        between = data[end : text.start()]
+        line += between.count(b"\n") + between.count(b"\r") - between.count(b"\r\n")
+        yield line
+        end = text.end()
 
 
 def _has_hexadecimal(data: bytes) -> bool:

@@ -33,6 +33,9 @@ class JsonLines:
     def count(self, data: bytes) -> int:
         return data.count(b"\n")
 
+    def filled(self, data: bytes) -> int:
+        return len(data)
+
     def line(self, data: bytes, record: int) -> int:
         number = -1
         for number, (line, _) in enumerate(_lines(data)):
@@ -86,7 +89,9 @@ class JsonLines:
             members = json.loads(line)
         except UnicodeDecodeError as error:
             return f": the text is not UTF-8{in_windows(line, error.start)}"
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            return " is nested too deeply: write one object on each line, with the columns as its members."
+        except ValueError as error:
             return f" is not one JSON object ({str(error)[:100]}): write one on each line, and each on one.{cut_off}"
         if not isinstance(members, dict):
             return f" is {_shown(members)}, and not a JSON object with the columns as its members."

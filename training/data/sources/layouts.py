@@ -59,6 +59,10 @@ class Layouts:
         if encoding != "utf-8":
             self.unusual.setdefault(f"text is {encoding}", []).append(name)
 
+    def left_out(self, name: str) -> None:
+        """Notes rows at the end of a file that have no field filled in."""
+        self.unusual.setdefault("rows at its end have no field filled in, and are left out", []).append(name)
+
     def notes(self) -> tuple[str, ...]:
         """What was found and is not usual, one sentence each."""
         return tuple(

@@ -92,13 +92,7 @@ def parts(
     """
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
-        # As dictionaries, as they are held: written out, one long text can be a thousand times its file.
-        footer = pyarrow.parquet.read_metadata(source)
-        held = {footer.schema.column(number).path for number in range(footer.num_columns)}
-        words = [field.name for field in fields if is_text(field.type) and field.name in held]
-        file = pyarrow.parquet.ParquetFile(
-            source, metadata=footer, read_dictionary=words, page_checksum_verification=True
-        )
+        file = _opened(source, [field.name for field in fields if is_text(field.type)])
         texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
@@ -114,6 +108,16 @@ def parts(
             return
         for batch in file.iter_batches(ROWS, columns=names, use_threads=not small):
             yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
+
+
+def _opened(source: pa.NativeFile, words: Sequence[str]) -> pyarrow.parquet.ParquetFile:
+    """A file whose texts are read as dictionaries, as they are held: written out, one long text can be a thousand times
+    its file."""
+    try:
+        return pyarrow.parquet.ParquetFile(source, read_dictionary=words, page_checksum_verification=True)
+    except KeyError:  # it lacks one of them, which is told by its header
+        source.seek(0)
+        return pyarrow.parquet.ParquetFile(source)
 
 
 def fits(stored: pa.DataType, declared: pa.DataType) -> bool:

@@ -26,6 +26,10 @@ def last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> in
         return block.rfind(b"\n") + 1
     edges, end = _edges(block, quote, separators), len(block)
     while end:
+        before = int(np.searchsorted(edges, end))
+        if before % 2:  # within quotes: on in front of them, however far they reach
+            end = int(edges[before - 1])
+            continue
         start = max(0, end - WINDOW_BYTES)
         newlines = start + np.flatnonzero(np.frombuffer(block, np.uint8, end - start, start) == ord("\n"))
         if len(ends := newlines[np.searchsorted(edges, newlines) % 2 == 0]):

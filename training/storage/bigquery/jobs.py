@@ -64,7 +64,8 @@ def size(amount: int) -> str:
     """`3.1 GB ($0.02)`."""
     dollars = amount / (1 << 40) * DOLLARS_PER_TIB
     shown = f"${dollars:,.2f}" if dollars >= 0.005 or not amount else "less than a cent"
-    return f"{amount / (1 << 30):,.2f} GB ({shown})"
+    kilobytes, gigabytes = amount / (1 << 10), amount / (1 << 30)
+    return f"{kilobytes:,.0f} kB ({shown})" if 0 < gigabytes < 0.005 else f"{gigabytes:,.2f} GB ({shown})"
 
 
 @dataclass

@@ -3,6 +3,7 @@
 The text itself stays as it was written; only names of tables are replaced in it, at the places that the parser tells.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -97,17 +98,20 @@ class QueryText:
         import sqlglot
         from sqlglot import exp
 
+        logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it tells of what it cannot read, and so do we
         try:
             statements = [tree for tree in sqlglot.parse(self.text, dialect="bigquery") if tree is not None]
         except sqlglot.errors.SqlglotError as error:
             raise UserError(f"{self.title} does not parse: {_complaint(error)}") from None
         except RecursionError:
             raise UserError(f"{self.title} does not parse: it is nested too deeply.") from None
+        if not statements:
+            raise UserError(f"{self.title} holds no query: write one SELECT.")
         if len(statements) != 1 or not isinstance(statements[0], exp.Query):
             if len(statements) == 1 and not isinstance(statements[0], (exp.Command, exp.DDL, exp.DML)):
                 begins = quoted(self.text.strip()[:40])
                 raise UserError(f"{self.title} must be one SELECT and begins with {begins}: write SELECT.")
-            kinds = ", ".join(type(statement).key.upper() for statement in statements) or "nothing"
+            kinds = ", ".join(_kind(statement) for statement in statements)
             raise UserError(
                 f"{self.title} must be one SELECT and holds {kinds}: what a script declares or makes goes into WITH."
             )
@@ -223,6 +227,13 @@ def _parameter(node: "exp.Expr") -> str:
     from sqlglot import exp
 
     return node.sql("bigquery") if isinstance(node, exp.Parameter | exp.Placeholder) else ""
+
+
+def _kind(statement: "exp.Expr") -> str:
+    """The word that it begins with; of what the parser does not take apart it keeps that word alone."""
+    from sqlglot import exp
+
+    return str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
 
 
 def _complaint(error: Exception) -> str:

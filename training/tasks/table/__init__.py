@@ -9,7 +9,8 @@ kinds.py         what a column may hold
 values.py        its values: the type in which they are read, and expressions of them
 features.py      what a model learns from each kind of column
 new.py           a table -> a task.toml: the verb `table`
-sample.py        the first rows of a table that nobody has declared yet
+sample.py        some rows of a table that nobody has declared yet
+spread.py        of a large table those from all over it
 guess.py         what a column seems to hold
 target.py        what is learned of the target, and which class is the positive one
 roles.py         key, time, group, leaks, and what tells nothing

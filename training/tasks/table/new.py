@@ -45,6 +45,7 @@ def told(made: proposal.Proposal, data: str, out: str) -> dict[str, Any]:
         "data": data,
         "rows": made.sample.rows.num_rows,
         "whole": made.sample.whole,
+        "looked": made.sample.words,
         "target": goal.name,
         "kind": "regression" if goal.regression else "classes",
         "classes": list(goal.classes),

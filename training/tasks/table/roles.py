@@ -27,6 +27,8 @@ MOST_IN_SLICE = 0.95
 #: Rows for a verdict on a leak, and for one on a column that is as good as the target.
 MIN_ROWS = 40
 ROWS_PER_BIN = 20
+#: Of the steps from row to row of a count of the rows, so many are 1 in a sample of pieces.
+MOSTLY_ONE = 0.8
 #: Rows without an outcome that tell which columns come with it.
 MIN_OPEN = 20
 
@@ -109,13 +111,22 @@ def spare(found: Guess) -> str:
         return "the same in every row"
     if is_name(found) and (found.word == "category" or KEY.search(found.name)):
         return "another value in every row"
-    if found.word == "int" and found.unique and rows >= MIN_ROWS and np.ptp(found.numbers) == rows - 1:
+    if found.word == "int" and found.unique and rows >= MIN_ROWS and _counts(found.numbers):
         return "counts the rows"
     if found.word == "int" and ID.search(found.name) and found.distinct > rows // 10 and rows >= MIN_ROWS:
         return f"{found.distinct:,} numbers that name something, in {rows:,} rows: no amounts"
     if found.word == "category" and found.distinct > MOSTLY_UNIQUE * len(found.known) and rows >= MIN_ROWS:
         return f"{found.distinct:,} values in {rows:,} rows: nearly another in every row"
     return ""
+
+
+def _counts(numbers: np.ndarray) -> bool:
+    """Whether each is one more, or one less, than that of the row before, but for where rows were passed over.
+
+    The same numbers in another order are a rank, or places in a queue, and may tell something.
+    """
+    steps = np.diff(numbers) if numbers[-1] > numbers[0] else -np.diff(numbers)
+    return bool((steps > 0).all() and (steps == 1).mean() > MOSTLY_ONE)
 
 
 def leak(found: Guess, target: Target) -> str:

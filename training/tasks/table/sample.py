@@ -1,4 +1,4 @@
-"""The first rows of a table whose columns nobody has declared yet, through the readers of `training.data.sources`."""
+"""Some rows of a table whose columns nobody has declared yet, through the readers of `training.data.sources`."""
 
 import codecs
 import tempfile
@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet
 
 from training.data.schema import Field
 from training.data.sources import encoding, header, parquet, records, resolve, staging
-from training.data.sources.files import Files
+from training.data.sources.files import RECORD, Files
 from training.data.sources.json_lines import require_lines
 from training.data.sources.layouts import SAID
 from training.data.sources.opening import Opened, opened
@@ -24,6 +25,7 @@ from training.errors import UserError
 from training.printable import listed
 from training.storage import storage
 from training.storage.finding import File
+from training.tasks.table import spread
 from training.tasks.table.declaration import MOST_COLUMNS, too_many
 
 #: Rows that are looked at, and of a file of JSON lines the bytes.
@@ -46,10 +48,20 @@ class Sample:
     files: int
     #: What has to be told of how CSV is written.
     reading: Reading
+    #: Whether they come from all over the files, and are not those with which the first ones begin.
+    spread: bool = False
+
+    @property
+    def words(self) -> str:
+        """Which rows these are."""
+        rows = f"{self.rows.num_rows:,} rows"
+        return f"all {rows}" if self.whole else f"{rows} spread over all of it" if self.spread else f"the first {rows}"
 
 
 def read(data: str) -> Sample:
-    """The first rows of the files that `data` stands for.
+    """Rows of the files that `data` stands for: all of a small table, of a large one some from all over it.
+
+    Where those cannot be read, such as lines within quotes, it is the first rows.
 
     Raises:
         UserError: there are none, or no table of two columns and two rows; or a file is damaged.
@@ -64,13 +76,11 @@ def read(data: str) -> Sample:
             )
     with tempfile.TemporaryDirectory() as scratch:
         fields, reading = _fields(chosen[0], Path(scratch))
-        if fields is None:
-            rows, whole = _objects(chosen[0], Path(scratch))
-        else:
-            rows, whole = _first(Files(chosen, fields, reading, Path(scratch)))
-    rows, whole = rows.slice(0, MOST_ROWS), whole and rows.num_rows <= MOST_ROWS
+        rows, whole = _first(chosen, fields, reading, Path(scratch))
+        over = None if whole and rows.num_rows <= MOST_ROWS else _spread(chosen, fields, reading, Path(scratch))
+    rows, whole = (rows if over is None else over).slice(0, MOST_ROWS), whole and rows.num_rows <= MOST_ROWS
     _require(data, rows)
-    return Sample(rows, whole and len(chosen) == len(files), data, len(files), reading)
+    return Sample(rows, whole and len(chosen) == len(files), data, len(files), reading, spread=over is not None)
 
 
 def _require(data: str, rows: pa.Table) -> None:
@@ -143,11 +153,15 @@ def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, .
         return ()
 
 
-def _first(files: Files) -> tuple[pa.Table, bool]:
-    """Rows until there are enough, and whether these are all."""
+def _first(
+    chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
+) -> tuple[pa.Table, bool]:
+    """The rows with which the files begin, until there are enough, and whether these are all."""
+    if fields is None:
+        return _objects(chosen[0], scratch)
     batches: list[pa.RecordBatch] = []
     rows = size = 0
-    with closing(cast(Generator[pa.RecordBatch], files.batches())) as coming:
+    with closing(cast(Generator[pa.RecordBatch], Files(chosen, fields, reading, scratch).batches())) as coming:
         for batch in coming:
             batches.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -155,8 +169,22 @@ def _first(files: Files) -> tuple[pa.Table, bool]:
                 break
         else:
             size = 0
-    table = pa.Table.from_batches(batches).select([field.name for field in files.fields])
+    table = pa.Table.from_batches(batches).select([field.name for field in fields])
     return table, size == 0
+
+
+def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
+    """Rows from all over the files; None if they cannot be read so."""
+    try:
+        made, each = spread.pieces(chosen, MOST_ROWS, scratch)
+        if fields is None:
+            tables = [_objects(piece, scratch)[0].slice(0, each) for piece in made]
+            return pa.concat_tables(tables, promote_options="permissive")
+        batches = Files(made, fields, reading, scratch).batches()
+        kept = [batch.filter(pc.less(batch[RECORD], each)) for batch in batches]
+        return pa.Table.from_batches(kept).select([field.name for field in fields])
+    except (spread.NotSpread, UserError, pa.ArrowException):
+        return None
 
 
 def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:

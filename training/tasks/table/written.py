@@ -18,8 +18,7 @@ def text(proposal: Proposal) -> str:
 
 def _top(proposal: Proposal) -> Iterator[str]:
     goal, sample = proposal.target, proposal.sample
-    looked = f"all {sample.rows.num_rows:,} rows" if sample.whole else f"the first {sample.rows.num_rows:,} rows"
-    yield f"# Proposed from {looked}: change what is wrong. Every value is checked when all is read."
+    yield f"# Proposed from {sample.words}: change what is wrong. Every value is checked when all is read."
     yield "# To run it: pipelines run training --set task=THIS_FILE --set data=FILES"
     yield ""
     yield f"target = {quoted(goal.name)}"

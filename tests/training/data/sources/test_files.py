@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from training.data.schema import Field
@@ -27,6 +27,11 @@ def text_of(rows: list[list[str]]) -> bytes:
     return out.getvalue().encode()
 
 
+def kept(rows: list[list[str]]) -> list[list[str]]:
+    """The rows without those at the end that have no field filled in."""
+    return rows[: max((n for n, row in enumerate(rows, 1) if any(row)), default=0)]
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tables=st.lists(st.lists(CELLS, min_size=1, max_size=20), min_size=1, max_size=4), size=st.integers(5, 200))
 def test_rows_of_any_text_in_blocks_of_any_size_come_in_order_and_know_their_lines(tables, size, tmp_path, monkeypatch):
@@ -35,6 +40,8 @@ def test_rows_of_any_text_in_blocks_of_any_size_come_in_order_and_know_their_lin
     for path, rows in zip(paths, tables, strict=True):
         path.write_bytes(b"a,b\n" + text_of(rows))
     files = Files(resolve(",".join(map(str, paths))), WORDS, Reading(), tmp_path, threads=2)
+    tables = [kept(rows) for rows in tables]
+    assume(tables[-1])
     read = pa.Table.from_batches(files.batches(), files.schema).to_pylist()
     assert [[row["a"], row["b"]] for row in read] == [row for rows in tables for row in rows]
     assert [(row["_file"], row["_record"]) for row in read] == [
@@ -43,6 +50,20 @@ def test_rows_of_any_text_in_blocks_of_any_size_come_in_order_and_know_their_lin
     number, record = len(tables) - 1, len(tables[-1]) - 1
     line = 2 + text_of(tables[-1][:-1]).count(b"\n")
     assert files.place(number, record) == f"{paths[-1]}, line {line}"
+
+
+@pytest.mark.parametrize("end", [b",\n" * 9, b",\r\n" * 9, b",\n\n" * 9 + b",", b"\n,\n"])
+@pytest.mark.parametrize("size", [7, 4096])
+def test_rows_at_the_end_of_a_sheet_with_no_field_filled_in_are_left_out_and_told(opened, end, size, monkeypatch):
+    monkeypatch.setattr(opening, "BLOCK_BYTES", size)
+    files = opened({"x.csv": b"a,b\n1,2\n,\n3,\n" + end, "y.csv": b"a,b\n4,5\n\n"}, WORDS)
+    rows = pa.Table.from_batches(files.batches())
+    assert list(zip(rows["a"].to_pylist(), rows["b"].to_pylist(), strict=True)) == [
+        ("1", "2"), ("", ""), ("3", ""), ("4", "5"),
+    ]  # fmt: skip
+    assert [note.partition("x.csv")[2] for note in files.notes] == [
+        ": rows at its end have no field filled in, and are left out."
+    ]
 
 
 def test_compressed_files_are_read_like_plain_ones(opened, tmp_path: Path):

@@ -54,7 +54,7 @@ def test_numbers_text_dates_and_times_come_in_the_declared_types(read):
         (b"n,word,size", " is not one JSON object"),
         (b'{"n": 7, "n": 8, "word": "x"}', ", column n occurs twice"),
         (b'{"n": 7, "word": "caf\xe9"}', ": the text is not UTF-8; as Windows-1252 it would say .*café"),
-        (b'{"n": 7, "word": "x", "size": ' + b"[" * 50_000, " is not one JSON object"),
+        (b'{"n": 7, "word": "x", "size": ' + b"[" * 50_000, " is nested too deeply"),
     ],
 )
 @pytest.mark.parametrize("block_bytes", [40, 4 << 20], ids=["several blocks", "one block"])

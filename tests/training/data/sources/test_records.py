@@ -49,11 +49,11 @@ def test_inches_are_letters_and_a_quote_at_the_start_of_a_field_is_none():
     assert records.is_open(b'a,5" pipe\nb,"6\n') and records.last_end(b'a,5" pipe\nb,"6\n') == 10
 
 
-@pytest.mark.parametrize("block", [b'"' + b"\n" * (8 << 20), b'"' + b'"\n"' * (2 << 20), b"x" * (8 << 20)])
+@pytest.mark.parametrize("block", [b'"' + b"\n" * (64 << 20), b'"' + b'"\n"' * (2 << 20), b"x" * (8 << 20)])
 def test_a_block_without_end_is_told_in_no_time(block):
     began = time.process_time()
     records.last_end(block)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 0.25
 
 
 @given(rows=st.lists(st.sampled_from([b"1,2\n", b'"a\nb",3\n', b"\n", b"4,5\r\n", b'"",""\n']), max_size=20))

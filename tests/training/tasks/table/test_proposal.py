@@ -1,5 +1,6 @@
 """What is proposed for a table: types, roles, leaks, kinds of targets; and what is refused, with the reason."""
 
+import gzip
 import random
 from datetime import date, timedelta
 
@@ -8,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.declared import passengers, proposed, write
+from training.data.sources import files, opening
 from training.errors import UserError
-from training.tasks.table import new, proposal, sample, written
+from training.tasks.table import new, proposal, sample, spread, written
 from training.tasks.table.parsing import parse
 from training.tasks.table.proposal import Asked
 
@@ -109,6 +111,13 @@ def test_parts_of_a_sum_row_counters_and_numbers_that_are_names_are_left_out(tmp
     }  # fmt: skip
     assert why["casual"] == "would leak: the target is a sum of casual, registered"
     assert why["instant"] == "counts the rows" and types(made)["shop_id"] == "category"
+
+
+def test_numbers_of_the_rows_in_another_order_are_no_count_of_them(tmp_path):
+    order = DRAW.sample(range(1, 401), 400)
+    columns = {"rank": lambda i: order[i], "down": lambda i: 900 - i, "y": y}
+    made = proposed(tmp_path, columns | {"x": lambda i: NOISE[i]}, rows=400)
+    assert roles(made) == {"rank": "learned", "down": "ignored", "y": "target", "x": "learned"}
 
 
 def test_a_category_of_nearly_one_value_is_no_slice(tmp_path):
@@ -304,3 +313,54 @@ def test_the_proposal_of_a_table_of_many_files_says_that_it_saw_some(tmp_path):
         write(tmp_path / f"{number}.csv", ["x", "y"], [(i, i % 2) for i in range(20)])
     seen = sample.read(f"{tmp_path}/*.csv")
     assert not seen.whole and seen.files == 10 and seen.rows.num_rows == 160
+
+
+@pytest.fixture(scope="module")
+def sorted_by_target(tmp_path_factory):
+    """A table whose last fifth alone is of the class yes, as each kind of file."""
+    folder, rows = tmp_path_factory.mktemp("sorted"), 6_000
+    columns = {"n": list(range(rows)), "x": [f"a, b {i % 7}" for i in range(rows)],
+               "y": ["yes" if i >= rows * 4 // 5 else "no" for i in range(rows)]}  # fmt: skip
+    write(folder / "a.csv", list(columns), list(zip(*columns.values(), strict=True)))
+    (folder / "b.csv.gz").write_bytes(gzip.compress((folder / "a.csv").read_bytes()))
+    (folder / "c.jsonl").write_text(
+        "".join(
+            f'{{"n": {i}, "x": "a{i % 7}", "y": "{y}"}}\n' for i, y in zip(*list(columns.values())[::2], strict=True)
+        )
+    )
+    pq.write_table(pa.table(columns), folder / "d.parquet")
+    pq.write_table(pa.table(columns), folder / "e.parquet", row_group_size=50)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a.csv", "b.csv.gz", "c.jsonl", "d.parquet", "e.parquet"])
+def test_a_large_table_is_looked_at_all_over_so_that_one_in_order_shows_all_its_classes(
+    sorted_by_target, name, monkeypatch
+):
+    monkeypatch.setattr(sample, "MOST_ROWS", 1_000)
+    monkeypatch.setattr(spread, "HEAD_BYTES", 1 << 12)
+    monkeypatch.setattr(spread, "LEAST_BYTES", 1 << 7)
+    seen, again = (sample.read(str(sorted_by_target / name)) for _ in range(2))
+    numbers = list(map(int, map(str, seen.rows["n"].to_pylist())))
+    assert len(set(numbers)) == len(numbers) and 700 <= len(numbers) <= 1_000
+    assert 0.15 <= seen.rows["y"].to_pylist().count("yes") / len(numbers) <= 0.25
+    assert again.rows.equals(seen.rows) and seen.words == f"{len(numbers):,} rows spread over all of it"
+    made = proposal.propose(seen, Asked("y"))
+    assert roles(made)["n"] == "ignored", "pieces of a count are a count"
+
+
+def test_each_of_several_large_files_is_looked_at(sorted_by_target, tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, "MOST_ROWS", 1_000)
+    write(tmp_path / "z.csv", ["n", "x", "y"], [(-i, "later", "maybe") for i in range(1, 2_000)])
+    seen = sample.read(f"{sorted_by_target}/a.csv,{tmp_path}/z.csv")
+    assert set(seen.rows["y"].to_pylist()) == {"no", "yes", "maybe"}
+
+
+def test_what_cannot_be_looked_at_all_over_is_looked_at_from_its_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, "MOST_ROWS", 100)
+    monkeypatch.setattr(files, "BATCH_ROWS", 50)
+    monkeypatch.setattr(opening, "BLOCK_BYTES", 400)
+    (tmp_path / "a.csv").write_text("x,y\n" + "1,2\n" * 900, encoding="utf-16")
+    (tmp_path / "b.csv").write_text("x,y\n" + "1,2\n" * 900 + "1,2,3\n")
+    for name in ("a.csv", "b.csv"):
+        assert sample.read(str(tmp_path / name)).words == "the first 100 rows"
