@@ -8,5 +8,6 @@ notify.py     the end of a run -> its summary, written and sent
 prepare.py    pinned data -> Parquet shards
 register.py   the gate's word -> a version of the registry
 resolve.py    what moves -> pins
+resolve_retraining.py   the same, and whether to train at all
 train.py      shards -> a model
 """

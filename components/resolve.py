@@ -34,9 +34,9 @@ def resolve(
     precision: str = "auto",
     seed: int = 0,
     training_options: dict = {},
-) -> NamedTuple(
+) -> NamedTuple(  # type: ignore[valid-type]
     "Pins", [("digest", str), ("uri", str), ("data", str), ("champion", str), ("registry", str), ("model_name", str)]
-):  # type: ignore[valid-type]
+):
     """Writes down what the run reads: objects with their generations, windows as dates. Never taken from the cache.
 
     The settings of later steps are here to be checked before any of them costs money; pins do not hold them.

@@ -203,6 +203,10 @@ def _refuse_bigquery(data: str) -> None:
         )
 
 
+#: What such settings say besides paths.
+_WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_start": ("champion",)}
+
+
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
     from training.errors import UserError
     from training.storage import foreign
@@ -218,7 +222,7 @@ def _refuse_local_paths(parameters: dict[str, Any]) -> None:
                 table = names.parse(path) if name == "data" and names.is_table(path) else None
             except UserError as error:
                 raise ValueError(f"{name} = {error}") from None
-            known = (name.endswith("resume") and path in ("auto", "never")) or (name == "champion" and "/" not in path)
+            known = path in _WORDS.get(name, ()) or (name == "champion" and "/" not in path)
             if not (table or path.startswith("gs://") or known):
                 raise ValueError(
                     f"{name} = {path}: a step on Vertex AI cannot read this machine's files. "

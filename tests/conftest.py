@@ -11,9 +11,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from loopback.fixture import cloud, without_lookups
+from loopback.fixture import cloud, sdk, without_lookups
 
-__all__ = ["cloud", "without_lookups"]
+__all__ = ["cloud", "sdk", "without_lookups"]
 
 #: Examples of a property test that names no number of its own; a drill has more: HYPOTHESIS_EXAMPLES=1000.
 hypothesis.settings.register_profile("suite", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 40)))

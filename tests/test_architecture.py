@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 #: Rooms from the bottom up: each imports what stands before it, and nothing that stands after.
 TOOL = (
     "errors", "text", "documents", "catalog", "placement", "inside", "spec", "settings", "check", "convert",
-    "compiling", "local", "vertex", "project", "api", "cli", "__main__",
+    "compiling", "local", "vertex", "models", "project", "api", "cli", "__main__",
 )  # fmt: skip
 #: Heavy libraries, and the only places that may import them.
 HOMES = {

@@ -33,7 +33,9 @@ def parser() -> argparse.ArgumentParser:
     resolve.add_argument("--data", default="", help=DATA)
     resolve.add_argument("--task", default="flights", help=TASK)
     resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
-    resolve.add_argument("--champion", default="", help="folder of the model to beat")
+    resolve.add_argument("--champion", default="", help="auto, a version's number, an alias, or a folder to beat")
+    resolve.add_argument("--registry", default="", help="root of the registry; default: TRAINING_REGISTRY, or by --to")
+    resolve.add_argument("--model-name", default="", help="the model's name in the registry; default: by the task")
     resolve.add_argument("--training-options", type=json.loads, default={}, metavar="JSON",
                          help="settings of train; its warm_start is pinned")  # fmt: skip
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")

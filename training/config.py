@@ -129,7 +129,8 @@ class TrainConfig(BaseModel):
     checkpoints to go on from."""
     warm_start: str = ""
     """Trained weights that replace the initial ones: the folder of a model, a folder of Hugging Face's
-    (model.safetensors, or its shards with their index), or one .safetensors file; empty = none."""
+    (model.safetensors, or its shards with their index), or one .safetensors file; empty = none. `champion` = in a
+    pipeline the run's champion, if there is one and the data has the values and columns that it was trained on."""
     warm_start_names: dict[str, str] = {}
     """How names begin here, and there: `{"backbone.": "bert."}`; the longest that fits counts. `Task.warm_name` can say
     more."""

@@ -246,12 +246,15 @@ def train(
         raise UserError(tasks.NO_ROWS)
     known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
     settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
+    settings, begun, said = weights.settled(known, settings, prepared, pins)
+    if said:
+        print(said, file=sys.stderr, flush=True)
     import training.fit
 
     kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
                                  job=kept.job, owner=kept.owner, tags={"pins": pins},
-                                 warm_start_pins=weights.of_run(known, settings.warm_start, pins))  # fmt: skip
+                                 warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
 
@@ -348,7 +351,9 @@ def decide(
     import training.tracking.judged
 
     decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence, nights=nights)
-    training.report.report.write(report, data=data, model=model, evaluation=evaluation, decision=decision)
+    training.report.report.write(
+        report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
+    )
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
     if to:
         write_decision(decision, to)
@@ -390,7 +395,7 @@ def register(
 
     place = run_folder.parse(summary)
     inputs = training.release.release.Inputs(
-        *(str(path) for path in (data, model, evaluation, decision, report)), champion=champion, pins=pins, task=task,
+        str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
         run=run, pipeline=pipeline, project=place.project if place else "",
     )  # fmt: skip
     outcome = training.release.release.release(inputs, registry, model_name, cast(Approval, approve))

@@ -25,6 +25,7 @@
         cloud.accounts.add("runner@test-project.iam.gserviceaccount.com"); cloud.keys.add("projects/..."); cloud.billing
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
+        cloud.models.upload_s = 90; cloud.models.failures = [(8, "quota")]; cloud.models.deployed.add("flights@2")
         cloud.logs.add("a line", job_id="123", severity="ERROR")
         cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
         cloud.secrets.versions["runs-webhook"] = ["https://..."]
@@ -59,6 +60,7 @@ from .faults import Fault, Planned, lost_response, reset, slow, status
 from .listing import Pages
 from .logs import Entries
 from .messages import to_json
+from .models import ModelOperations, Models
 from .operations import Operations
 from .pipeline_jobs import PipelineJobs, to_json_job
 from .plan import Script
@@ -114,6 +116,7 @@ class Cloud:
         self.custom_jobs = CustomJobs(self)
         self.pipeline_jobs = PipelineJobs(self)
         self.live_schedules = Schedules(self)
+        self.models = Models(self)
         self.contexts = Contexts(self)
         self.artifacts = Store(self)
         self.templates = Templates(self, self.artifacts)
@@ -141,6 +144,8 @@ class Cloud:
         yield from (
             projects.AllowedLocations(),
             self.builds,
+            self.models,
+            ModelOperations(self),
             self.dataflow,
             dataflow.Messages(self.dataflow),
             cloud_build.Locations(self),
@@ -221,6 +226,7 @@ class Cloud:
     def settle(self) -> None:
         with self.lock:
             self.live_schedules.settle()
+            self.operations.settle()
 
     def resource(self, name: str, permission: str) -> str:
         """The name with the project's number. No permission: everybody may who sees the project.

@@ -1,5 +1,7 @@
-"""Long-running operations, which here are done when they are answered."""
+"""Long-running operations: done when they are answered, or later by the cloud's clock."""
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from .call import Call
@@ -17,6 +19,8 @@ class Operations:
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
         self.operations: dict[str, dict[str, Any]] = {}
+        #: When each that still runs ends, and what it does then.
+        self.running: dict[str, tuple[datetime, Callable[[], dict[str, Any]]]] = {}
 
     def deleted(self, name: str) -> dict[str, Any]:
         """The answer to a deletion in Vertex AI."""
@@ -24,10 +28,29 @@ class Operations:
         return self.done(name, EMPTY, {"@type": kind})
 
     def done(self, resource: str, response: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
-        name = f"{'/'.join(resource.split('/')[:4])}/operations/{4_000_000_000_000_000_000 + len(self.operations)}"
+        name = self.name_below("/".join(resource.split("/")[:4]))
         operation = {"name": name, "done": True, "response": response}
         self.operations[name] = operation | ({"metadata": metadata} if metadata else {})
         return self.operations[name]
+
+    def name_below(self, resource: str) -> str:
+        return f"{resource}/operations/{4_000_000_000_000_000_000 + len(self.operations)}"
+
+    def started(self, resource: str, due: datetime, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """An operation of the resource that ends at `due`, with the `response` or `error` that `work` then returns."""
+        name = self.name_below(resource)
+        self.operations[name] = {"name": name}
+        self.running[name] = (due, work)
+        self.settle()
+        return self.operations[name]
+
+    def settle(self) -> None:
+        """Ends what is due, in order."""
+        now = self.cloud.clock.now()
+        for name, (due, work) in sorted(self.running.items(), key=lambda item: item[1][0]):
+            if due <= now:
+                del self.running[name]
+                self.operations[name] = {"name": name, "done": True, **work()}
 
     def get(self, call: Call) -> dict[str, Any]:
         found = self.operations.get(call.name)

@@ -1,27 +1,10 @@
 """Google's own SDK, whose ways nobody here chose, at work on the loopback cloud."""
 
 import json
-from functools import partial
 
 import pytest
 
 from loopback.conftest import PARENT
-
-
-@pytest.fixture
-def sdk(cloud, monkeypatch):
-    from google.cloud import aiplatform, resourcemanager
-    from google.cloud.aiplatform import initializer
-
-    # The one client of the SDK that does not heed api_transport; it finds us through the proxy.
-    rest = partial(resourcemanager.ProjectsClient, transport="rest")
-    monkeypatch.setattr(resourcemanager, "ProjectsClient", rest)
-    before = dict(vars(initializer.global_config))
-    aiplatform.init(
-        project="test-project", location="us-central1", api_endpoint=cloud.endpoint("aiplatform"), api_transport="rest"
-    )
-    yield aiplatform
-    vars(initializer.global_config).update(before)
 
 
 @pytest.fixture
@@ -84,3 +67,54 @@ def test_a_schedule_is_created_changed_paused_resumed_and_deleted(cloud, sdk, te
     assert [each.name for each in sdk.PipelineJobSchedule.list(filter='state="COMPLETED"')] == [schedule.name]
     schedule.delete()
     assert sdk.PipelineJobSchedule.list() == []
+
+
+def test_versions_of_a_model_are_uploaded_aliased_changed_and_deleted(cloud, sdk):
+    image = "us-central1-docker.pkg.dev/test-project/images/training@sha256:" + "0" * 64
+    given = {
+        "display_name": "flights",
+        "artifact_uri": "gs://test-bucket/models/1",
+        "serving_container_image_uri": image,
+    }
+    first = sdk.Model.upload(model_id="flights", labels={"number": "1"}, **given)
+    second = sdk.Model.upload(parent_model="flights", is_default_version=False, version_aliases=["canary"], **given)
+    assert (first.version_id, second.version_id, list(second.version_aliases)) == ("1", "2", ["canary"])
+    assert sdk.Model("flights").version_id == "1" and sdk.Model("flights@canary").version_id == "2"
+
+    models = sdk.models.ModelRegistry("flights")
+    models.add_version_aliases(["default", "champion"], "2")
+    models.update_version("2", version_description="better", labels={"number": "2"})
+    known = {each.version_id: set(each.version_aliases) for each in models.list_versions()}
+    assert known == {"1": set(), "2": {"canary", "champion", "default"}}
+    assert [each.version_id for each in models.list_versions("labels.number=2")] == ["2"]
+    models.remove_version_aliases(["canary"], "2")
+    models.delete_version("1")
+    assert [each.version_description for each in models.list_versions()] == ["better"]
+    first.delete()
+    assert sdk.Model.list() == []
+
+
+def test_what_vertex_ai_refuses_of_models_is_refused(cloud, sdk):
+    from google.api_core.exceptions import BadRequest, Conflict, NotFound
+
+    image = "us-central1-docker.pkg.dev/test-project/images/training@sha256:" + "0" * 64
+    given = {"display_name": "x", "serving_container_image_uri": image}
+    for alias in ("1", "Big", "a"):
+        with pytest.raises(BadRequest, match="Invalid version alias"):
+            sdk.Model.upload(version_aliases=[alias], **given)
+    with pytest.raises(NotFound):
+        sdk.Model.upload(parent_model="nobody", **given)
+    sdk.Model.upload(model_id="late", **given)
+    with pytest.raises(Conflict):
+        sdk.Model.upload(model_id="late", **given)
+    models = sdk.models.ModelRegistry("late")
+    with pytest.raises(BadRequest, match="default alias cannot be removed"):
+        models.remove_version_aliases(["default"], "1")
+    with pytest.raises(BadRequest, match="only version"):
+        models.delete_version("1")
+    sdk.Model.upload(parent_model="late", is_default_version=True, **given)
+    with pytest.raises(BadRequest, match="default version"):
+        models.delete_version("2")
+    cloud.models.deployed.add("late@1")
+    with pytest.raises(BadRequest, match="is deployed"):
+        models.delete_version("1")

@@ -109,6 +109,11 @@ class Manifest(Frozen):
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
+    @property
+    def window(self) -> str:
+        """How the rows were split, in one line."""
+        return "; ".join(f"{split} {words}" for split, words in self.split.items())
+
     def rows(self, split: str) -> int:
         return sum(shard.rows for shard in self.splits.get(split, ()))
 

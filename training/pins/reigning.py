@@ -24,6 +24,8 @@ from training.storage import files
 AUTO = "auto"
 #: The label of a version that holds the number of its project.
 PROJECT = "project"
+#: Versions that the pins of a champion tell of, for the history in a report.
+MOST_HISTORY = 1_000
 
 
 def is_folder(given: str) -> bool:
@@ -35,8 +37,8 @@ def check(given: str) -> None:
     """Raises UserError if a champion is neither a path nor anything that names a version."""
     if given and not is_folder(given) and given != AUTO and not given.isdecimal() and not ALIAS.fullmatch(given):
         raise UserError(
-            f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its aliases, "
-            "a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
+            f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its "
+            "aliases, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
         )
 
 
@@ -47,7 +49,7 @@ def opened(registry: str, model: str, output: str | Path = "") -> Registry:
 
 
 def read(registry: Registry, task: str, project: str) -> Record:
-    """The record, once its versions are known to be of this task and project; `project` "" = a machine of one's own.
+    """The record, once its versions are known to be of this task and, where both are known, of this project.
 
     Raises:
         UserError: it cannot be read, is damaged, or is that of another task or project.
@@ -55,11 +57,10 @@ def read(registry: Registry, task: str, project: str) -> Record:
     record = registry.read()
     last = record.versions[-1] if record.versions else None
     theirs = last.labels.get(PROJECT, "") if last else ""
-    if last and theirs != project:
-        its, ours = (f"the project {number}" if number else "runs on one machine" for number in (theirs, project))
+    if last and theirs and project and theirs != project:
         raise UserError(
-            f"{registry.folder} is a registry of {its}: its version {last.number} is; and this run is one of {ours}. "
-            "Give this one a registry of its own: registry = gs://BUCKET/FOLDER, or leave it empty."
+            f"{registry.folder} is a registry of the project {theirs}, and this run is one of {project}. Give this one "
+            "a registry of its own: registry = gs://BUCKET/FOLDER, or leave it empty."
         )
     if last and last.task and last.task != task:
         raise UserError(
@@ -119,7 +120,7 @@ def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> Cham
 def _history(record: Record, reigns: Version) -> tuple[Earlier, ...]:
     return tuple(
         Earlier(number=v.number, created=v.created, champion=v.champion, metrics=v.metrics, data=v.data)
-        for v in record.versions[: reigns.number]
+        for v in record.versions[max(0, reigns.number - MOST_HISTORY) : reigns.number]
     )
 
 

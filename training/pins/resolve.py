@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from training.pins import champion, data, earlier, moment, reigning, store
+from training.pins import champion, data, earlier, moment, reigning, store, weights
 from training.pins.documents import ChampionPins, DataPins, Request, RunPins
 from training.pins.epoch import epoch
 from training.registry.documents import Record
@@ -71,15 +71,15 @@ def resolve(
     if not dry_run:
         registry.require_writable()
     resolved = _resolved(
-        request, folder, registry, record, pipeline=pipeline, project=project, run=run, scheduled=scheduled, as_of=as_of,
-        pins=pins, dry_run=dry_run, now=now,
+        request, folder, registry, record, pipeline=pipeline, project=project, run=run, scheduled=scheduled,
+        as_of=as_of, pins=pins, dry_run=dry_run, now=now,
     )  # fmt: skip
     return replace(resolved, registry=registry.root, model_name=registry.model)
 
 
 def _resolved(
-    request: Request, folder: str, registry: Registry, record: Record, *, pipeline: str, project: str, run: str, scheduled: str,
-    as_of: str, pins: str, dry_run: bool, now: datetime,
+    request: Request, folder: str, registry: Registry, record: Record, *, pipeline: str, project: str, run: str,
+    scheduled: str, as_of: str, pins: str, dry_run: bool, now: datetime,
 ) -> Resolved:  # fmt: skip
     if pins:
         taken = earlier.take(pins, request, pipeline=pipeline, project=project, as_of=as_of)
@@ -89,10 +89,13 @@ def _resolved(
         renewed = taken.renewed(epoch(now))
         return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
     when = moment.chosen(as_of, scheduled, now)
-    reigns, words = _champion(request.champion, registry, record, epoch(now))
-    read = data.pin(request, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
+    reigns, told = _champion(request.champion, registry, record, epoch(now))
+    begun = request
+    if request.warm_start == weights.CHAMPION:
+        begun = request.model_copy(update={"warm_start": reigns.folder if reigns else ""})
+    read = data.pin(begun, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
     header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": read.seen}
-    return _written(folder, read.document, reigns, header, (*read.words, *words), dry_run)
+    return _written(folder, read.document, reigns, header, (*read.words, *told), dry_run)
 
 
 def _champion(

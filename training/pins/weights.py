@@ -4,13 +4,20 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from training import weights
+from training import bundle, weights
+from training.bundle import ModelCard
+from training.config import TrainConfig
+from training.data.manifest import Manifest
 from training.errors import UserError
 from training.pins import store
 from training.pins.documents import ChampionPins, DataPins
+from training.printable import listed
 from training.storage import storage
 from training.storage.pinned import PinnedFile, PinnedObject
 from training.storage.storage import File
+
+#: In place of a folder: the run's champion, as it was pinned; without one, or where its weights do not fit, none.
+CHAMPION = "champion"
 
 
 def asked(training_options: Mapping[str, Any] | None) -> str:
@@ -50,9 +57,44 @@ def of_run(document: DataPins | None, source: str, uri: str) -> str:
     return document.weights
 
 
+def settled(
+    document: DataPins | None, config: TrainConfig, prepared: Manifest, uri: str
+) -> tuple[TrainConfig, str, str]:  # fmt: skip
+    """The settings with a folder, or nothing, in place of `champion`; the pins of the weights as of `of_run`; and what
+    there is to say of it.
+
+    Raises:
+        UserError: as `of_run`.
+    """
+    if config.warm_start != CHAMPION:
+        return config, of_run(document, config.warm_start, uri), ""
+    begun = document.weights if document else ""
+    reason = _unlike(bundle.load_card(begun), prepared) if begun else "there is none"
+    if reason:
+        plain = {"warm_start": "", "warm_start_names": {}, "warm_start_new": [], "warm_start_ignore": []}
+        return config.model_copy(update=plain), "", f"no warm start from the champion: {reason}."
+    folder = store.load(begun, ChampionPins).folder
+    return config.model_copy(update={"warm_start": folder}), begun, f"warm start: the champion, {folder}."
+
+
+def _unlike(card: ModelCard, prepared: Manifest) -> str:
+    """Why the weights of a model would mean something else to this data, or not fit; "" if they fit."""
+    if (card.task, _network(card.options)) != (prepared.task, _network(prepared.options)):
+        return "its task or the task's options were others"
+    own = {column.name: (column.kind, column.width, column.values) for column in card.columns}
+    now = {column.name: (column.kind, column.width, column.values) for column in prepared.columns}
+    changed = sorted(name for name in own.keys() | now.keys() if own.get(name) != now.get(name))
+    return f"other values or forms of {listed(changed)}" if changed else ""
+
+
+def _network(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options but for the windows, which are others every time."""
+    return {name: value for name, value in options.items() if name not in ("train", "test")}
+
+
 def check(source: str) -> None:
     """Raises UserError if `source` lies on this machine and holds no weights."""
-    if source and not storage.is_remote(storage.uri(source)):
+    if source and source != CHAMPION and not storage.is_remote(storage.uri(source)):
         weights.find(source)
 
 

@@ -148,7 +148,7 @@ def spend(record: Record, spent: Spent) -> Record:
 
 
 def reigned(record: Record) -> list[int]:
-    """The champions that a rollback goes through, the reigning one last: a promotion comes on top, a rollback takes off.
+    """The champions a rollback goes through, the reigning one last: a promotion comes on top, a rollback takes it off.
 
     Deleted and rejected versions are left out, and so is what replaced itself without them.
     """

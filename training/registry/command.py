@@ -17,6 +17,7 @@ def add(verbs: Any) -> None:
     each = models.add_subparsers(dest="models", required=True)
     common, change = _common(), _change()
     each.add_parser("list", parents=[common], help="versions, the newest first")
+    each.add_parser("record", parents=[common], help="the record as it is, for programs")
     show = each.add_parser("show", parents=[common], help="what a version is, since when, why, and what it replaced")
     show.add_argument("version", nargs="?", default="champion", help=f"{VERSION}; default: champion")
     compare = each.add_parser("compare", parents=[common], help="versions side by side")
@@ -44,7 +45,7 @@ def _common() -> argparse.ArgumentParser:
 
 def _change() -> argparse.ArgumentParser:
     change = argparse.ArgumentParser(add_help=False)
-    change.add_argument("--who", default="", help="who decides; default: the name of the user")
+    change.add_argument("--account", default="", help="the account of the user, kept beside the name")
     change.add_argument("--why", default="", help="the reason, kept in the history")
     return change
 

@@ -100,9 +100,10 @@ def located(root: str) -> str:
     foreign.refuse(root)
     if not root.strip():
         raise UserError("the registry needs a folder: one on this machine, or gs://bucket/folder.")
+    if re.fullmatch("gs:/*", root):
+        raise UserError(f"{quoted(root)} names no bucket; expected gs://bucket/folder.")
     root = storage.uri(root)
     if storage.is_remote(root):
-        storage.split(root)
         return root
     return os.path.abspath(os.path.expanduser(root))
 

@@ -46,6 +46,11 @@ def list_(root: str, model: str) -> Values:
     return {"registry": root, "models": [shown.model(registry.open(root, name).read()) for name in names]}
 
 
+def record(root: str, model: str) -> Values:
+    """The record as it is, for programs."""
+    return _open(root, model).read().model_dump(mode="json")
+
+
 def show(root: str, model: str, version: str) -> Values:
     """A version in full."""
     there = _open(root, model)
@@ -62,7 +67,7 @@ def compare(root: str, model: str, versions: Sequence[str]) -> Values:
     return {"registry": there.root, **shown.compared(record, [found(record, one) for one in versions])}
 
 
-def promote(root: str, model: str, version: str, who: str, why: str) -> Values:
+def promote(root: str, model: str, version: str, account: str, why: str) -> Values:
     """The version as champion, whoever is; a candidate is approved by it."""
     there, number = _open(root, model), 0
 
@@ -72,20 +77,20 @@ def promote(root: str, model: str, version: str, who: str, why: str) -> Values:
         after = changes.promote(record, number, expected=record.aliases.get(CHAMPION), **words)
         return _with_files(there, record, after)
 
-    done = _change(there, change, who, why)
+    done = _change(there, change, account, why)
     before = done.event and done.event.before
     place = f", in place of version {before}" if before else ""
     return done.told(f"version {number} is the champion of {there.model}{place}{'' if done.event else ' already'}")
 
 
-def rollback(root: str, model: str, expected: int | None, who: str, why: str) -> Values:
+def rollback(root: str, model: str, expected: int | None, account: str, why: str) -> Values:
     """The version that the champion replaced as champion again: once, however often it is asked for."""
     there = _open(root, model)
 
     def change(record: Record, words: dict[str, str]) -> Record:
         return _with_files(there, record, changes.rollback(record, expected=expected, **words))
 
-    done = _change(there, change, who, why)
+    done = _change(there, change, account, why)
     if done.event:
         return done.told(f"version {done.event.version} is the champion of {there.model} again, in place of version "
                          f"{done.event.before}")  # fmt: skip
@@ -97,29 +102,29 @@ def rollback(root: str, model: str, expected: int | None, who: str, why: str) ->
     )
 
 
-def alias(root: str, model: str, alias: str, version: str, who: str, why: str) -> Values:
+def alias(root: str, model: str, alias: str, version: str, account: str, why: str) -> Values:
     """The name for that version, and no longer for another."""
     there = _open(root, model)
 
     def change(record: Record, words: dict[str, str]) -> Record:
         return changes.alias(record, alias, found(record, version).number, **words)
 
-    done = _change(there, change, who, why)
+    done = _change(there, change, account, why)
     place = f", and no longer {done.event.before}" if done.event and done.event.before else ""
     already = "" if done.event else " already"
     return done.told(f"{alias} is version {done.record.aliases[alias]} of {there.model}{place}{already}")
 
 
-def unalias(root: str, model: str, alias: str, who: str, why: str) -> Values:
+def unalias(root: str, model: str, alias: str, account: str, why: str) -> Values:
     """The name for no version; without the alias champion, the next run is compared with none."""
     there = _open(root, model)
-    done = _change(there, lambda record, words: changes.unalias(record, alias, **words), who, why)
+    done = _change(there, lambda record, words: changes.unalias(record, alias, **words), account, why)
     if done.event:
         return done.told(f"version {done.event.version} of {there.model} is {alias} no longer")
     return done.told(f"no version of {there.model} has the alias {alias}")
 
 
-def reject(root: str, model: str, version: str, who: str, why: str) -> Values:
+def reject(root: str, model: str, version: str, account: str, why: str) -> Values:
     """The version as one that is never promoted."""
     there, number = _open(root, model), 0
 
@@ -128,11 +133,11 @@ def reject(root: str, model: str, version: str, who: str, why: str) -> Values:
         number = found(record, version).number
         return changes.reject(record, number, **words)
 
-    done = _change(there, change, who, why)
+    done = _change(there, change, account, why)
     return done.told(f"version {number} of {there.model} is rejected{'' if done.event else ' already'}")
 
 
-def delete(root: str, model: str, version: str, who: str, why: str) -> Values:
+def delete(root: str, model: str, version: str, account: str, why: str) -> Values:
     """A version's files. Its number and what became of it stay in the record, which says it first: a kill between the
     two leaves files that the same command removes.
     """
@@ -143,14 +148,14 @@ def delete(root: str, model: str, version: str, who: str, why: str) -> Values:
         number = found(record, version).number
         return changes.delete(record, number, **words)
 
-    done = _change(there, change, who, why)
+    done = _change(there, change, account, why)
     versions.remove(there, done.record.versions[number - 1])
     return done.told(f"version {number} of {there.model} is deleted{'' if done.event else ' already'}")
 
 
 VERBS: dict[str, Callable[..., Values]] = {
-    "list": list_, "show": show, "compare": compare, "promote": promote, "rollback": rollback, "alias": alias,
-    "unalias": unalias, "reject": reject, "delete": delete,
+    "list": list_, "record": record, "show": show, "compare": compare, "promote": promote, "rollback": rollback,
+    "alias": alias, "unalias": unalias, "reject": reject, "delete": delete,
 }  # fmt: skip
 
 
@@ -185,9 +190,10 @@ def _model(root: str, model: str) -> str:
     raise UserError(f"the registry {root} holds {len(names)} models: say which with --model: {listed(names)}.")
 
 
-def _change(there: Registry, change: Change, who: str, why: str) -> Changed:
+def _change(there: Registry, change: Change, account: str, why: str) -> Changed:
     """Changes the record under a key of its own: also after an answer was lost it is done once."""
-    words = {"who": _text("who", who or user()), "why": _text("why", why), "key": uuid.uuid4().hex}
+    who = f"{user()} ({account})" if account else user()
+    words = {"who": _text("account", who), "why": _text("why", why), "key": uuid.uuid4().hex}
     try:
         record = there.change(lambda record: change(record, words))
     except changes.Conflict as error:

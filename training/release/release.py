@@ -91,6 +91,7 @@ def _version(
     folder = registry.version_folder(key)
     scalars = evaluations.load(inputs.evaluation).scalars
     return Version(
+        number=0,
         key=key,
         model=folder,
         files=described,
@@ -107,7 +108,7 @@ def _version(
         report=f"{folder}/{keys.ABOUT}/report.html",
         labels={reigning.PROJECT: inputs.project} if inputs.project else {},
         champion=champion.number or None if champion else None,
-        data="; ".join(f"{split} {words}" for split, words in dataset.split.items()),
+        data=dataset.window,
     )
 
 

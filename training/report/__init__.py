@@ -2,6 +2,8 @@
 
 report.py       the page and the summary
 findings.py     thresholds, columns, single rows and drift
+history.py      the champion's report, and the versions before
+card.py         the card of a version, for the registry
 cards.py        key figures and checks, in words
 plots.py        the plots
 residuals.py    the plots of a regression

@@ -21,10 +21,12 @@ from training.evaluation import record
 from training.evaluation.decision import Decision
 from training.evaluation.reason import number, verdict
 from training.evaluation.record import Evaluation, SliceMetrics
-from training.report import cards, findings, plots, residuals, svg
+from training.pins import store
+from training.pins.documents import ChampionPins
+from training.report import cards, findings, history, plots, residuals, svg
 from training.report import data as summaries
 from training.script import collected
-from training.storage import files, storage
+from training.storage import files, pinned, storage
 
 FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
@@ -42,6 +44,7 @@ def write(
     model: str | Path,
     evaluation: str | Path,
     decision: Decision | None = None,
+    champion: str = "",
 ) -> None:
     """Writes the report: one HTML file that loads nothing, the same bytes for the same inputs.
 
@@ -51,6 +54,7 @@ def write(
         model: Directory of the new model.
         evaluation: Directory with `metrics.json`.
         decision: None leaves the verdict out.
+        champion: URI of the champion's pins, which tell the versions before; "" = none.
 
     Raises:
         UserError: a directory does not hold what it should.
@@ -66,12 +70,17 @@ def write(
         **_tables(measured, decision),
         **_data(data, dataset, measured),
         **_findings(data, dataset, measured),
+        **history.context(_pins(champion), measured, dataset.window),
         "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset, card)},
     }
     html = _environment().get_template("template.html").render(context)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, html)
+
+
+def _pins(champion: str) -> ChampionPins | None:
+    return store.load(champion, ChampionPins) if pinned.digest(champion) else None
 
 
 def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str:

@@ -5,6 +5,8 @@ reigning.py   the champion: what it was trained on, with what, and when
 look.py       a bounded look at the newest rows
 shift.py      the distance of new rows from the champion's training data, against chance
 live.py       the champion's loss on new rows with labels
+findings.py   what the look found, in figures and words
 verdict.py    the decision, with its reason
 page.py       the page of it
+step.py       what the step of the workflow calls
 """

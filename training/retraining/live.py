@@ -5,7 +5,6 @@ robust to days (Cameron & Miller 2015, https://doi.org/10.3368/jhr.50.2.317): th
 evaluation with as many days as it had. Rows whose label is late are left out until it comes, and counted.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,16 +46,14 @@ class Live(Frozen):
 
 def live(
     losses: NDArray[np.float64], days: NDArray[np.int64], unlabelled: int, evaluated: float, test_days: int
-) -> Live | None:
-    """The losses of N labelled rows, float64 (N,), with their days; None where the days are too few.
+) -> Live:
+    """The losses of N labelled rows, float64 (N,), with their days, of which there are `FEWEST_DAYS`.
 
     Args:
         evaluated: The mean loss of its evaluation, on the rows of `test_days` days.
     """
     _, numbers = np.unique(days, return_inverse=True)
-    count = int(numbers.max()) + 1 if len(numbers) else 0
-    if count < FEWEST_DAYS:
-        return None
+    count = int(numbers.max()) + 1
     mean = float(losses.mean())
     totals = np.bincount(numbers, losses - mean)
     variance = count / (count - 1) * float(np.sum(totals**2)) / len(losses) ** 2
@@ -71,34 +68,26 @@ def losses_of(
 ) -> NDArray[np.float64]:
     """The losses of the champion on rows with labels, float64 (N,)."""
     arrays, label = encoded(model.card.columns, columns), labels if task.regression else labels.astype(np.int64)
+    unknown = np.zeros(len(label), np.int64)  # ids, which go with a row and into no prediction
+    arrays = {column.name: unknown for column in model.card.columns} | arrays | {task.label: label}
     parts = []
     for start in range(0, len(label), task.batch_rows):
         batch = {name: values[start : start + task.batch_rows] for name, values in arrays.items()}
-        own = {**batch, task.label: label[start : start + task.batch_rows]}
-        parts.append(np.asarray(row_losses.of_batch(task, model(batch), own), np.float64))
+        parts.append(np.asarray(row_losses.of_batch(task, model(batch), batch), np.float64))
     return np.concatenate(parts)
 
 
-def encoded(learned: tuple[Column, ...], columns: pa.Table) -> Mapping[str, NDArray[Any]]:
-    """The champion's columns in its own codes: 0 for text that it never saw.
+def encoded(learned: tuple[Column, ...], columns: pa.Table) -> dict[str, NDArray[Any]]:
+    """The champion's features in its own codes: 0 for text that it never saw.
 
     Raises:
         UserError: the data has no such column.
     """
-    taken = [
-        column for column in learned if column.kind in ("number", "category") and column.name in columns.column_names
-    ]
-    if lacking := missing(learned, columns):
+    taken = [column for column in learned if column.kind in ("number", "category", "vector")]
+    if lacking := [column.name for column in taken if column.name not in columns.column_names]:
         raise UserError(f"the champion takes {listed(lacking)}, which the data does not have any more.")
     return {column.name: np.maximum(codes(column, columns), 0).astype(np.int32) if column.values
             else numbers(columns[column.name]) for column in taken}  # fmt: skip
-
-
-def missing(learned: tuple[Column, ...], columns: pa.Table) -> list[str]:
-    """The features of the champion that the data does not have."""
-    return [
-        c.name for c in learned if c.kind in ("number", "category", "vector") and c.name not in columns.column_names
-    ]
 
 
 def codes(column: Column, columns: pa.Table) -> NDArray[np.int64]:
@@ -109,11 +98,6 @@ def codes(column: Column, columns: pa.Table) -> NDArray[np.int64]:
     return np.asarray(own[np.asarray(texts.indices)])
 
 
-def mask(rows: NDArray[np.bool_]) -> pa.Array:
-    """The rows to keep, as a table's filter takes them."""
-    return pa.array(rows)
-
-
 def numbers(column: pa.ChunkedArray) -> NDArray[np.float32]:
     """float32, NaN where missing."""
-    return np.asarray(column.combine_chunks().cast(pa.float32()).fill_null(np.nan))
+    return np.array(column.combine_chunks().cast(pa.float32()).fill_null(np.nan))

@@ -47,6 +47,12 @@ class Reigning:
     def tested_on(self) -> Spans:
         return self._spans("test")
 
+    @property
+    def days_trained(self) -> int:
+        """Days whose rows it learned from: without those that validated."""
+        whole = sum(end - start for start, end in self.trained_on)
+        return max(1, whole - len(self.card.statistics.get("validation_days", ())))
+
     def _spans(self, name: str) -> Spans:
         try:
             both = windows(*(self.card.options.get(option, "") for option in WINDOWS))

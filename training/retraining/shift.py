@@ -1,12 +1,12 @@
 """How far new rows are from those that a model was trained on, column by column, and whether chance explains it.
 
 The measure is the population stability index, as in the report (`training.evaluation.drift`), of the bins and counts
-that the model's card keeps. What it is without any drift follows from how much days differ, since the rows of a day have
-weather, prices and weekday in common, and a thousand of them may say as little as one. With shares p of the bins and V
-the covariance of the difference of the two samples' shares, the index is about sum((q - p)^2 / p), a sum of chi-square
-variables weighted with the eigenvalues of diag(p)^-1/2 V diag(p)^-1/2 (Rao & Scott 1981,
-https://doi.org/10.1080/01621459.1981.10477633). Over its mean it is taken as F, with Satterthwaite's degrees of freedom
-and these times the number of days less one, for V is known from the new days alone (Thomas & Rao 1987,
+that the model's card keeps. What it is without any drift follows from how much days differ: the rows of a day have
+weather, prices and weekday in common, so that a thousand of them may say as little as one. With shares p of the bins
+and V the covariance of the difference of the two samples' shares, the index is about sum((q - p)^2 / p), a sum of
+chi-square variables weighted with the eigenvalues of diag(p)^-1/2 V diag(p)^-1/2 (Rao & Scott 1981,
+https://doi.org/10.1080/01621459.1981.10477633). Over its mean it is taken as F, with Satterthwaite's degrees of
+freedom and these times the number of days less one, for V is known from the new days alone (Thomas & Rao 1987,
 https://doi.org/10.1080/01621459.1987.10478482). Rows without days count as independent.
 """
 

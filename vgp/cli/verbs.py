@@ -36,6 +36,9 @@ VERBS: dict[str, dict[str, Verb]] = {
         "machines": Verb("machines", "List machines with their GPUs and prices, cheapest first."),
         "convert": Verb("convert", "Turn a job, a gcloud line or a legacy job into another form."),
     },
+    "Models": {
+        "models": Verb("models", "Registered models: versions, champion, promotion, rollback."),
+    },
     "On Vertex AI": {
         "image": Verb("image", "Build the one image that every step runs in."),
         "preflight": Verb("preflight", "Look for what would stop a run, before it costs money."),

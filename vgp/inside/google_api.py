@@ -1,7 +1,8 @@
 """Calls of Google's APIs from within a run, as the account that the step runs as."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,6 +10,8 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Seconds that one attempt may take, and attempts.
 ATTEMPT_S = 30.0
 TRIES = 4
+#: Seconds that a read with its repetitions may take.
+READ_S = 120.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -41,21 +44,44 @@ def write(host: str, path: str, body: Mapping[str, Any]) -> None:
         answer.raise_for_status()
 
 
-def _send(method: str, host: str, path: str, **body: Any) -> Any:
+@contextmanager
+def session() -> Iterator[Any]:
+    """A `requests` session as the step's account. Raises google.auth.exceptions.GoogleAuthError."""
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
+
+    with AuthorizedSession(google.auth.default(scopes=[SCOPE])[0]) as authorized:
+        yield authorized
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same call may succeed a little later: Google is busy or down, or the connection was lost."""
+    from google.api_core import exceptions
+    from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
+
+    return isinstance(error, exceptions.TooManyRequests | exceptions.ServerError | ConnectionError | Timeout
+                      | ChunkedEncodingError)  # fmt: skip
+
+
+def patient() -> Any:
+    """A policy for reads: what `is_transient` says is tried again for two minutes."""
+    from google.api_core import retry
+
+    return retry.Retry(is_transient, initial=0.5, maximum=15.0, multiplier=2.0, timeout=READ_S)
+
+
+def _send(method: str, host: str, path: str, **body: Any) -> Any:
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
 
-    credentials = google.auth.default(scopes=[SCOPE])[0]
     again = Retry(
         total=TRIES - 1, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False,
         allowed_methods=None,
     )  # fmt: skip
-    with AuthorizedSession(credentials) as session:
-        session.mount("https://", HTTPAdapter(max_retries=again))
-        session.mount("http://", HTTPAdapter(max_retries=again))
-        return session.request(method, f"{address(host)}/{path}", timeout=ATTEMPT_S, **body)
+    with session() as authorized:
+        authorized.mount("https://", HTTPAdapter(max_retries=again))
+        authorized.mount("http://", HTTPAdapter(max_retries=again))
+        return authorized.request(method, f"{address(host)}/{path}", timeout=ATTEMPT_S, **body)
 
 
 def address(host: str) -> str:

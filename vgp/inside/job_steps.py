@@ -25,8 +25,8 @@ _STATES = {
 _OUTPUT = re.compile(r"gs://.+/\d+/(?P<run>[a-z][-a-z0-9]{0,127})/[^/]+_-?\d+/[^/]+/?")
 #: A step that is told the name of its run is never the same step again.
 _OF_THIS_RUN = re.compile(r"\{\{\$\.pipeline_job_(?:name|uuid|resource_name)")
-#: Inputs of the step that takes up what a command of the user's own left are called so: left_model.
-_LEFT = "left_"
+_DEFINITIONS = ("outputDefinitions", "inputDefinitions")
+_MODEL = "system.Model"
 _RUN_TITLES = ("system.Run", "system.PipelineRun")
 
 
@@ -114,17 +114,13 @@ class _Spec:
         return table(self.components, str(table(self.tasks.get(name, {}), "componentRef").get("name", "")))
 
     def trains(self, name: str) -> bool:
-        """Whether the step makes a model, and does not only take up what the step before it left."""
-        artifacts = table(table(self.component(name), "outputDefinitions"), "artifacts")
-        taken_up = {key.removeprefix(_LEFT) for key in self._artifact_inputs(name) if key.startswith(_LEFT)}
-        return any(
-            table(made, "artifactType").get("schemaTitle") == "system.Model"
-            for key, made in artifacts.items()
-            if key not in taken_up
+        """Whether the step makes a model, and not out of one, as what takes up or registers a model does."""
+        component = self.component(name)
+        made, taken = (
+            [table(artifact, "artifactType").get("schemaTitle") for artifact in definitions.values()]
+            for definitions in (table(table(component, key), "artifacts") for key in _DEFINITIONS)
         )
-
-    def _artifact_inputs(self, name: str) -> dict[str, Any]:
-        return table(table(self.component(name), "inputDefinitions"), "artifacts")
+        return _MODEL in made and _MODEL not in taken
 
     def is_pinned(self, name: str) -> bool:
         task = self.tasks.get(name, {})

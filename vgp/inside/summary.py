@@ -19,8 +19,8 @@ VERSION = 1
 ENDED = ("succeeded", "failed", "cancelled")
 #: Characters of an error, in words and in JSON.
 _WORDS, _MESSAGE = 300, 4000
-#: What a run's last step decides by.
-_DECISION = ("decide", "Output")
+#: Why a run trained or did not, what it decided, and what came of it: step and output.
+_REASON, _DECISION, _RELEASED = ("resolve", "why"), ("decide", "Output"), ("register", "words")
 #: What it returns where a script of the user's left nothing to decide by.
 _UNDECIDED = "not decided"
 
@@ -59,9 +59,21 @@ class Summary:
     @property
     def decision(self) -> str:
         """What the step `decide` returned, promote, keep or not decided; empty where none did."""
-        task, key = _DECISION
+        return self._returned(*_DECISION, 40)
+
+    @property
+    def released(self) -> str:
+        """What the step `register` did, in one sentence: `registered as version 7, champion since ...`; else empty."""
+        return self._returned(*_RELEASED, _WORDS)
+
+    @property
+    def reason(self) -> str:
+        """Why a run of the pipeline retraining trained, or did not, in one sentence; else empty."""
+        return self._returned(*_REASON, _WORDS)
+
+    def _returned(self, task: str, key: str, most: int) -> str:
         values = [step.returned.get(key) for step in self.steps if step.task == task]
-        return one_line(next((value for value in values if isinstance(value, str)), ""), 40)
+        return one_line(next((value for value in values if isinstance(value, str)), ""), most)
 
     @property
     def failed(self) -> list[Step]:
@@ -83,7 +95,7 @@ class Summary:
             return self.state
         if self.nothing_new:
             return f"nothing new{f' since {self.since}' if self.since else ''}: nothing was trained"
-        return "; ".join(filter(None, [self._trained, self._decided, self._taken])) or self.state
+        return "; ".join(filter(None, [self._trained, self._decided, self.released, self._taken])) or self.state
 
     @property
     def _where(self) -> str:
@@ -96,9 +108,10 @@ class Summary:
     @property
     def _trained(self) -> str:
         """Empty for a pipeline that has no step that trains."""
+        why = f": {self.reason.removesuffix('.')}" if self.reason else ""
         if any(step.trains and step.state == "succeeded" for step in self.steps):
-            return "trained"
-        return "nothing was trained" if any(step.trains for step in self.steps) else ""
+            return f"trained{why}"
+        return f"nothing was trained{why}" if any(step.trains for step in self.steps) else ""
 
     @property
     def _decided(self) -> str:
@@ -151,7 +164,9 @@ class Summary:
             "words": self.words,
             "nothing_new": self.nothing_new,
             "since": self.since,
+            "reason": self.reason,
             "decision": self.decision,
+            "released": self.released,
             "error": {"step": failed.name if failed else "", "message": printable(message)[:_MESSAGE]}
             if self.state == "failed"
             else None,

@@ -25,7 +25,7 @@ class Step:
 
     name: str
     state: State
-    #: Why it was skipped or why it should have run.
+    #: Why it was skipped, why it should have run, or that it ran and should not have.
     why: str = ""
     folder: Path | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -73,13 +73,18 @@ class _Walk:
         refused = _refused(task.condition, inputs)
         inside = place.under(task.condition)
         if refused:
-            yield from (replace(refused, name=place.prefix + name) for name in _leaves(task))
+            yield from (self._left_out(replace(refused, name=place.prefix + name)) for name in _leaves(task))
         elif task.loop:
             yield from self._loop(task, task.loop, inputs, inside)
         elif task.component.is_group:
             yield from self.group(task.component, inputs, inside)
         else:
             yield self._ran(place.prefix + task.name, inside.why, task.is_cached)
+
+    def _left_out(self, step: Step) -> Step:
+        """The step, unless it ran in this start all the same."""
+        ran = any((folder / step.name).is_dir() for state, folder in self.folders if state == "succeeded")
+        return replace(step, state="missing", why=f"it ran, though {step.why}") if ran else step
 
     def _loop(self, task: Task, loop: Loop, inputs: Json, place: _Place) -> Iterator[Step]:
         for number, item in enumerate(loop.items(inputs)):

@@ -53,7 +53,7 @@ class Result:
             way_on = f"log: {self.run.log}\nresume: {self.run.resume_command()}"
             return f"{self.run.failed} failed. The last lines of its output:\n{lines}\n{way_on}"
         listed = "\n".join(f"  {step.name}: {step.why}" for step in self.missing)
-        return f"kfp.local reported success, but these steps should have run and did not:\n{listed}"
+        return f"kfp.local reported success, but these steps did not do what their conditions ask for:\n{listed}"
 
 
 def step_as_json(run: Run, step: Step) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Recurring runs: what pipelines.toml declares, what is live on Vertex AI, the difference, and how it is closed.
 
 declaration.py   a declared schedule as the message that Vertex AI takes
+defaults.py      what follows from a schedule for parameters that nobody gave: champion, nights
 live.py          the schedules that exist, and which of them are ours
 fields.py        what differs between the two
 plan.py          what would have to be done

@@ -8,6 +8,7 @@ from vgp.check import cost
 from vgp.text.figures import usd
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules.defaults import CHAMPION, NIGHTS
 from vgp.vertex.schedules.outlook import Outlook
 
 RUNS_SHOWN = 5
@@ -41,6 +42,13 @@ def cost_words(declaration: Declaration, now: datetime) -> list[str]:
         f"{bound} {usd(run * month)} a month, in {month:.1f} runs",
         *([f"not in it: {left_out}"] if left_out else []),
     ]
+
+
+def follows(declaration: Declaration) -> str:
+    """The parameters that follow from the schedule and not from pipelines.toml; "" if none does."""
+    values = declaration.job.get("runtimeConfig", {}).get("parameterValues", {})
+    names = [name for name in (CHAMPION, NIGHTS) if name in values and name not in declaration.declared.parameters]
+    return ", ".join(f"{name} = {values[name]}" for name in names)
 
 
 def caching(declaration: Declaration) -> dict[str, bool]:

@@ -17,7 +17,7 @@ from vgp.settings import Settings
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.figures import listed
 from vgp.text.printable import one_line
-from vgp.vertex import cache_epoch
+from vgp.vertex import cache_epoch, clients
 from vgp.vertex.runs import outputs, pinned, search
 from vgp.vertex.runs.history import LastRuns, last_runs
 from vgp.vertex.runs.state import Run
@@ -30,7 +30,8 @@ from vgp.vertex.schedules.nights import NIGHT
 _TIMEOUT_S = 300
 _OPTIONS = {
     "pipeline": "--pipeline", "data": "--data", "task": "--task", "task_options": "--options",
-    "champion": "--champion", "training_options": "--training-options", "as_of": "--as-of", "pins": "--pins",
+    "champion": "--champion", "registry": "--registry", "model_name": "--model-name",
+    "training_options": "--training-options", "as_of": "--as-of", "pins": "--pins",
 }  # fmt: skip
 
 Ask = Callable[[Mapping[str, Any]], tuple[dict[str, Any], str]]
@@ -149,7 +150,9 @@ def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, 
         return {}, "this repository has no training/ that could tell what its data is now"
     given = {flag: parameters[key] for key, flag in _OPTIONS.items() if parameters.get(key) not in (None, "", {})}
     texts = (f"{flag}={value if isinstance(value, str) else json.dumps(value)}" for flag, value in given.items())
-    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json", *texts]
+    # By the folder of the pins the registry is found, in which the champion reigns.
+    place = f"--to={clients.bucket(settings)}/runs/pins"
+    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json", place, *texts]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -16,7 +16,7 @@ from vgp.vertex.errors import explained
 from vgp.vertex.images import held
 from vgp.vertex.names import schedule_link, short
 from vgp.vertex.preflight import refuse_cheaply
-from vgp.vertex.schedules import live
+from vgp.vertex.schedules import defaults, live
 from vgp.vertex.schedules.apply import Outcome, apply, prune
 from vgp.vertex.schedules.declaration import Declaration, declaration
 from vgp.vertex.schedules.plan import Action, plan
@@ -52,6 +52,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             template = templates[key]
             members = partial(workflows.members, schedule.pipeline, settings.repository)
             values = arguments.checked(template.spec.parameters, schedule.parameters, members)
+            values = defaults.filled(template.spec, schedule, values)
             values = workflows.expanded(schedule.pipeline, values, settings.repository)
             workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
             held.refuse_missing(settings, template.spec, values)

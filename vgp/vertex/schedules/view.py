@@ -133,7 +133,13 @@ def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) 
     if declaration.steps:
         first, *more = forecast.cost_words(declaration, now)
         more += [outlook.last.words] if outlook and outlook.last else []
-        rows = [("cost", first), *(("", text) for text in more), *zip(("cache", ""), _cache(declaration), strict=False)]
+        follows = forecast.follows(declaration)
+        rows: list[tuple[str, str]] = [("follows", follows)] if follows else []
+        rows += [
+            ("cost", first),
+            *(("", text) for text in more),
+            *zip(("cache", ""), _cache(declaration), strict=False),
+        ]
         if outlook and outlook.unknown:
             rows.append(("hits", outlook.unknown))
         yield facts(((_label(name), text) for name, text in rows), gap=2)

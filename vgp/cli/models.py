@@ -1,0 +1,226 @@
+"""The verbs of registered models: models list, show, compare, promote, rollback, alias, unalias, reject, delete."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vgp.cli import options
+from vgp.cli.options import Environment, Json, SettingsFile, print_json, say
+from vgp.errors import RequestError
+
+if TYPE_CHECKING:
+    from vgp.models.place import Place
+
+app = typer.Typer()
+models = typer.Typer(
+    help="Registered models: versions, the champion, promotion and rollback.\n\n"
+    "Meant is the registry of the runs on this machine, runs/registry; with --env NAME or --vertex that of the runs on "
+    "Vertex AI, in the bucket of the settings; with --registry any other. A VERSION is a number or an alias, such as "
+    "champion. Every verb may be repeated, and killed and repeated: docs/models.md.",
+    no_args_is_help=True,
+)
+app.add_typer(models, name="models")
+
+Registry = Annotated[
+    str | None, typer.Option("--registry", metavar="ROOT", help="The registry: a folder, or gs://BUCKET/FOLDER.")
+]
+Vertex = Annotated[bool, typer.Option("--vertex", help="The registry in the bucket of the settings.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Name of the model; default: the only one.")]
+Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="The reason; the history keeps it.")]
+One = Annotated[str, typer.Argument(metavar="VERSION", help="Number of a version, or an alias.")]
+
+
+@models.command("list", epilog="Example: pipelines models list --env prod")
+def list_(
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the models and their versions, the newest first: alias, state, metrics, data and run."""
+    from vgp.models import asking, view
+
+    told = asking.ask(_place(registry, vertex, environment, settings), "list", model=model)
+    options.show(told, as_json, view.listing)
+
+
+@models.command(epilog="Example: pipelines models show champion")
+def show(
+    version: Annotated[
+        str, typer.Argument(metavar="[VERSION]", help="Number of a version, or an alias.", show_default=True)
+    ] = "champion",
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Show a version: where it came from, how good it is, and what became of it.
+
+    Of the champion first: since when it runs, why, what it replaced, and where a rollback leads.
+    """
+    from vgp.models import asking, view
+
+    told = asking.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
+    options.show(told, as_json, lambda told: view.version(told, datetime.now(UTC)))
+
+
+@models.command(epilog="Example: pipelines models compare 6 champion")
+def compare(
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION VERSION...", help="Numbers or aliases.")],
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Put versions side by side: metrics, and the facts in which they differ.
+
+    The metrics are those of each version's own run. Where the test windows differ they are of other rows: what was
+    tested on the same rows stands in the decision (show), and in the report.
+    """
+    from vgp.models import asking, view
+
+    told = asking.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
+    options.show(told, as_json, view.comparison)
+
+
+@models.command(epilog='Example: pipelines models promote 7 --env prod --why "checked on the Christmas weeks"')
+def promote(
+    version: One,
+    why: Why = None,
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make a version the champion. A candidate that waits for a person is approved by it.
+
+    A deleted or rejected version is not promoted, nor one whose files are gone. One that is the champion stays it.
+    """
+    _change(_place(registry, vertex, environment, settings), as_json, "promote", version, model=model, why=why)
+
+
+@models.command(epilog='Example: pipelines models rollback --env prod --why "complaints since Monday"')
+def rollback(
+    origin: Annotated[
+        int | None,
+        typer.Option("--from", metavar="N", help="The champion to take back; needed to go back further than once."),
+    ] = None,
+    why: Why = None,
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Make the version champion again that the champion replaced.
+
+    Repeated, it does nothing: a champion that came by a rollback is taken back only with --from and its number, so an
+    answer that was lost, or two people at once, do not go back twice.
+    """
+    words = [] if origin is None else [f"--from={origin}"]
+    _change(_place(registry, vertex, environment, settings), as_json, "rollback", model=model, why=why, flags=words)
+
+
+@models.command(epilog="Example: pipelines models alias stable 6")
+def alias(
+    alias: Annotated[
+        str, typer.Argument(metavar="ALIAS", help="2 to 128 letters, digits and -, a small letter first.")
+    ],
+    version: One,
+    why: Why = None,
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Give a version a name, which no other version has then. The champion's is moved by promote and rollback."""
+    _change(_place(registry, vertex, environment, settings), as_json, "alias", alias, version, model=model, why=why)
+
+
+@models.command(epilog="Example: pipelines models unalias stable")
+def unalias(
+    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="The name.")],
+    why: Why = None,
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Take a name away. Without a champion the next run is compared with the baseline."""
+    _change(_place(registry, vertex, environment, settings), as_json, "unalias", alias, model=model, why=why)
+
+
+@models.command(epilog='Example: pipelines models reject 8 --why "worse for the small airports"')
+def reject(
+    version: One,
+    why: Why = None,
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Decide that a version, such as a candidate that waits, never becomes champion. Its files stay."""
+    _change(_place(registry, vertex, environment, settings), as_json, "reject", version, model=model, why=why)
+
+
+@models.command(epilog="Example: pipelines models delete 3 --yes")
+def delete(
+    version: One,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")] = False,
+    why: Why = None,
+    model: Model = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a version's files, which cannot be undone. Its number and its history stay.
+
+    A version that has an alias is not deleted.
+    """
+    place = _place(registry, vertex, environment, settings)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise RequestError("there is no terminal to ask on: repeat with --yes.")
+        typer.confirm(f"Delete version {version} from {place.root}?", abort=True, err=True)
+    _change(place, as_json, "delete", version, model=model, why=why)
+
+
+def _place(registry: str | None, vertex: bool, environment: str | None, settings: Path | None) -> "Place":
+    from vgp.models import place
+
+    return place.find(settings, environment, registry=registry, vertex=vertex)
+
+
+def _change(
+    place: "Place", as_json: bool, verb: str, *words: str, model: str | None, why: str | None,
+    flags: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Changes the record, brings Vertex AI's registry after it, and says what was done."""
+    from vgp.models import asking
+
+    told: dict[str, Any] = asking.change(place, verb, *words, model=model, why=why, options=flags)
+    if as_json:
+        print_json(told)
+    else:
+        say(told["said"])

@@ -1,0 +1,168 @@
+"""Registered models as a person sees them: the list, a version in full, versions side by side."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from vgp.text.figures import plural, took
+from vgp.text.printable import one_line, printable
+from vgp.text.table import Cell, facts, table
+from vgp.text.times import local
+
+Values = Mapping[str, Any]
+
+#: Columns of metrics in the list: more do not fit beside the rest.
+_METRICS = 3
+_COLOURS = {"champion": "bold green", "candidate": "cyan"}
+_STATES = {"deleted": "dim", "rejected": "dim", "candidate": "cyan"}
+_DID = {
+    "registered": "registered", "promoted": "promoted", "rolled_back": "rolled back to", "aliased": "given the alias",
+    "unaliased": "lost the alias", "approved": "approved", "rejected": "rejected", "deleted": "deleted",
+}  # fmt: skip
+
+
+def listing(told: Values) -> RenderableType:
+    """Every model with its versions, the newest first."""
+    if not told["models"]:
+        return Text(f"The registry {printable(told['registry'])} holds no model yet: a run registers its first.")
+    parts: list[RenderableType] = []
+    for one in told["models"]:
+        parts += [*([Text("")] if parts else []), _headline(one), _versions(one)]
+    return Group(*parts)
+
+
+def _headline(model: Values) -> Text:
+    """`flights: version 3 is the champion since Nov 20 14:03 (2d 03h), in place of version 2`."""
+    text = Text.assemble((printable(model["model"]), "bold"), ": ")
+    reign = model["reign"]
+    if not reign:
+        return text.append("no champion")
+    text.append(f"version {reign['version']} is the champion since {since(reign['since'])}")
+    return text.append(f", in place of version {reign['replaced']['number']}" if reign["replaced"] else "")
+
+
+def _versions(model: Values) -> RenderableType:
+    versions = model["versions"]
+    names = list(dict.fromkeys(name for one in versions for name in one["metrics"]))[:_METRICS]
+    rows = [
+        (
+            str(one["number"]), _aliases(one["aliases"]), Text(one["state"], _STATES.get(one["state"], "")),
+            time(one["created"]), *(figure(one["metrics"].get(name)) for name in names), one["data"], one["run"],
+        )
+        for one in versions
+    ]  # fmt: skip
+    titles = ("version", "alias", "state", "registered", *names, "data", "run")
+    return table(titles, rows, right=("version", *names), whole=("run",))
+
+
+def version(told: Values, now: datetime) -> RenderableType:
+    """A version in full; of the champion first since when, why, and what it replaced."""
+    head = Text.assemble((f"{printable(told['model'])} version {told['number']}", "bold"), "  ")
+    head.append(_aliases(told["aliases"]) if told["aliases"] else Text(told["state"], _STATES.get(told["state"], "")))
+    rows = [*_reign(told["reign"], now), *_origin(told)]
+    history = [
+        (time(one["at"]), _did(one, told["number"]), printable(one["who"]), one_line(one["why"]))
+        for one in told["history"]
+    ]
+    titles = ("when", "what", "who", "why")
+    return Group(head, facts((name, value) for name, value in rows if value), Text(""), table(titles, history))
+
+
+def _reign(reign: Values | None, now: datetime) -> list[tuple[Cell, Cell]]:
+    if not reign:
+        return []
+    did = "promoted" if reign["by"] == "promoted" else "by a rollback"
+    before = reign["replaced"]
+    return [
+        ("champion", f"since {since(reign['since'], now)}, {did}, by {printable(reign['who'])}"),
+        ("why", one_line(reign["why"]) or "no reason was given"),
+        ("replaced", _named(before) if before else "no version: it was the first champion"),
+        ("rollback", f"to version {reign['rollback_to']}" if reign["rollback_to"] else "to none: promote another one"),
+    ]
+
+
+def _named(one: Values) -> str:
+    data = f", of {one_line(one['data'])}" if one["data"] else ""
+    return f"version {one['number']}{data}" + ("" if one["state"] == "registered" else f" ({one['state']})")
+
+
+def _origin(told: Values) -> list[tuple[Cell, Cell]]:
+    metrics = ", ".join(f"{name} {figure(value)}" for name, value in told["metrics"].items())
+    size = sum(file["bytes"] for file in told["files"].values())
+    against = f"version {told['champion']}" if told["champion"] else "no champion"
+    rows = [
+        ("decision", one_line(told["reason"])), ("against", against), ("metrics", metrics), ("data", told["data"]),
+        ("task", told["task"]), ("run", told["run"]), ("report", told["report"]), ("pins", told["pins"]),
+        ("commit", told["commit"]), ("image", told["image"]), ("registered", time(told["created"])),
+        ("labels", ", ".join(f"{name}={value}" for name, value in told["labels"].items())),
+        ("files", "" if told["state"] == "deleted" else f"{told['folder']}  ({plural(len(told['files']), 'file')}, "
+                                                        f"{size / 2**20:,.1f} MiB)"),
+    ]  # fmt: skip
+    return [(name, printable(value)) for name, value in rows]
+
+
+def _did(event: Values, number: int) -> str:
+    """What became of a version: of another's promotion, that it was replaced."""
+    if event["version"] != number:
+        others = {"promoted": "replaced by", "rolled_back": "rolled back to", "kept": "kept, against a challenger"}
+        other = f" version {event['version']}" if event["version"] else ""
+        return others.get(event["what"], f"lost {event['alias']} to") + other
+    did = _DID[event["what"]]
+    return f"{did} {event['alias']}" if event["what"] in ("aliased", "unaliased") else did.removesuffix(" to")
+
+
+def comparison(told: Values) -> RenderableType:
+    """Metrics and facts by rows, a column each version; of two also the difference."""
+    numbers = [f"{one['number']}{''.join(f' {name}' for name in one['aliases'])}" for one in told["versions"]]
+    two = len(numbers) == 2
+    metrics = [
+        (name, *map(figure, values), *((_difference(*values),) if two else ()))
+        for name, values in told["metrics"].items()
+    ]
+    unlike = [(name, *map(_fact, values)) for name, values in told["facts"].items() if len(set(values)) > 1]
+    equal = [name for name, values in told["facts"].items() if len(set(values)) == 1 and values[0]]
+    parts: list[RenderableType] = [
+        table(("metric", *numbers, *(("difference",) if two else ())), metrics, right=(*numbers, "difference")),
+        Text(""),
+        table(("", *numbers), unlike),
+    ]
+    return Group(*parts, *([Text(f"equal: {', '.join(equal)}", "dim")] if equal else []))
+
+
+def _difference(before: float | None, after: float | None) -> str:
+    return "" if before is None or after is None else f"{after - before:+.4g}"
+
+
+def _fact(value: Any) -> str:
+    return "" if value is None else one_line(str(value))
+
+
+def _aliases(names: Sequence[str]) -> Text:
+    return Text(", ").join([Text(printable(name), _COLOURS.get(name, "")) for name in names])
+
+
+def figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.5g}"
+
+
+def time(text: str) -> str:
+    """`Nov 20 14:03` in the time zone of this machine; what is no time stays as it is."""
+    moment = _moment(text)
+    return local(moment) if moment else text
+
+
+def since(text: str, now: datetime | None = None) -> str:
+    """`Nov 20 14:03 (2d 03h)`."""
+    moment = _moment(text)
+    past = (now or datetime.now(UTC)) - moment if moment else None
+    return f"{time(text)} ({took(past.total_seconds())})" if past else time(text)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
