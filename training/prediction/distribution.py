@@ -29,7 +29,7 @@ class Distribution(Frozen):
     mean: dict[str, float] = {}
     minimum: float | None = None
     maximum: float | None = None
-    #: Rows in bins of equal width over [0, 1]: by the probability of the second of two classes, or of the most probable.
+    #: Rows in 20 bins of equal width over [0, 1]: by the probability of the second of two classes, or the highest one.
     histogram: tuple[int, ...] = ()
     #: Rows whose label is known, and the model's figures on these.
     labelled: int = 0

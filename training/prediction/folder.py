@@ -84,7 +84,8 @@ class Predicted:
         folder._require_writable()
         if (names := folder.names()) and REQUEST not in names:
             raise UserError(
-                f"{folder.path} holds other files ({listed(names[:3])}), and no predictions: choose an empty or new folder."
+                f"{folder.path} holds other files ({listed(names[:3])}), and no predictions: choose an empty or new "
+                "folder."
             )
         return folder
 

@@ -46,7 +46,8 @@ def shard(task: Task, asked: Asked, key: str, ids: np.ndarray, told: pa.Table, p
     table = table.replace_schema_metadata({KEY: key.encode()})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", row_group_size=max(1, count))
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def predictions(task: Task, predicted: np.ndarray) -> dict[str, pa.Array]:

@@ -8,6 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,9 +62,15 @@ class Prediction:
     words: tuple[str, ...]
     page: bytes
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Of the artifact."""
+        asked = self.written.request
+        return {"rows": asked.rows, "shards": len(asked.shards), "model": asked.model, "version": asked.version or 0}
+
 
 def predict(
-    data: str, model: str, destination: str, *, model_name: str = "", options: Options = Options()
+    data: str, model: str, destination: str, *, model_name: str = "", task: str = "", options: Options | None = None
 ) -> Prediction:
     """Predicts new data into a folder, here or gs://; what is there already of the same request is not computed again.
 
@@ -71,27 +78,28 @@ def predict(
         data: As of preparation, or the URI of the data's pins.
         model: The model's folder, or the URI of its pins, which tell its version.
         model_name: What it is called in the registry; "" = it is of none.
+        task: The task that the model must be of; "" = one that ships or that the caller has imported.
 
     Raises:
         UserError: the model, the data or the destination is wrong. Nothing was scored then.
         Preempted: SIGTERM or SIGINT came; started again it goes on.
         ProcessFailed: a process failed; likewise.
     """
-    folder = Predicted.checked(destination)
+    folder, options = Predicted.checked(destination), options or Options()
     card = bundle.load_card(model)
-    task = tasks.load(tasks.trusted(card.task, f"{model}/{CARD}"), card.options)
-    with scratch.folder() as task.scratch:
+    work = tasks.load(tasks.trusted(card.task, f"{model}/{CARD}", task), card.options)
+    with scratch.folder() as work.scratch:
         made = rows.made(
-            task, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
+            work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
         )
         asked = _asked(model, model_name, card, made, options)
         folder.begin(asked)
-        shifts = drift.drift(task, card, made)
+        shifts = drift.drift(work, card, made)
         words = [*made.dataset.notes, shifts.sentence, *_labels(made)]
         _say(words)
         _stop_on_drift(shifts, options)
         _score(model, card, made, folder, asked, options)
-        return _finished(task, made, folder, asked, shifts, tuple(words))
+        return _finished(work, made, folder, asked, shifts, tuple(words))
 
 
 def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> Asked:
@@ -148,11 +156,10 @@ def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked:
         model=model, task=card.task, rows=str(made.folder), dataset=made.dataset, carried=dict(made.carried),
         numbers=numbers, folder=folder.path, asked=asked, key=key,
     )  # fmt: skip
-    launch(
-        "training.prediction.scoring:run", request, nproc=_processes(options.nproc, len(numbers)), hang_after_s=HANG_AFTER_S
-    )  # fmt: skip
+    processes = _processes(options.nproc, len(numbers))
+    launch("training.prediction.scoring:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
     if missing := [number for number in numbers if shard_name(number) not in set(folder.names())]:
-        raise ProcessFailed(f"{folder.path} lacks {shard_name(missing[0])}, which was written: did somebody remove it?")
+        raise ProcessFailed(f"{folder.path} lacks {shard_name(missing[0])}, which was written: was it removed?")
 
 
 def _processes(nproc: int | None, shards: int) -> int:

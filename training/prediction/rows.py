@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from training.bundle import ModelCard
 from training.data.columns import category_values, elements, fixed_width
 from training.data.destination import Destination
-from training.data.engines import Engine
+from training.data.engines import ID, Engine
 from training.data.engines.opening import opened
 from training.data.manifest import Column, Manifest, ShardFile, SourceFile
 from training.data.periods import Spans, date_of, parse, spans_of
@@ -84,7 +84,7 @@ def made(
         task: As the card has it; its `scratch` is set. Of a table its schema is loosened (`columns.expect`).
         data: As of preparation: files, tables and queries, or the URI of their pins.
         target: Where the predictions go; it tells in whose name queries run.
-        window: Of a task with a time: only rows of these days are predicted, and the others are looked back on. "" = all.
+        window: Of a task with a time: only rows of these days are predicted, the others are looked back on. "" = all.
         shard_rows: Rows of a shard; 0 = by their width.
 
     Raises:
@@ -101,7 +101,8 @@ def made(
 
 
 def _of_table(
-    task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int, workers: int | None
+    task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int,
+    workers: int | None,
 ) -> NewRows:  # fmt: skip
     columns.expect(task, [column.name for column in learned(task, card)])
     carried = tuple(dict.fromkeys(filter(None, (*task.key, task.time))))
@@ -132,7 +133,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         chosen = _days(task, engine, marked, window) if window else ()
         joined = features.looking_back(task, engine, marked)
     made = joined.select(
-        **{ROW_ID: joined[features.ID], features.SPLIT: ibis.literal(0, "int8")},
+        **{ROW_ID: joined[ID], features.SPLIT: ibis.literal(0, "int8")},
         **features.values_of(task, joined),
         **{name: joined[column] for name, column in carried.items()},
         **{task.label: joined[features.LABEL]},
@@ -157,7 +158,8 @@ def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> S
     first, last = engine.read(rows.agg(first=day.min(), last=day.max())).to_pylist()[0].values()
     if chosen.yearless:
         chosen = chosen.dated(date_of(last).year)
-    spans = spans_of(chosen.periods) or ((chosen.length.before(last + 1), last + 1),) if chosen.text else ()
+    length = chosen.length
+    spans = ((length.before(last + 1), last + 1),) if length else spans_of(chosen.periods)
     if not any(start <= last and end > first for start, end in spans):
         raise UserError(
             f"window = {window}: the data has rows from {date_of(first)} to {date_of(last)}, and none of it."
@@ -186,8 +188,8 @@ def _left(task: Task, statistics: Mapping[str, Any], numbered: tuple[int, Any]) 
         parts = task.rows(shard, statistics)
     except KeyError as error:
         raise UserError(
-            f"{type(task).__name__}.rows asks for the statistic {error}, which the model's card does not have: it keeps "
-            "what `combine` returned under names without an underscore."
+            f"{type(task).__name__}.rows asks for the statistic {error}, which the model's card does not have: it "
+            "keeps what `combine` returned under names without an underscore."
         ) from None
     path = task.scratch / f"new-{number}.arrow"
     tables = [fixed_width(parts[split], task.label, regression=task.regression) for split in sorted(parts)]
@@ -289,14 +291,14 @@ def _described(
     made = []
     for field in schema:
         if field.name not in carried:
-            kind, width = _kind(field.type)
-            kind = "category" if field.name in values else "label" if field.name == task.label else kind
+            plain, width = _kind(field.type)
+            kind: Any = "category" if field.name in values else "label" if field.name == task.label else plain
             known = values.get(field.name, ())
             made.append(Column(name=field.name, kind=kind, type=str(field.type), width=width, values=known))
     return tuple(made)
 
 
-def _kind(stored: pa.DataType) -> tuple[Any, int]:
+def _kind(stored: pa.DataType) -> tuple[str, int]:
     """The kind of a column by its type, and its width."""
     if pa.types.is_fixed_size_list(stored):
         return "vector", stored.list_size
