@@ -1,7 +1,8 @@
 """The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor the tool.
 
-steps.py       what each step calls: resolve, prepare, train, collect, evaluate, decide
+steps.py       what each step calls: resolve, prepare, train, collect, evaluate, decide, register
 run_folder.py  where a run keeps things, told from the path of an output
+checkpoint_place.py  where a step's checkpoints go, likewise
 __main__.py    the same from a shell
 task.py        the contract between the product and a user's model
 outcome.py     what a task predicts: classes, a likelihood, or a number
@@ -24,6 +25,8 @@ checkpoint/    checkpoints that commit like a database
 evaluation/    predictions, measures, the paired test
 script/        what a script of the user's left, read and judged
 registry/      versions of a model, who reigns, and since when
+release/       a better model becomes a version: copied, checked, champion
+serving/       a model behind HTTP, as Vertex AI's endpoints call it
 report/        one page of HTML
 testing/       a task tested part by part
 tracking/      an MLflow server that is told

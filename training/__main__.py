@@ -9,6 +9,7 @@ python -m training decide runs/data --model runs/model runs/evaluation --report 
 python -m training predict 'new/*.csv' --model champion --out predictions
 python -m training table titanic.csv --target survived --out titanic.toml
 python -m training models list --registry runs/registry
+python -m training serve runs/model --port 8080
 python -m training settings
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 from training.errors import exits
 from training.prediction import command as predict
 from training.registry import command
+from training.serving import command as serving
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
@@ -97,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     command.add(verbs)
     predict.add(verbs, task=TASK, data=DATA)
+    serving.add(verbs)
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
 
@@ -133,6 +136,8 @@ def main(arguments: list[str] | None = None) -> None:
     verb = values.pop("verb")
     if verb == "models":
         return command.run(values)
+    if verb == "serve":
+        return serving.run(values)
     _take_declaration(values)
     if verb == "predict":
         return predict.run(values)

@@ -4,19 +4,15 @@ These are the entry points, so they end a process well: a user error is one line
 exit code 75. Heavy imports wait inside, so that a wrong request fails within a second.
 """
 
-import hashlib
-import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from training import run_folder, tasks
-from training.checkpoint.holder import Owner
-from training.config import OPERATIONAL, TrainConfig, parse
+from training import checkpoint_place, run_folder, tasks
+from training.config import TrainConfig, parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
@@ -29,9 +25,6 @@ from training.processes.launch import THREADS
 from training.release import request as release_request
 from training.release.request import Approval
 from training.storage import files, pinned, storage
-
-#: The image that the step runs in, as the tool tells it.
-IMAGE_VARIABLE = "TRAINING_IMAGE"
 
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
@@ -233,7 +226,7 @@ def train(
         data: Prepared dataset; its manifest says which task and options.
         model: Folder for model.safetensors and model.json.
         checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
-            step a folder that all attempts at this task share is derived from it (`place`).
+            step a folder that all attempts at this task share is derived from it (`checkpoint_place`).
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
@@ -251,7 +244,7 @@ def train(
         print(said, file=sys.stderr, flush=True)
     import training.fit
 
-    kept = place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = training.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
                                  job=kept.job, owner=kept.owner, tags={"pins": pins},
                                  warm_start_pins=begun)  # fmt: skip
@@ -409,59 +402,12 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
     return tasks.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
-@dataclass(frozen=True)
-class CheckpointPlace:
-    """Where a step's checkpoints go."""
-
-    folder: str
-    #: What they belong to, the same for all attempts of a run; "" for a folder that somebody chose.
-    job: str = ""
-    #: Who holds the folder while it writes there; None for a folder that somebody chose.
-    owner: Owner | None = None
-
-
-def place(
-    output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str], pins: str = ""
-) -> CheckpointPlace:
-    """Where a step's checkpoints go.
-
-    Its name is a checksum of what decides the result: what computes the same finds the same folder, such as the next
-    attempt at a request that failed; what computes something else never does, such as the iterations of a loop. What
-    is not pinned is shared by the attempts of one run only.
-
-    Args:
-        pins: What the data's pins say, but for when; "" = none.
-    """
-    run = run_folder.parse(output)
-    shared = run_folder.checkpoints(output, environment)
-    if run and not pins and not environment.get(run_folder.CHECKPOINTS_VARIABLE):
-        shared = stable(output)
-    if not shared:
-        return CheckpointPlace(output)
-    decisive = settings.model_dump(exclude=set(OPERATIONAL), exclude_defaults=True)
-    image = environment.get(IMAGE_VARIABLE, "")
-    text = json.dumps([decisive, prepared.fingerprint, pins, image], sort_keys=True)
-    task = Path(output).parent.name
-    folder = f"{shared.rstrip('/')}/{run.step if run else task}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    if run:
-        return CheckpointPlace(folder, f"{run.run}/{run.step}", Owner(run.run, task))
-    return CheckpointPlace(folder, folder, Owner(Path(shared).parent.name, output))
-
-
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
     """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
     from training.pins import reading, store
 
     document = reading.of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))
-
-
-def stable(path: str) -> str:
-    """The folder of a step's output without the number of its attempt; another path as it is.
-
-    Vertex Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>.
-    """
-    return re.sub(r"_-?\d{6,}(?=/[^/]+/?$)", "", path)
 
 
 def whole(value: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from training import outcome
+from training.errors import UserError
 from training.models.workload import Workload
 from training.options import check
 from training.storage import storage
@@ -47,8 +48,9 @@ class Task(ABC):
     unit: ClassVar[str] = ""
     #: Columns for which the metrics are also computed value by value.
     slices: ClassVar[tuple[str, ...]] = ()
-    #: Column whose equal values mark rows that are not independent (a day, a user); "" if all are.
-    group: ClassVar[str] = ""
+    #: Column whose equal values mark rows that are not independent (a day, a user), or two of them; "" if all are. Rows
+    #: of the first stay in one split, where a hash decides; the decision is robust to both (`training.evaluation`).
+    group: ClassVar[str | tuple[str, str]] = ""
     #: Column that holds the class code of each row, int64 in [0, C); of a regression the number itself, float64.
     label: ClassVar[str] = "label"
     #: Columns that may tell the label by themselves; any other that does is refused as a leak.
@@ -197,6 +199,18 @@ class Task(ABC):
     def likelihood(self) -> bool:
         """Whether the task is judged by `score` instead of `predict`."""
         return type(self).score is not Task.score
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that mark rows as not independent.
+
+        Raises:
+            UserError: `group` names more than two, or one twice.
+        """
+        names = tuple(filter(None, (self.group,) if isinstance(self.group, str) else self.group))
+        if len(names) > 2 or len(set(names)) < len(names):
+            raise UserError(f"{type(self).__name__}.group = {names}: name one column, or two that differ.")
+        return names
 
     @property
     def regression(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+from kfp.dsl.base_component import BaseComponent
 
 import components
 from vgp.project.new import write
@@ -68,7 +69,8 @@ def missing(files: dict[str, str], sources: dict[str, str]) -> set[str]:
 def shipped() -> dict[str, str]:
     """The text that each component ships, by its name."""
     names = [module.name for module in pkgutil.iter_modules(components.__path__) if module.name != "image"]
-    made = {name: getattr(importlib.import_module(f"components.{name}"), name) for name in names}
+    modules = {name: vars(importlib.import_module(f"components.{name}")).values() for name in names}
+    made = {name: next(v for v in values if isinstance(v, BaseComponent)) for name, values in modules.items()}
     return {name: str(step.component_spec.implementation.container.command[-1]) for name, step in made.items()}
 
 

@@ -143,7 +143,7 @@ def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketc
         finish.require_spread(joined[task.label])
     else:
         finish.require_classes(task, {int(code): count for code, count in label.counts.items()})
-    leaks.check(joined, task.label, task.classes, (*task.trusted, task.group))
+    leaks.check(joined, task.label, task.classes, (*task.trusted, *task.groups))
 
 
 def _sample(prepared: Sequence[Prepared]) -> leaks.Sample:

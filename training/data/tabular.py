@@ -76,7 +76,7 @@ class TabularTask(Task):
         self._check_methods()
         super().__init__(options)
         self.declaration = Declaration(
-            type(self).__name__, self.schema, self.key, self.time, self.group, self.target,
+            type(self).__name__, self.schema, self.key, self.time, next(iter(self.groups), ""), self.target,
             own_days=type(self).days is not TabularTask.days,
             own_labels=type(self).labels is not TabularTask.labels,
             regression=self.regression,
@@ -137,7 +137,7 @@ class TabularTask(Task):
         `rows` has the columns known before the outcome, and what `events` looked back on: `NAME_count_FIRST_LAST`,
         `NAME_mean_FIRST_LAST`. By default all columns but those of the key, the time, the group and the split.
         """
-        spare = {*self.key, self.time, self.group, self.split.column}
+        spare = {*self.key, self.time, *self.groups, self.split.column}
         return {name: rows[name] for name in rows.columns if name not in spare}
 
     # ---- the contract of Task
@@ -162,7 +162,7 @@ class TabularTask(Task):
     def model(self, data: "Manifest") -> "nn.Module":
         from training.models.networks import QuantileNetwork, TabularNetwork
 
-        columns = [c for c in data.columns if c.kind in ("number", "category") and c.name != self.group]
+        columns = [c for c in data.columns if c.kind in ("number", "category") and c.name not in self.groups]
         setting = {**self.settings, **self.options}
         grouping = {name: setting.get(name, 0) for name in ("rare", "most_values")}
         network = {"hidden": setting["hidden"], "dropout": setting["dropout"], **grouping}

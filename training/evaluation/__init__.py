@@ -1,6 +1,8 @@
 """Scores, predictions, figures of merit, and the decision to promote.
 
 evaluate.py        scores model, champion and rivals on the same rows
+rivals.py          simple models that every model is held against
+scored_rows.py     rows beside what every model says of them
 score.py           a trained model as a function of rows
 script_model.py    what a script left as a model to be scored
 own_rows.py        predictions of rows that the script labelled itself
@@ -29,9 +31,12 @@ parts.py           rows that are measured together; intervals
 measure.py         predictions -> metrics.json
 measure_regression.py  the same of a regression
 record.py          the content of metrics.json
-comparison.py      two models on the same rows: bootstrap, tests
+comparison.py      intervals by resampling groups of rows
+clusters.py        a mean difference over clusters of rows, and its error
+levels.py          how sure one of a year's tests must be
+champion_problem.py  a champion that cannot be compared
 quantile_calibration.py  how often labels fall below quantiles, for that test
-decide.py          the paired test
+decide.py          the paired test, and its vetoes
 decision.py        the content of decision.json
 reason.py          the decision in a sentence
 """

@@ -80,7 +80,7 @@ def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Colu
     Raises:
         ValueError: there is nothing to learn from.
     """
-    kinds, spare = ("number", "category", "vector"), (task.label, task.group)
+    kinds, spare = ("number", "category", "vector"), (task.label, *task.groups)
     columns = tuple(c for c in data.columns if c.kind in kinds and c.name not in spare)
     if not columns:
         raise ValueError("the data has no number, category or vector column")

@@ -1,10 +1,10 @@
-"""Paired comparison of two models on the same rows, when rows come in groups that are not independent.
+"""Intervals of figures at ordinary confidence, when rows come in groups that are not independent, by resampling.
 
-Rows of one day share its weather, so a test that treats them as independent finds differences that are not there.
-Whole groups are resampled instead (cluster bootstrap: Field & Welsh 2007, https://doi.org/10.1111/j.1467-9868.2007.00593.x).
-Every statistic is a function of sums per group, so a replicate costs a product of small matrices, not a pass
-over the rows. Independent rows, and groups beyond `MOST_BLOCKS`, are put at random into that many blocks, which
-are independent again.
+Not the test that promotes: 2,000 replicates have a quarter of a draw beyond a level of 0.05 / 365 (`levels` has that).
+An AUC and a calibration error are no means over rows, and are told and held against each other at 95 %. Whole groups
+are resampled (cluster bootstrap: Field & Welsh 2007, https://doi.org/10.1111/j.1467-9868.2007.00593.x). Every statistic
+is a function of sums per group, so a replicate costs a product of small matrices, not a pass over the rows.
+Independent rows, and groups beyond `MOST_BLOCKS`, are put at random into that many blocks, which are independent again.
 
 Shapes: N rows, G blocks, R replicates, B calibration bins. `weights_RG` counts how often a replicate drew a block.
 """
@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special  # scipy.stats says the same, and takes a second to import
 
+from training.evaluation.clusters import numbered
 from training.evaluation.predictions import Names
 from training.evaluation.ranked import Ranked, hits_of, scores_of
 
@@ -51,18 +52,6 @@ def blocks(group: Names | None, rows: int) -> Blocks:
         numbers = (numbers % MOST_BLOCKS).astype(np.uint8)
         np.random.default_rng(SEED).shuffle(numbers)
     return Blocks(numbers if codes is None else numbers[codes], min(count, MOST_BLOCKS))
-
-
-def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
-    """The codes that occur, numbered from 0 in their order, and how many they are."""
-    most = int(codes.max()) + 1 if len(codes) else 0
-    if most > 8 * len(codes):  # a few of very many: their own sort is cheaper than a list of all
-        distinct, numbers = np.unique(codes, return_inverse=True)
-        return numbers, len(distinct)
-    present = np.flatnonzero(np.bincount(codes, minlength=most))
-    numbers = np.empty(most, np.int32)
-    numbers[present] = np.arange(len(present))
-    return numbers[codes], len(present)
 
 
 @lru_cache(maxsize=8)
@@ -164,26 +153,6 @@ def without_noise(plain: float, replicates_R: np.ndarray) -> tuple[float, np.nda
 
 
 # ---- many small comparisons
-
-
-def worse_p_value(difference: np.ndarray, group: np.ndarray | None, sizes: np.ndarray | None = None) -> float:
-    """One-sided p-value that the mean difference is above 0, with a standard error robust to groups.
-
-    Without a group each row is one. With `sizes` (N,) it is the sum of differences over the sum of sizes, linearised
-    (Cochran 1977, section 6.3).
-
-    The cluster-robust variance of a mean with the G / (G - 1) correction and a t distribution with G - 1 degrees
-    of freedom: Cameron & Miller 2015, https://doi.org/10.3368/jhr.50.2.317
-    """
-    whole = float(len(difference) if sizes is None else sizes.sum())
-    mean = float(difference.sum() / whole)
-    totals = difference - mean * (1.0 if sizes is None else sizes)
-    if group is not None:
-        totals = np.bincount(numbered(group)[0], totals).astype(np.float64, copy=False)
-    error = np.sqrt(len(totals) / (len(totals) - 1) * np.sum(totals**2)) / whole
-    if error < 1e-12:  # equal predictions, or a difference that is the same in every row
-        return 0.0 if mean > 1e-9 else 1.0
-    return float(special.stdtr(len(totals) - 1, -mean / error))
 
 
 def holm(p_values: list[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The decision to promote: a paired test of challenger against champion on the same rows.
+"""The decision to promote: a paired test of challenger against champion on the same rows, one of a year's.
 
 Promote if all three hold:
 
@@ -6,7 +6,8 @@ Promote if all three hold:
    regression in the loss that its task names, by default the mean pinball loss of its quantiles; for tasks without
    either in bits per unit of weight. Log loss is a proper score of the probabilities that users act on, and pinball
    loss of quantiles (Gneiting & Raftery 2007, https://doi.org/10.1198/016214506000001437): AUC sees the ranking only,
-   and is reported beside it. Groups of rows are resampled, see `comparison`.
+   and is reported beside it. The bound is that of a t test over clusters of rows (`clusters`) at a level which all
+   decisions of a year share (`levels`).
 2. Calibrated, where there are classes or quantiles: the calibration error, without what sampling noise adds to it, has
    not grown by more than `CALIBRATION_TOLERANCE`, or the growth may be chance. Of quantiles it is how far the share of
    labels below them is off, in bins of rows with similar quantiles: over all rows alone, intervals that are too wide
@@ -14,16 +15,20 @@ Promote if all three hold:
 3. Fair: no slice has a significantly higher loss (one-sided, robust to groups, Holm over all slices).
 
 A challenger that is the champion, weight for weight, as on a night without new data, is kept whatever the test says.
-Without a champion the baseline is the one to beat. Gradient boosting is compared too, and decides nothing: the decision
-is whether the new model is better than what there would be without it, and nobody serves the boosting; whether somebody
-should is for people, who are told. The first is the claim, so it carries the burden of proof; the
-other two are vetoes, which need proof themselves: else a small test set could never pass.
+Without a champion the baseline is the one to beat, as where the champion's files are gone; a champion that is there
+and cannot be compared is kept. Gradient boosting is compared too, and decides nothing: the decision is whether the new
+model is better than what there would be without it, and nobody serves the boosting; whether somebody should is for
+people, who are told. The first is the claim, so it carries the burden of proof and the year's level; the other two are
+vetoes, which need proof themselves, at the confidence of one night: else a small test set could never pass. A veto
+only ever keeps, so that a false one costs a night and none of the year's error.
 
     python -m training.evaluation.decide DIRECTORY     # DIRECTORY/predictions.parquet -> decision.json
 """
 
+import math
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +36,18 @@ import numpy as np
 
 from training import outcome
 from training.errors import exits
-from training.evaluation import comparison, decision, predictions, quantile_calibration, reason, record
-from training.evaluation.comparison import Blocks, Interval
+from training.evaluation import (
+    clusters,
+    comparison,
+    decision,
+    levels,
+    predictions,
+    quantile_calibration,
+    reason,
+    record,
+)
+from training.evaluation.clusters import Contrast
+from training.evaluation.comparison import Blocks
 from training.evaluation.decision import CalibrationCheck, Decision, Reference, RivalCheck, SliceCheck
 from training.evaluation.predictions import Header, Predictions
 from training.evaluation.probabilities import LN_2
@@ -46,9 +61,6 @@ BOOSTING = "boosting"
 #: One percentage point: the chance error of one bin of 2,000 rows is as large (sqrt(.3 * .7 / 2000) = .010), and
 #: nobody acts on a rate of 31% otherwise than on one of 30%.
 CALIBRATION_TOLERANCE = 0.01
-#: Fewer groups than this cannot carry a bootstrap or a robust standard error:
-#: Cameron, Gelbach & Miller 2008, https://doi.org/10.1162/rest.90.3.414, find tests far off at 5 and 10.
-FEWEST_GROUPS = 10
 FEWEST_SLICE_ROWS = 100
 
 
@@ -99,62 +111,103 @@ def _nothing_scored(evaluation_dir: str | Path) -> bool:
 
 def _decide(data: Predictions, margin: float, confidence: float, nights: int) -> Decision:
     decision.check(margin, confidence, nights, bounded=not data.header.quantiles)
-    reference = next((model for model in RIVALS if model in data.header.models), None)
+    header = data.header
+    reference = next((model for model in RIVALS if model in header.models), None)
     draft = Decision(
         promote=False,
         reason=reason.nothing_to_beat(),
         reference=reference,
+        champion_problem=header.champion_problem,
         margin=margin,
         confidence=confidence,
         nights=nights,
         rows=len(data),
-        group=data.header.group,
-        groups=comparison.numbered(data.group.codes)[1] if data.group else len(data),
-        baseline=data.header.baseline,
+        group=" and ".join(filter(None, (header.group, header.second_group))),
+        groups=len(data),
+        baseline=header.baseline,
     )
+    if header.champion_problem and not header.champion_gone:
+        draft = draft.model_copy(update={"reference": "champion"})
+        return draft.model_copy(update={"reason": reason.incomparable(draft)})
     if not reference:
         return draft
-    if data.header.same:
-        draft = draft.model_copy(update={"same": True, "reason": reason.same(draft)})
-    elif draft.groups < FEWEST_GROUPS:
-        draft = draft.model_copy(update={"reason": reason.too_few(draft, FEWEST_GROUPS)})
-    if draft.groups < FEWEST_GROUPS:
-        return draft
-    checked = draft.model_copy(update=_checks(data, reference, confidence))
+    compared = _compared(data, reference)
+    level = levels.tonight(confidence, nights)
+    counts = compared.gain.clusters
+    draft = draft.model_copy(update={"groups": min(counts), "clusters": counts if header.group else ()})
+    if header.same:
+        draft = draft.model_copy(update={"same": True})
+    elif not levels.enough(level, compared.gain):
+        return draft.model_copy(update={"reason": reason.too_few(draft, levels.fewest(level), compared.gain.degrees)})
+    if draft.groups < levels.FEWEST_CLUSTERS:
+        return draft.model_copy(update={"reason": reason.same(draft)})
+    checked = draft.model_copy(update=_checks(data, reference, compared, draft))
     if checked.same:
         return checked.model_copy(update={"reason": reason.same(checked)})
-    assert checked.lower_bound is not None
-    miscalibrated = checked.calibration is not None and checked.calibration.worse
-    promote = checked.lower_bound > margin and not miscalibrated and not checked.worse_slices
-    decided = checked.model_copy(update={"promote": promote})
+    checked = checked.model_copy(update=_tested(compared.gain, level, margin))
+    vetoed = bool(checked.worse_slices) or (checked.calibration is not None and checked.calibration.worse)
+    decided = checked.model_copy(update={"promote": checked.better and not vetoed})
     return decided.model_copy(update={"reason": reason.compared(decided)})
 
 
-def _checks(data: Predictions, reference: Reference, confidence: float) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Compared:
+    """Challenger and the model to beat: their losses, and by how much the challenger's is lower."""
+
+    ours: float
+    theirs: float
+    gain: Contrast
+    #: By how much the challenger's loss of each row is higher, float64 (N,).
+    increase: np.ndarray
+
+
+def _compared(data: Predictions, model: str) -> Compared:
+    ours, theirs = _losses(data, "challenger"), _losses(data, model)
+    increase = ours - theirs
+    whole = len(data) if data.weight is None else data.weight.sum()
+    value = float(theirs.sum() / whole)
+    gain = clusters.contrast(-increase, _groupings(data), data.weight, scale=abs(value))
+    return Compared(float(ours.sum() / whole), value, gain, increase)
+
+
+def _losses(data: Predictions, model: str) -> np.ndarray:
+    """A model's loss of each row, float64 (N,)."""
+    return data.losses(model) / (1.0 if data.header.classes or data.header.quantiles else LN_2)
+
+
+def _groupings(data: Predictions) -> list[np.ndarray]:
+    return [names.codes for names in data.groupings]
+
+
+def _tested(gain: Contrast, level: float, margin: float) -> dict[str, Any]:
+    low, high, detectable = (
+        bound if math.isfinite(bound) else None
+        for bound in (
+            levels.lower(gain, level),
+            levels.upper(gain, level),
+            levels.detectable(gain, level, margin),
+        )
+    )
+    return {
+        "level": level, "degrees": gain.degrees, "lower_bound": low, "upper_bound": high, "detectable": detectable,
+    }  # fmt: skip
+
+
+def _checks(data: Predictions, reference: Reference, compared: Compared, draft: Decision) -> dict[str, Any]:
     rows = comparison.blocks(data.group, len(data))
-    weights_RG = comparison.resample(rows.count)
     header = data.header
     # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
     comparable = bool(header.classes or header.quantiles) and not (reference == "baseline" and header.baseline)
-    losses, our, our_R = _loss(data, "challenger", weights_RG, rows)
-    rivals = {}
-    for model in dict.fromkeys((reference, *(m for m in [BOOSTING] if m in header.models))):
-        theirs, their, their_R = _loss(data, model, weights_RG, rows)
-        rivals[model] = their, comparison.interval(their - our, their_R - our_R, rows.count, confidence)
-        if model == reference:
-            increase, scale = losses - theirs, their
-    reference_value, gain = rivals[reference]
     return {
         "metric": header.decided_by if header.quantiles else "loss" if header.classes else "bits",
         "unit": _unit(header),
-        "challenger_value": our,
-        "reference_value": reference_value,
-        "difference": gain.estimate,
-        "lower_bound": gain.low,
-        "upper_bound": gain.high,
-        "slices": _slices(data, increase, scale if header.quantiles else 1.0, confidence),
-        "calibration": _calibration(data, reference, weights_RG, rows, confidence) if comparable else None,
-        "boosting": _rival(*rivals[BOOSTING]) if BOOSTING in rivals else None,
+        "challenger_value": compared.ours,
+        "reference_value": compared.theirs,
+        "difference": compared.gain.estimate,
+        "interval": levels.within(compared.gain, (1 + decision.INTERVAL_CONFIDENCE) / 2),
+        "slices": _slices(data, compared, draft.confidence),
+        "calibration": _calibration(data, reference, rows, draft.confidence) if comparable else None,
+        "boosting": _rival(_compared(data, BOOSTING), draft.confidence) if BOOSTING in header.models else None,
     }
 
 
@@ -165,22 +218,14 @@ def _unit(header: Header) -> str:
     return "" if header.classes else header.weight.removesuffix("s") or "row"
 
 
-def _loss(data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks) -> tuple[np.ndarray, float, np.ndarray]:
-    """A model's loss of each row, float64 (N,), of all rows, and of each replicate, (R,)."""
-    header = data.header
-    losses = data.losses(model) / (1.0 if header.classes or header.quantiles else LN_2)
-    whole = len(data) if data.weight is None else data.weight.sum()
-    return losses, float(losses.sum() / whole), comparison.mean_replicates(weights_RG, losses, rows, data.weight)
+def _rival(compared: Compared, confidence: float) -> RivalCheck:
+    """The lead is the challenger's, which the rival's is the other way round."""
+    low, high = levels.within(compared.gain, confidence)
+    return RivalCheck(value=compared.theirs, difference=-compared.gain.estimate, lower_bound=-high, upper_bound=-low)
 
 
-def _rival(value: float, lead: Interval) -> RivalCheck:
-    """`lead` is the challenger's, which the rival's is the other way round."""
-    return RivalCheck(value=value, difference=-lead.estimate, lower_bound=-lead.high, upper_bound=-lead.low)
-
-
-def _calibration(
-    data: Predictions, reference: Reference, weights_RG: np.ndarray, rows: Blocks, confidence: float
-) -> CalibrationCheck:
+def _calibration(data: Predictions, reference: Reference, rows: Blocks, confidence: float) -> CalibrationCheck:
+    weights_RG = comparison.resample(rows.count)
     squares, replicates = [], []
     for model in ("challenger", reference):
         plain, plain_R = _miscalibration(data, model, weights_RG, rows)
@@ -208,14 +253,16 @@ def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows:
     return float(plain[0]), plain_R
 
 
-def _slices(data: Predictions, increase: np.ndarray, scale: float, confidence: float) -> tuple[SliceCheck, ...]:
-    """`scale`: what a difference is held against to be told from rounding, in its unit."""
-    group = data.group.codes if data.group else None
+def _slices(data: Predictions, compared: Compared, confidence: float) -> tuple[SliceCheck, ...]:
+    groupings = _groupings(data)
     drafts = [
-        _slice(column, value, chosen(increase, rows), _of(group, rows), _of(data.weight, rows), scale or 1.0)
+        _slice(
+            column, value, chosen(compared.increase, rows), [chosen(codes, rows) for codes in groupings],
+            _of(data.weight, rows), abs(compared.theirs),
+        )
         for column, names in data.slices.items()
         for value, rows in names.rows()
-    ]
+    ]  # fmt: skip
     adjusted = iter(comparison.holm([draft.p_value for draft in drafts if draft.p_value is not None]))
     return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
 
@@ -225,16 +272,16 @@ def _of(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
 
 
 def _slice(
-    column: str, value: str, increase: np.ndarray, group: np.ndarray | None, weight: np.ndarray | None, scale: float
+    column: str, value: str, increase: np.ndarray, groupings: list[np.ndarray], weight: np.ndarray | None, scale: float
 ) -> SliceCheck:
-    groups = len(increase) if group is None else comparison.numbered(group)[1]
-    enough = len(increase) >= FEWEST_SLICE_ROWS and groups >= FEWEST_GROUPS
+    worse = clusters.contrast(increase, groupings, weight, scale=scale)
+    enough = len(increase) >= FEWEST_SLICE_ROWS and min(worse.clusters) >= levels.FEWEST_CLUSTERS
     return SliceCheck(
         column=column,
         value=value,
         rows=len(increase),
-        loss_increase=float(increase.sum() / (len(increase) if weight is None else weight.sum())),
-        p_value=comparison.worse_p_value(increase / scale, group, weight) if enough else None,
+        loss_increase=worse.estimate,
+        p_value=levels.above(worse) if enough else None,
         worse=False,
     )
 

@@ -13,6 +13,7 @@ FILE_NAME = "decision.json"
 #: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.
 NIGHTS = 365
 MOST_NIGHTS = 8_784
+INTERVAL_CONFIDENCE = 0.95
 #: The model to beat: without a champion the baseline stands in. Gradient boosting, which is no model of anybody's run
 #: either and has no say, is compared beside it.
 Reference = Literal["champion", "baseline"]
@@ -74,6 +75,9 @@ class Decision(Frozen):
     reference: Reference | None = None
     #: What the baseline is, if it is no logistic regression.
     baseline: str = ""
+    #: Why there was no comparison with the champion that there is or was; "" where there is none, or it was compared.
+    #: The reference tells which: `champion` is kept, and `baseline` stands in for one whose files are gone.
+    champion_problem: str = ""
     #: Whether the challenger is the champion, weight for weight: then there is nothing to decide.
     same: bool = False
     #: What was compared; None if nothing could be.
@@ -82,8 +86,11 @@ class Decision(Frozen):
     unit: str = ""
     challenger_value: float | None = None
     reference_value: float | None = None
-    #: Challenger minus reference, above 0 = better (the loss is turned round), with bounds at `confidence`.
+    #: Challenger minus reference, above 0 = better (the loss is turned round).
     difference: float | None = None
+    #: Of that difference, for readers: an ordinary interval of one comparison at `INTERVAL_CONFIDENCE`.
+    interval: tuple[float, float] | None = None
+    #: One-sided bounds at `level`: the lower one decides. None if nothing was tested, or too skewed for any bound.
     lower_bound: float | None = None
     upper_bound: float | None = None
     margin: float
@@ -98,9 +105,9 @@ class Decision(Frozen):
     #: The difference that these rows would have shown with a probability of 80 %, in the unit of `difference`.
     detectable: float | None = None
     rows: int
-    #: Column that marks rows that are not independent; "" if all rows are.
+    #: The column that marks rows that are not independent, or two as `day and user`; "" if all rows are.
     group: str = ""
-    #: Independent groups of rows: the rows themselves if there is no such column.
+    #: Groups of rows, the fewer ones of two; the rows themselves if there is no such column.
     groups: int
     #: Groups by each grouping column; () if rows are independent.
     clusters: tuple[int, ...] = ()
@@ -113,6 +120,11 @@ class Decision(Frozen):
     def outcome(self) -> Literal["promote", "keep", "not decided"]:
         """The decision for a workflow that branches on it."""
         return ("promote" if self.promote else "keep") if self.decided else "not decided"
+
+    @property
+    def better(self) -> bool:
+        """Whether the gain is above the margin, beyond chance."""
+        return self.lower_bound is not None and self.lower_bound > self.margin
 
     @property
     def worse_slices(self) -> tuple[SliceCheck, ...]:

@@ -59,13 +59,13 @@ class Drift(Frozen):
         return tuple(column for column in self.columns if column.shift != "none")
 
 
-def drift(data: str | Path, dataset: Manifest, split: str, group: str = "") -> Drift | None:
+def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str] = ()) -> Drift | None:
     """Compares samples of the train split and of `split`; None where one of them has no rows.
 
     Args:
-        group: The column whose values mark rows that are not independent: splits part it, so it always differs.
+        groups: Columns whose values mark rows that are not independent: splits part them, so they always differ.
     """
-    learned = [c for c in dataset.columns if is_measured(c) and c.name != group][:MOST_COLUMNS]
+    learned = [c for c in dataset.columns if is_measured(c) and c.name not in groups][:MOST_COLUMNS]
     label = [c for c in dataset.columns if c.kind == "label"]
     files = [dataset.splits.get(name, ()) for name in ("train", split)]
     train, test = (sampling.sample(data, each, [*learned, *label], MOST_ROWS) for each in files)

@@ -3,21 +3,16 @@
 python -m training evaluate DATA --model MODEL DESTINATION [--champion MODEL]
 """
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
+from typing import cast
 
 from training import outcome, tasks
 from training.data import manifest
-from training.data.manifest import Column, Manifest
-from training.data.rows import Shards, open_rows
+from training.data.manifest import Manifest
+from training.data.rows import Shards
 from training.errors import UserError
 from training.evaluation import (
-    baseline,
-    baseline_linear,
-    boosting,
+    champion_problem,
     decision,
     findings,
     measure,
@@ -25,22 +20,26 @@ from training.evaluation import (
     predictions,
     reason,
     record,
+    rivals,
     score,
+    scored_rows,
     script_model,
 )
-from training.evaluation.names import Namer, group_namer, namer
+from training.evaluation.champion_problem import Problem
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
 from training.evaluation.regression import Loss
 from training.evaluation.score import TrainedModel
+from training.evaluation.scored_rows import Scorer
 from training.evaluation.script_model import ScriptModel
+from training.evaluation.thresholds import OperatingPoint
 from training.script import collected
 from training.task import Task
 
 __all__ = ["Evaluation", "evaluate"]
 
-#: Columns of B rows -> class probabilities (B, C), mean and quantiles (B, 1 + Q), or losses (B,).
-Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
+#: Challenger, and champion if there is one.
+Models = dict[str, ScriptModel | TrainedModel]
 
 
 def evaluate(
@@ -70,7 +69,8 @@ def evaluate(
         batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
 
     Raises:
-        UserError: a directory does not hold what it should, the split is empty, or the champion cannot be compared.
+        UserError: a directory does not hold what it should, or the split is empty. A champion that cannot be compared
+            is no error: the predictions say why (`champion_problem`).
     """
     dataset = manifest.load(data)
     task = tasks.load(tasks.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
@@ -85,18 +85,39 @@ def evaluate(
     if not dataset.rows(split):
         raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
     challenger = script or score.load(model, dataset)
-    models = {"challenger": challenger}
-    if champion:
-        models["champion"] = _champion(champion, challenger, dataset, task)
     task = challenger.task if isinstance(challenger, TrainedModel) else task
-    entries = {name: _entry(entrant, data, dataset, task, split) for name, entrant in models.items()}
-    scorers = {name: scorer for name, (scorer, _) in entries.items()}
+    models: Models = {"challenger": challenger}
+    scorers, notes = _scorers(models, data, dataset, task, split)
+    problem = champion_problem.found(champion)
+    if champion and not problem:
+        try:
+            models["champion"] = _champion(champion, challenger, dataset, task)
+            both, told = _scorers({"champion": models["champion"]}, data, dataset, task, split)
+            scorers, notes = scorers | both, notes + told
+        except UserError as error:
+            models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
+    notes += (problem.note,) if problem else ()
     rows = Shards(Path(data), dataset, split)
-    namers = {name: (name, _namer(rows, name)) for name in task.slices}
-    group = {"group": (task.group, group_namer(_column(dataset, task.group)))} if task.group else {}
-    fitted, notes = _rivals(data, dataset, task) if baseline else ({}, ())
-    scorers.update(fitted)
-    header = Header(
+    namers = scored_rows.namers(rows, task)
+    if baseline:
+        fitted, told = rivals.fit(data, dataset, task)
+        scorers, notes = scorers | fitted, notes + told
+    operating = findings.operating_point(challenger, data, dataset, task)
+    header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem)
+    batches = scored_rows.batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
+    record.discard(destination)
+    predictions.write(destination, header, batches)
+    measured = measure.measure(destination)
+    return findings.add(measured, destination, challenger, data, dataset, task)
+
+
+def _header(
+    dataset: Manifest, task: Task, split: str, models: Models, scored: tuple[str, ...], notes: tuple[str, ...],
+    operating: OperatingPoint | None, problem: Problem | None,
+) -> Header:  # fmt: skip
+    challenger = models["challenger"]
+    first, second = (*task.groups, "", "")[:2]
+    return Header(
         task=dataset.task,
         split=split,
         classes=_classes(task),
@@ -105,19 +126,17 @@ def evaluate(
         unit=task.unit,
         decided_by=cast(Loss, task.decided_by),
         weight=task.weight,
-        models=tuple(scorers),
+        models=scored,
         same=_same(models),
-        group=task.group,
+        champion_problem=problem.why if problem else "",
+        champion_gone=problem.gone if problem else False,
+        group=first,
+        second_group=second,
         slices=tuple(task.slices),
-        notes=(*(note for _, told in entries.values() for note in told), *notes),
-        script=script.told(dataset) if script else None,
-        operating=findings.operating_point(challenger, data, dataset, task),
+        notes=notes,
+        script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,
+        operating=operating,
     )
-    batches = _batches(rows, task, header, {**namers, **group}, scorers, batch_rows or task.batch_rows)
-    record.discard(destination)
-    predictions.write(destination, header, batches)
-    measured = measure.measure(destination)
-    return findings.add(measured, destination, challenger, data, dataset, task)
 
 
 def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
@@ -149,14 +168,21 @@ def _champion(
     return champion
 
 
-def _entry(
-    model: ScriptModel | TrainedModel, data: str | Path, dataset: Manifest, task: Task, split: str
-) -> tuple[Scorer, tuple[str, ...]]:
-    """What scores rows, and what a reader must know of it."""
-    return model.of_rows(data, dataset, task, split) if isinstance(model, ScriptModel) else (model, ())
+def _scorers(
+    models: Models, data: str | Path, dataset: Manifest, task: Task, split: str
+) -> tuple[dict[str, Scorer], tuple[str, ...]]:
+    """What scores rows, by model, and what a reader must know of it."""
+    scorers, notes = dict[str, Scorer](), list[str]()
+    for name, model in models.items():
+        if isinstance(model, ScriptModel):
+            scorers[name], told = model.of_rows(data, dataset, task, split)
+            notes += told
+        else:
+            scorers[name] = model
+    return scorers, tuple(notes)
 
 
-def _same(models: dict[str, ScriptModel | TrainedModel]) -> bool:
+def _same(models: Models) -> bool:
     """Whether challenger and champion are one model; of two scripts nothing but their predictions is known."""
     old, new = models.get("champion"), models["challenger"]
     return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.same(old, new)
@@ -164,78 +190,3 @@ def _same(models: dict[str, ScriptModel | TrainedModel]) -> bool:
 
 def _row_counts(dataset: Manifest) -> str:
     return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"
-
-
-def _rivals(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scorer], tuple[str, ...]]:
-    """Simple models, fitted on the train split as far as they can be, and what a reader must know about them."""
-    if task.likelihood:
-        own = task.baseline(open_rows(data, "train"), dataset)
-        return ({"baseline": own[0]}, (own[1],)) if own else ({}, ())
-    rows, rivals, notes = dataset.rows("train"), dict[str, Scorer](), []
-    try:
-        columns, sample = baseline.sampled(dataset, Shards(Path(data), dataset, "train"), task)
-        fitted = (baseline_linear.fit if task.regression else baseline.fit)(columns, sample, task)
-        rivals["baseline"] = fitted
-        notes += [_of_a_sample("The baseline", fitted.rows, rows)] if fitted.rows < rows else []
-    except ValueError as error:
-        return {}, (f"No baseline: {error}.",)
-    try:
-        rivals["boosting"] = rival = boosting.fit(columns, sample, task)
-        notes += [_of_a_sample("Gradient boosting", rival.rows, rows)] if rival.rows < fitted.rows else []
-    except ValueError as error:
-        notes.append(f"No gradient boosting: {error}.")
-    return rivals, tuple(notes)
-
-
-def _of_a_sample(who: str, some: int, rows: int) -> str:
-    return f"{who} was fitted on {some:,} of {rows:,} train rows, evenly spaced."
-
-
-def _column(dataset: Manifest, name: str) -> Column:
-    """The dataset's column behind a slice or group."""
-    column = next((column for column in dataset.columns if column.name == name), None)
-    if column is None:
-        raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
-    return column
-
-
-def _namer(rows: Shards, name: str) -> Namer:
-    return namer(_column(rows.dataset, name), lambda: rows.column(name))
-
-
-def _batches(
-    rows: Shards,
-    task: Task,
-    header: Header,
-    namers: dict[str, tuple[str, Namer]],
-    scorers: dict[str, Scorer],
-    batch_rows: int,
-) -> Iterator[dict[str, Any]]:
-    for number, batch in enumerate(rows.batches(batch_rows)):
-        yield {
-            "row_id": batch["row_id"],
-            **_outcome(batch, task, header, number * batch_rows),
-            **{column: name(batch[source]) for column, (source, name) in namers.items()},
-            **{model: scorer(batch) for model, scorer in scorers.items()},
-        }
-
-
-def _outcome(batch: dict[str, np.ndarray], task: Task, header: Header, start: int) -> dict[str, np.ndarray]:
-    """What the rows are held against: their classes, or how much each counts."""
-    if task.likelihood:
-        rows = len(batch["row_id"])
-        return {"weight": batch[task.weight].astype(np.int64) if task.weight else np.ones(rows, np.int64)}
-    if task.regression:
-        return {"label": batch[task.label]}
-    label = batch[task.label].astype(np.int64)
-    _check_labels(label, header, start)
-    return {"label": label}
-
-
-def _check_labels(label: np.ndarray, header: Header, start: int) -> None:
-    wrong = np.flatnonzero((label < 0) | (label >= len(header.classes)))
-    if len(wrong):
-        raise UserError(
-            f"row {start + wrong[0]} of the {header.split} split has label {label[wrong[0]]}; "
-            f"{header.task} has the classes 0 to {len(header.classes) - 1}."
-        )

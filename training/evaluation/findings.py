@@ -52,7 +52,7 @@ def add(
     worth = importance(model, data, dataset, measured.split) if isinstance(model, TrainedModel) else None
     first = [column.column for column in worth.columns] if worth else []
     shown = examples(predictions.read(directory), data, dataset, task, first)
-    changed = drift(data, dataset, measured.split, measured.group)
+    changed = drift(data, dataset, measured.split, task.groups)
     result = measured.model_copy(update={"importance": worth, "examples": shown, "drift": changed})
     record.save(result, directory)
     return result

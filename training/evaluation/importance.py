@@ -59,7 +59,7 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
     if model.task.likelihood:
         return None
     names = [c.name for c in model.card.columns if c.kind in ("number", "category", "vector")]
-    names = [name for name in names if name not in (model.task.label, model.task.group)]
+    names = [name for name in names if name not in (model.task.label, *model.task.groups)]
     if len(names) < 2:
         return None
     if len(names) > MOST_COLUMNS:

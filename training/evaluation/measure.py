@@ -26,7 +26,7 @@ from training.evaluation import (
     record,
     thresholds,
 )
-from training.evaluation.comparison import numbered
+from training.evaluation.clusters import numbered
 from training.evaluation.parts import (
     MOST_SLICE_VALUES,
     Bounds,

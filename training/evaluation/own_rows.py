@@ -8,7 +8,7 @@ import numpy as np
 
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.evaluation import measure, predictions, record, script_model
+from training.evaluation import champion_problem, measure, predictions, record, script_model
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
 from training.evaluation.script_model import ScriptModel
@@ -29,14 +29,17 @@ def evaluate(
 ) -> Evaluation:
     """Judges the script's predictions by its own labels, beside a champion's of the same rows.
 
-    Raises:
-        UserError: the champion is not a script's, or predicted other rows.
+    One that is no script's, or predicted other rows, is not compared (`champion_problem`).
     """
     ours = script.predictions
     assert ours is not None and ours.label is not None
     scored = {"challenger": ours.values}
-    if champion:
-        scored["champion"] = _champion(champion, ours, task)
+    problem = champion_problem.found(champion)
+    if champion and not problem:
+        try:
+            scored["champion"] = _champion(champion, ours, task)
+        except UserError as error:
+            problem = champion_problem.of(champion, error)
     if baseline:
         scored["baseline"] = script_model.base_rates(ours.label, len(ours.classes))
     header = Header(
@@ -44,7 +47,9 @@ def evaluate(
         split="",
         classes=ours.classes,
         models=tuple(scored),
-        notes=(NOTE,) if baseline else (),
+        champion_problem=problem.why if problem else "",
+        champion_gone=problem.gone if problem else False,
+        notes=(*([problem.note] if problem else []), *([NOTE] if baseline else [])),
         baseline=BASELINE if baseline else "",
         script=script.told(dataset),
     )

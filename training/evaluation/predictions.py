@@ -6,6 +6,7 @@
     label        int64                       class code, in [0, C); double of a regression; absent without either
     weight       int64                       how much the row counts, such as its bytes; only without classes
     group        dictionary of strings       rows of one group are not independent; absent if the task names none
+    group_2      "                           likewise by a second column
     challenger   float, or float[C]          two classes: probability of the second; else of each class;
                                              double[1 + Q] of a regression: mean, then quantiles;
                                              double without either: the row's loss in nats
@@ -39,7 +40,8 @@ from training.storage import files
 
 FILE_NAME = "predictions.parquet"
 MODELS = ("challenger", "champion", "baseline", "boosting")
-RESERVED = ("row_id", "label", "weight", "group", *MODELS)
+GROUPS = ("group", "group_2")
+RESERVED = ("row_id", "label", "weight", *GROUPS, *MODELS)
 METADATA_KEY = b"predictions"
 #: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
@@ -68,8 +70,13 @@ class Header(Frozen):
     models: tuple[str, ...]
     #: Whether challenger and champion are one model, weight for weight.
     same: bool = False
+    #: Why there is a champion and none was scored; and whether that is because its files are not there any more.
+    champion_problem: str = ""
+    champion_gone: bool = False
     #: Dataset column that `group` was made from; "" if rows are independent.
     group: str = ""
+    #: Likewise of `group_2`.
+    second_group: str = ""
     slices: tuple[str, ...] = ()
     #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
     notes: tuple[str, ...] = ()
@@ -116,14 +123,19 @@ class Predictions:
     rows: int
     #: (N,) in [0, C), of the smallest type; float64 of a regression; empty without either.
     label: np.ndarray
-    #: Its values are not read.
-    group: Names | None
+    #: By the columns `GROUPS`, as far as they are there; their values are not read.
+    groupings: tuple[Names, ...]
     slices: dict[str, Names]
     #: float64 (N,); None with classes, and of a regression.
     weight: np.ndarray | None
 
     def __len__(self) -> int:
         return self.rows
+
+    @property
+    def group(self) -> Names | None:
+        """The first grouping."""
+        return self.groupings[0] if self.groupings else None
 
     @property
     def binary(self) -> bool:
@@ -228,7 +240,7 @@ def _schema(header: Header) -> pa.Schema:
     fields = [("row_id", pa.int64()), ("label" if width else "weight", pa.int64())]
     if header.quantiles:
         value, fields[1] = pa.list_(pa.float64(), 1 + len(header.quantiles)), ("label", pa.float64())
-    fields += [("group", names)] if header.group else []
+    fields += [(column, names) for column in _groups(header)]
     fields += [(model, value) for model in header.models]
     fields += [(name, names) for name in header.slices]
     return pa.schema(fields, metadata={METADATA_KEY: header.model_dump_json().encode()})
@@ -265,10 +277,15 @@ def read(directory: str | Path) -> Predictions:
         header=header,
         rows=rows,
         label=_labels(path, header, rows),
-        group=_names(path, "group", values=False) if header.group else None,
+        groupings=tuple(_names(path, column, values=False) for column in _groups(header)),
         slices={name: _names(path, name) for name in header.slices},
         weight=None if header.classes or header.quantiles else _doubles(path, "weight", rows),
     )
+
+
+def _groups(header: Header) -> tuple[str, ...]:
+    """The grouping columns of the file."""
+    return tuple(column for column, source in zip(GROUPS, (header.group, header.second_group), strict=True) if source)
 
 
 def _labels(path: Path, header: Header, rows: int) -> np.ndarray:

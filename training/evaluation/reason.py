@@ -59,22 +59,82 @@ def same(decision: Decision) -> str:
     return f"{first}; on the same {decision.rows:,} rows {_figures(decision)}." if decision.metric else f"{first}."
 
 
-def too_few(decision: Decision, fewest: int) -> str:
-    kind = f"{decision.groups} groups of rows (by {decision.group})" if decision.group else f"{decision.groups} rows"
+def incomparable(decision: Decision) -> str:
+    """The reason where there is a champion that nothing can be held against."""
     return (
-        f"{verdict(False, decision.reference)}: the test data has only {kind}, "
-        f"and it takes {fewest} to tell an improvement from luck."
+        f"{verdict(False, 'champion')}: it could not be compared with the new model, so nothing shows which is better "
+        f"({_as_clause(decision.champion_problem)}). A person decides: pipelines models promote."
     )
+
+
+def _as_clause(sentence: str) -> str:
+    return sentence.rstrip(".")
+
+
+def too_few(decision: Decision, fewest: int, degrees: float) -> str:
+    """The reason where no difference at all could be told from luck.
+
+    Args:
+        fewest: Groups of one size that it takes.
+        degrees: Of freedom: of groups of one size one less than there are.
+    """
+    kind = f"{decision.groups} groups of rows (by {decision.group})" if decision.group else f"{decision.groups} rows"
+    unequal = f", which by their sizes are worth {degrees + 1:.0f}" if degrees + 1.5 < decision.groups else ""
+    return (
+        f"{verdict(False, decision.reference)}: the test data has only {kind}{unequal}, and it takes {fewest} to tell "
+        f"an improvement from luck{_of_the_year(decision)}."
+    )
+
+
+def _of_the_year(decision: Decision) -> str:
+    return f" in one of {decision.nights:,} decisions a year" if decision.nights > 1 else ""
 
 
 def compared(decision: Decision) -> str:
     """The reason of a decision that rests on a comparison."""
     first = "" if decision.reference == "champion" else "there is no champion yet, and "
-    by_group = f" in {decision.groups:,} groups (by {decision.group})" if decision.group else ""
+    if decision.champion_problem:
+        first = f"the champion is gone ({_as_clause(decision.champion_problem)}), and "
+    rows = f"on the same {decision.rows:,} rows{_in_groups(decision)}"
+    outcome = _approval(decision) if decision.promote else _doubts(decision)
     return (
-        f"{verdict(decision.promote, decision.reference)}: {first}on the same {decision.rows:,} rows{by_group} "
-        f"{_figures(decision)}{_approval(decision) if decision.promote else _doubts(decision)}.{worth(decision)}"
+        f"{verdict(decision.promote, decision.reference)}: {first}{rows} {_figures(decision)}{outcome}."
+        f"{_test(decision)}{worth(decision)}"
     )
+
+
+def _in_groups(decision: Decision) -> str:
+    columns = decision.group.split(" and ")
+    counted = [f"{count:,} groups (by {name})" for count, name in zip(decision.clusters, columns, strict=False)]
+    return f" in {_enumeration(counted)}" if counted else ""
+
+
+def _test(decision: Decision) -> str:
+    """A further sentence: what was tested, at which level, and what could have been seen."""
+    assert decision.level is not None and decision.degrees is not None
+    by = " by both groups" if len(decision.clusters) > 1 else ""
+    share = f"this decision's share of the {percent(1 - decision.confidence)} that {decision.nights:,} a year may err"
+    level = percent(decision.level) + (f", {share}" if decision.nights > 1 else "")
+    sure = (
+        "no gain is sure, since a few groups are far worse than most"
+        if decision.lower_bound is None
+        else f"the gain is above {_signed(decision, decision.lower_bound)}"
+    )
+    seen = (
+        f"; one of {amount(decision, decision.detectable, 3)} would have been seen with 80% probability"
+        if decision.detectable is not None
+        else ""
+    )
+    return f" By a t test{by} ({decision.degrees:,.0f} degrees of freedom) at {level}, {sure}{seen}."
+
+
+def percent(share: float) -> str:
+    """A small share: 0.0137%."""
+    return f"{100 * share:.3g}%"
+
+
+def _signed(decision: Decision, value: float) -> str:
+    return f"{'-' if value < 0 else ''}{amount(decision, abs(value), 3)}"
 
 
 def worth(decision: Decision) -> str:
@@ -101,19 +161,18 @@ def _figures(decision: Decision) -> str:
 
 
 def _direction(decision: Decision) -> str:
-    """Better or worse, and what the bound at the confidence still allows."""
-    assert decision.difference is not None and decision.lower_bound is not None
-    low, sure = decision.lower_bound, f"{100 * decision.confidence:g}% confidence"
-    if decision.difference > 0:
-        bound = amount(decision, abs(low), 3)
-        return f"better (at least {bound} with {sure})" if low > 0 else f"better (perhaps {bound} worse, at {sure})"
-    return f"worse (at most {amount(decision, -low, 3)} with {sure})"
+    """Better or worse, with an ordinary interval."""
+    assert decision.difference is not None and decision.interval is not None
+    low, high = decision.interval
+    if decision.difference < 0:
+        low, high = -high, -low
+    ends = f"{_signed(decision, low)} to {_signed(decision, high)}"
+    return f"{'better' if decision.difference > 0 else 'worse'} (95% interval {ends})"
 
 
 def _doubts(decision: Decision) -> str:
-    assert decision.lower_bound is not None
     check, worse, doubts = decision.calibration, decision.worse_slices, []
-    if not decision.lower_bound > decision.margin:
+    if not decision.better:
         above = f" above {decision.margin:g}" if decision.margin else ""
         doubts.append(f"that is no evidence of a gain{above}")
     if check and check.worse:

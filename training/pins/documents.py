@@ -73,6 +73,8 @@ class ChampionPins(Frozen):
     key: str = ""
     report: str = ""
     history: tuple[Earlier, ...] = ()
+    #: Why its files are not there, which is found again every night: the baseline then stands in. "" = they are.
+    problem: str = ""
     epoch: int
 
 

@@ -1,13 +1,16 @@
 """A request -> its pins: data as objects and files, windows as dates, the champion as its files."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from training.pins import champion, data, earlier, moment, reigning, store, weights
+from training.errors import UserError
+from training.pins import champion as champions
+from training.pins import data, earlier, moment, reigning, store, weights
 from training.pins.documents import ChampionPins, DataPins, Request, RunPins
 from training.pins.epoch import epoch
 from training.registry.documents import Record
@@ -44,7 +47,7 @@ class Resolved:
 def resolve(
     request: Request,
     folder: str,
-    registry: Registry,
+    registry: Registry | None = None,
     *,
     pipeline: str,
     project: str = "",
@@ -59,7 +62,7 @@ def resolve(
 
     Args:
         folder: Where pins lie (`run_folder.pins`).
-        registry: Where the champion reigns, and where this run's model is to be registered.
+        registry: Where the champion reigns, and where this run's model is to be registered; None = nowhere.
         project: The number of the project; "" on a machine of one's own.
         now: The time; None = by the clock.
 
@@ -67,19 +70,27 @@ def resolve(
         UserError: something of the request is wrong or cannot be read. No pins are written then.
     """
     now = now or datetime.now(UTC)
-    record = reigning.read(registry, request.task, project)
+    reigns = partial(_champion, request.champion, registry, _record(registry, request.task, project, dry_run))
+    resolved = _resolved(
+        request, folder, reigns, pipeline=pipeline, project=project, run=run, scheduled=scheduled, as_of=as_of,
+        pins=pins, dry_run=dry_run, now=now,
+    )  # fmt: skip
+    return replace(resolved, registry=registry.root, model_name=registry.model) if registry else resolved
+
+
+def _record(registry: Registry | None, task: str, project: str, dry_run: bool) -> Record | None:
+    """What the registry holds, once it is known to be this run's, and to take what the run will write."""
+    if registry is None:
+        return None
+    record = reigning.read(registry, task, project)
     if not dry_run:
         registry.require_writable()
-    resolved = _resolved(
-        request, folder, registry, record, pipeline=pipeline, project=project, run=run, scheduled=scheduled,
-        as_of=as_of, pins=pins, dry_run=dry_run, now=now,
-    )  # fmt: skip
-    return replace(resolved, registry=registry.root, model_name=registry.model)
+    return record
 
 
 def _resolved(
-    request: Request, folder: str, registry: Registry, record: Record, *, pipeline: str, project: str, run: str,
-    scheduled: str, as_of: str, pins: str, dry_run: bool, now: datetime,
+    request: Request, folder: str, reigns: "Callable[[int], tuple[ChampionPins | None, tuple[str, ...]]]", *,
+    pipeline: str, project: str, run: str, scheduled: str, as_of: str, pins: str, dry_run: bool, now: datetime,
 ) -> Resolved:  # fmt: skip
     if pins:
         taken = earlier.take(pins, request, pipeline=pipeline, project=project, as_of=as_of)
@@ -89,21 +100,23 @@ def _resolved(
         renewed = taken.renewed(epoch(now))
         return _written(folder, renewed.data, renewed.champion, _header(taken.run), words, dry_run)
     when = moment.chosen(as_of, scheduled, now)
-    reigns, told = _champion(request.champion, registry, record, epoch(now))
+    champion, told = reigns(epoch(now))
     begun = request
     if request.warm_start == weights.CHAMPION:
-        begun = request.model_copy(update={"warm_start": reigns.folder if reigns else ""})
+        begun = request.model_copy(update={"warm_start": champion.folder if champion else ""})
     read = data.pin(begun, pipeline=pipeline, run=run, moment=when, epoch=epoch(now), folder=folder, dry_run=dry_run)
     header = {"pipeline": pipeline, "project": project, "as_of": as_of.strip(), "request": request, "seen": read.seen}
-    return _written(folder, read.document, reigns, header, (*read.words, *told), dry_run)
+    return _written(folder, read.document, champion, header, (*read.words, *told), dry_run)
 
 
 def _champion(
-    given: str, registry: Registry, record: Record, epoch: int
+    given: str, registry: Registry | None, record: Record | None, epoch: int
 ) -> tuple[ChampionPins | None, tuple[str, ...]]:
     """The pins of the champion, and what people are told of it. Raises UserError if it is not there."""
     if not given or reigning.is_folder(given):
-        return (champion.pin(given, epoch) if given else None), ()
+        return (champions.pin(given, epoch) if given else None), ()
+    if registry is None or record is None:
+        raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
     version = reigning.version(record, given)
     if version is None:
         return None, (f"champion: {record.model} has none yet, so the baseline is the one to beat.",)

@@ -44,7 +44,7 @@ class NewDrift(Frozen):
 def drift(task: Task, card: ModelCard, rows: NewRows) -> NewDrift:
     """The new rows against the rows that the model was trained on."""
     own = {column.name: column for column in rows.dataset.columns}
-    measured = [column for column in learned(task, card) if column.name != task.group][:MOST_COLUMNS]
+    measured = [column for column in learned(task, card) if column.name not in task.groups][:MOST_COLUMNS]
     known = [column for column in measured if column.tally or sum(column.counts)]
     counts = {column.name: np.zeros(_size(column), np.int64) for column in known}
     seen = {c.name: np.zeros(len(own[c.name].values), np.int64) for c in known if c.kind == "category"}

@@ -62,8 +62,11 @@ def _first(record: Record, key: str) -> Event | None:
 
 
 def _kept(record: Record, event: Event) -> str:
-    reigns = f"{named(event.before)} stays the champion" if event.before else "there is no champion"
-    return f"not registered, {reigns}"
+    if event.before is None:
+        return "not registered; there is no champion"
+    if record.aliases.get(CHAMPION) != event.before:
+        return f"not registered; the champion was {named(event.before)}, and is {_now(record)}"
+    return f"not registered, {named(event.before)} stays the champion, since {_last(record, event.before).at}"
 
 
 def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
@@ -75,7 +78,10 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
         instead = f" in place of version {promoted.before}" if promoted.before else ""
         return "promoted", f"registered as version {number}, champion since {_last(record, number).at}{instead}"
     if promoted:
-        return "promoted", f"registered as version {number}, champion from {promoted.at}; {_now(reigns)}"
+        return (
+            "promoted",
+            f"registered as version {number}, champion from {promoted.at}; the champion is {_now(record)}",
+        )
     if version.state == "candidate":
         return "candidate", (
             f"registered as version {number}, which waits as a candidate: pipelines models promote {number} --model "
@@ -85,12 +91,13 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
         event = _last(record, number)
         return "registered", f"registered as version {number}, champion since {event.at} by {event.who}"
     return "registered", (
-        f"registered as version {number}, not champion: compared with {compared(version.champion)}; {_now(reigns)}"
+        f"registered as version {number}, not champion: compared with {compared(version.champion)}; "
+        f"the champion is {_now(record)}"
     )
 
 
-def _now(reigns: int | None) -> str:
-    return f"the champion is {named(reigns)} now"
+def _now(record: Record) -> str:
+    return f"{named(record.aliases.get(CHAMPION))} now"
 
 
 def _last(record: Record, number: int) -> Event:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from training.evaluation.decision import Decision
-from training.evaluation.reason import amount, metric, number, rival
+from training.evaluation.reason import amount, metric, number, percent, rival
 from training.evaluation.record import Evaluation, ModelMetrics
 from training.evaluation.regression import LOSSES, RegressionFigures
 
@@ -135,7 +135,7 @@ class Check:
 
 def checks(decision: Decision) -> list[Check]:
     """What the decision rests on; empty if nothing could be compared."""
-    if decision.lower_bound is None:
+    if decision.level is None:
         return []
     calibrated = [_calibration_check(decision)] if decision.calibration else []
     return [_gain_check(decision), *calibrated, *_slice_checks(decision)]
@@ -143,14 +143,19 @@ def checks(decision: Decision) -> list[Check]:
 
 def _gain_check(decision: Decision) -> Check:
     assert decision.metric and decision.reference and decision.difference is not None
-    assert decision.lower_bound is not None and decision.upper_bound is not None
+    assert decision.interval and decision.level is not None
+    low, high = (_signed(decision, end) for end in decision.interval)
+    year = f", of {decision.nights:,} decisions a year" if decision.nights > 1 else ""
+    sure = "nothing is sure" if decision.lower_bound is None else f"above {_signed(decision, decision.lower_bound)}"
     text = (
-        f"Better: the gain in {metric(decision)} over {rival(decision)} is "
-        f"{_signed(decision, decision.difference)}; at {100 * decision.confidence:g}% confidence it is above "
-        f"{_signed(decision, decision.lower_bound)} and below {_signed(decision, decision.upper_bound)}. "
+        f"Better: the gain in {metric(decision)} over {rival(decision)} is {_signed(decision, decision.difference)} "
+        f"(95% interval {low} to {high}); at the level of this test, {percent(decision.level)}{year}, {sure}. "
         f"Above {decision.margin:g} is required."
     )
-    return Check(decision.lower_bound > decision.margin, text)
+    if decision.detectable is not None:
+        seen = _signed(decision, decision.detectable)
+        text += f" Of a true gain of {seen} these rows show that with 80% probability."
+    return Check(decision.better, text)
 
 
 def _signed(decision: Decision, value: float) -> str:

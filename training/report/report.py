@@ -3,14 +3,10 @@
 python -m training decide DATA --model MODEL EVALUATION --report report.html
 """
 
-import platform
 import re
-import shlex
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from training import bundle
@@ -19,22 +15,19 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.evaluation import record
 from training.evaluation.decision import Decision
-from training.evaluation.reason import number, verdict
+from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.pins import store
 from training.pins.documents import ChampionPins
-from training.report import cards, findings, history, plots, residuals, svg
+from training.report import cards, findings, history, making, page, plots, residuals, svg
 from training.report import data as summaries
 from training.script import collected
-from training.storage import files, pinned, storage
+from training.storage import files, pinned
 
-FOLDER = Path(__file__).parent
 #: Slices in the plot; the table below it has them all.
 MOST_PLOTTED_SLICES = 45
-MOST_SHOWN_SOURCES = 20
 #: What the task is called whose table a task.toml declares.
 ANY_TABLE = "Table"
-PACKAGES = ("vertex-gpu-pipelines", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
 def write(
@@ -65,15 +58,15 @@ def write(
         **_headline(dataset, measured, decision),
         **_plots(card, measured, decision),
         "sample": card.sample if card else "",
-        "script": _script(measured),
+        "script": making.script(measured),
         "slice_metric_name": plots.slice_metric_name(measured),
         **_tables(measured, decision),
         **_data(data, dataset, measured),
         **_findings(data, dataset, measured),
         **history.context(_pins(champion), measured, dataset.window),
-        "made": {**({"Model": _trained(card), "Training": _settings(card)} if card else {}), **_made(dataset, card)},
+        "made": making.made(dataset, card),
     }
-    html = _environment().get_template("template.html").render(context)
+    html = page.environment().get_template("template.html").render(context)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, html)
@@ -126,20 +119,6 @@ def task_name(task: str) -> str:
     """`training.tasks.language_model:LanguageModel` -> `Language model`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", task.rpartition(":")[2]).lower()
     return words[:1].upper() + words[1:]
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["css"] = Markup((FOLDER / "style.css").read_text())
-    environment.globals["number"] = number
-    environment.globals["model_names"] = cards.MODEL_NAMES
-    return environment
 
 
 def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
@@ -205,81 +184,3 @@ def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict
         "steady": findings.steady(measured) if measured.drift else "",
         "rates": findings.rates,
     }
-
-
-def _script(measured: Evaluation) -> dict[str, Any] | None:
-    """What is known of a script in place of our training: what ran, how, and what it left."""
-    if measured.script is None:
-        return None
-    script, launched = measured.script, measured.script.launched
-    how = {
-        "launch": launched.launch,
-        "nodes": str(launched.nodes or ""),
-        "processes a node": str(launched.processes or ""),
-        "time": f"{launched.seconds:,.0f} s" if launched.seconds is not None else "",
-        "model": f"{script.files:,} file{'s' * (script.files != 1)}, {script.bytes:,} bytes" if script.files else "",
-        "predictions": f"{script.predictions:,} rows" if script.predictions else "none",
-        "checkpoints": launched.checkpoints,
-    }
-    return {
-        "command": shlex.join(launched.command),
-        "how": {name: text for name, text in how.items() if text},
-        "metrics": {name: f"{value:.6g}" for name, value in script.metrics.items()},
-    }
-
-
-def _trained(card: ModelCard) -> dict[str, str]:
-    return {
-        "task": card.task,
-        **{f"option {name}": str(value) for name, value in sorted(card.options.items())},
-        "parameters": f"{card.parameters:,}",
-        "steps": f"{card.steps:,}",
-        **({"weights": str(card.shipped)} if card.shipped and str(card.shipped) else {}),
-        "trained on data": _short(card.data),
-    }
-
-
-def _settings(card: ModelCard) -> dict[str, str]:
-    return {name: str(value) for name, value in sorted(card.config.items()) if name not in ("task", "options")}
-
-
-def _made(dataset: Manifest, card: ModelCard | None) -> dict[str, dict[str, str]]:
-    """What it takes to make the same model again, beside the model's own, by heading."""
-    return {
-        "Data": {
-            **{f"split {name}": text for name, text in dataset.split.items()},
-            "fingerprint": _short(dataset.fingerprint),
-            **_sources(dataset),
-        },
-        "Versions" if card else "Versions of the evaluation": {
-            "python": platform.python_version(),
-            **{name: _version(name) for name in PACKAGES},
-        },
-    }
-
-
-def _sources(dataset: Manifest) -> dict[str, str]:
-    """Each file with its checksum; of many, their number and size."""
-    sources = dataset.sources
-    if len(sources) > MOST_SHOWN_SOURCES:
-        return {"files": f"{len(sources):,}, {sum(s.bytes for s in sources):,} bytes; the manifest lists them"}
-    return {
-        _file_name(s.path) if dataset.splits else s.path: f"{s.bytes:,} bytes, sha256 {s.sha256[:16]}..."
-        for s in sources
-    }
-
-
-def _short(fingerprint: str) -> str:
-    return f"{fingerprint[:16]}..." if len(fingerprint) > 16 else fingerprint or "unknown"
-
-
-def _file_name(path: str) -> str:
-    """Local files without their folder: the report does not depend on where it was made."""
-    return path if storage.is_remote(path) else Path(path).name
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"

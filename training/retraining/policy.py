@@ -72,7 +72,10 @@ def checked(
 def _length(name: str, text: str) -> Length | None:
     if not text.strip():
         return None
-    length = parse(text, name).length
+    try:
+        length = parse(text, name).length
+    except UserError:
+        length = None
     if length is None:
         raise UserError(f"{name} = {text!r}: give a time, such as 30 days, 4 weeks or 2 months, or nothing for none.")
     return length

@@ -89,10 +89,25 @@ def _pins(uri: str) -> tuple[RunPins | None, DataPins | None]:
 
 def last_trained(record: Record, version: Version | None) -> datetime | None:
     """When a model was trained last, whatever became of it; None if nothing tells."""
-    moments = [version.created] * bool(version) if version else []
-    moments += [spent.at for spent in record.spent] + [event.at for event in record.events if event.what == "kept"]
-    known = [datetime.fromisoformat(moment).astimezone(UTC) for moment in moments if moment]
-    return max(known, default=None)
+    moments = [version.created] if version else []
+    return max(map(_moment, filter(None, [*moments, *_tried(record, "").values()])), default=None)
+
+
+def tried_since(record: Record, version: Version | None) -> bool:
+    """Whether a challenger was tested after the champion was registered, and did not replace it."""
+    if version is None or not version.created:
+        return False
+    return any(_moment(at) >= _moment(version.created) for at in _tried(record, version.key).values())
+
+
+def _tried(record: Record, but: str) -> dict[str, str]:
+    """When each challenger was tested, by its key; `but` is left out."""
+    kept = {event.key: event.at for event in record.events if event.what == "kept"}
+    return {key: at for key, at in (kept | {one.key: one.at for one in record.spent}).items() if key != but}
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def same_data(then: DataPins | None, now: DataPins) -> bool:

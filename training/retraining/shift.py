@@ -2,9 +2,10 @@
 
 The measure is the population stability index, as in the report (`training.evaluation.drift`), of the bins and counts
 that the model's card keeps. What it is without any drift follows from how much days differ: the rows of a day have
-weather, prices and weekday in common, so that a thousand of them may say as little as one. With shares p of the bins
-and V the covariance of the difference of the two samples' shares, the index is about sum((q - p)^2 / p), a sum of
-chi-square variables weighted with the eigenvalues of diag(p)^-1/2 V diag(p)^-1/2 (Rao & Scott 1981,
+weather, prices and weekday in common, so that a thousand of them may say as little as one. So chance is told from
+Pearson's statistic for clustered rows: with the pooled shares p of the bins and V the covariance of the difference d
+of the two samples' shares, sum(d^2 / p), which the index is close to where it is small, is a sum of chi-square
+variables weighted with the eigenvalues of diag(p)^-1/2 V diag(p)^-1/2 (Rao & Scott 1981,
 https://doi.org/10.1080/01621459.1981.10477633). Over its mean it is taken as F, with Satterthwaite's degrees of
 freedom and these times the number of days less one, for V is known from the new days alone (Thomas & Rao 1987,
 https://doi.org/10.1080/01621459.1987.10478482). Rows without days count as independent.
@@ -60,10 +61,11 @@ def shift(column: Column, counts_DB: Counts, train_days: int, *, by_day: bool) -
     before, after = tally_of(column), counts_DB.sum(axis=0)
     used = (before + after) > 0
     mean, freedom, lines = _chance(before[used], counts_DB[:, used], train_days, by_day)
-    index = drift.index(before, after)
+    statistic = _pearson(before[used], after[used])
     return Shift(
-        column=column.name, kind="label" if column.kind == "label" else "feature", index=index, expected=mean,
-        p_value=_p_value(index / mean, freedom, lines) if mean > 0 else 1.0,
+        column=column.name, kind="label" if column.kind == "label" else "feature", index=drift.index(before, after),
+        expected=mean,
+        p_value=_p_value(statistic / mean, freedom, lines) if mean > 0 else 1.0,
         missing=(float(before[-1] / max(1, before.sum())), float(after[-1] / max(1, after.sum()))),
     )  # fmt: skip
 
@@ -126,8 +128,13 @@ def unseen(column: Column, texts: pa.ChunkedArray) -> tuple[float, tuple[str, ..
     return -sum(count for count, _ in new) / max(1, len(texts)), tuple(text for _, text in new[: drift.SHOWN_VALUES])
 
 
+def _pearson(before: Counts, after: Counts) -> float:
+    shares = (before + after) / (before.sum() + after.sum())
+    return float(np.sum((after / max(1, after.sum()) - before / max(1, before.sum())) ** 2 / shares))
+
+
 def _chance(before: Counts, counts_DB: Counts, train_days: int, by_day: bool) -> tuple[float, float, float]:
-    """What the index is without drift: its mean, the degrees of freedom, and those of the covariance itself."""
+    """What the statistic is without drift: its mean, the degrees of freedom, and those of the covariance itself."""
     rows, trained = float(counts_DB.sum()), float(before.sum())
     if not rows or not trained or counts_DB.shape[1] < 2:
         return 0.0, 0.0, 0.0

@@ -1,6 +1,8 @@
 """Whether to train at all, and why, in one sentence."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Literal
 
 from training.config import TrainConfig
@@ -61,51 +63,78 @@ def verdict(
         champion = reigning.load(resolved.champion, record)
     except UserError as error:
         return _told(rules.when != "never", "changed", f"new rows cannot be held against the champion: {error}")
-    last = reigning.last_trained(record, champion.version)
-    decided = _decided(champion, last, store.load(resolved.data, DataPins), resolved, request, rules, config, run, now)
-    known = {"champion": champion.name, "last_trained": f"{last:%Y-%m-%d}" if last else ""}
-    return decided.model_copy(update=known)
+    return _Night(champion, resolved, request, record, rules, config, run, now).decided()
 
 
-def _decided(
-    champion: Reigning, last: datetime | None, data: DataPins, resolved: Resolved, request: Request, rules: Policy,
-    config: TrainConfig, run: str, now: datetime,
-) -> Verdict:  # fmt: skip
-    if rules.when == "always":
-        return _told(True, "asked", 'when = "always".')
-    tried = bool(last and champion.version and last > datetime.fromisoformat(champion.version.created))
-    waits = bool(rules.wait and last and not policy.over(rules.wait, last, now))
-    other = reigning.changed(champion, request.task, request.task_options, request.data, config)
-    if other and rules.when != "never" and not (tried and waits):
-        return _told(True, "changed", f"{other}.")
-    if not other and reigning.same_data(champion.data, data):
-        return _told(False, "nothing new", f"no data is new since {champion.name} was trained.")
-    findings = look_at(champion, resolved.data, request.task, rules, run) if rules.looks else Findings()
-    if rules.when == "never":
-        return _told(False, "never", f'when = "never"; {seen(findings)}', findings)
-    return _by_findings(champion, last, waits, findings, rules, now)
+@dataclass(frozen=True)
+class _Night:
+    """All that a decision about new data rests on."""
 
+    champion: Reigning
+    resolved: Resolved
+    request: Request
+    record: Record
+    rules: Policy
+    config: TrainConfig
+    run: str
+    now: datetime
 
-def _by_findings(
-    champion: Reigning, last: datetime | None, waits: bool, findings: Findings, rules: Policy, now: datetime
-) -> Verdict:
-    if waits:
-        assert rules.wait and last
-        day = policy.until(rules.wait, last)
-        words = f"a model was trained on {last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {day}"
-        return _told(False, "waits", f"{words}; {seen(findings)}" if seen(findings) else f"{words}.", findings)
-    if rules.when == "new data":
-        return _told(True, "new data", f"data is new since {champion.name} was trained.")
-    if findings.drifted:
-        return _told(True, "drift", drift_words(findings.drifted), findings)
-    if findings.live and findings.live.worse:
-        return _told(True, "performance", loss_words(findings.live), findings)
-    if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, now)):
-        since = f"the last training was on {last:%Y-%m-%d}" if last else "nothing tells when the champion was trained"
-        return _told(True, "age", f"{since}, and retrain_every is {policy.spoken(rules.retrain_every)}.", findings)
-    if not findings.what:
-        return _told(True, "cannot look", f"the new data cannot be sampled: {'; '.join(findings.notes)}.", findings)
-    return _told(False, "no change", seen(findings), findings)
+    @cached_property
+    def last(self) -> datetime | None:
+        return reigning.last_trained(self.record, self.champion.version)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is too early to train again."""
+        rules = self.rules
+        return bool(rules.wait and self.last and not policy.over(rules.wait, self.last, self.now))
+
+    def decided(self) -> Verdict:
+        known = {"champion": self.champion.name, "last_trained": f"{self.last:%Y-%m-%d}" if self.last else ""}
+        return (self._before_looking() or self._by_looking()).model_copy(update=known)
+
+    def _before_looking(self) -> Verdict | None:
+        """What pins and settings say; None where the new rows have to."""
+        champion, request, rules = self.champion, self.request, self.rules
+        if rules.when == "always":
+            return _told(True, "asked", 'when = "always".')
+        other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
+        # A challenger with the new settings may have been tested already, and kept from reigning.
+        tried = self.waits and reigning.tried_since(self.record, champion.version)
+        if other and rules.when != "never" and not tried:
+            return _told(True, "changed", f"{other}.")
+        if not other and reigning.same_data(champion.data, store.load(self.resolved.data, DataPins)):
+            return _told(False, "nothing new", f"no data is new since {champion.name} was trained.")
+        return None
+
+    def _by_looking(self) -> Verdict:
+        rules, found = self.rules, Findings()
+        if rules.looks:
+            found = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
+        if rules.when == "never":
+            return _told(False, "never", f'when = "never"; {seen(found)}', found)
+        if rules.wait and self.last and self.waits:
+            ends = policy.until(rules.wait, self.last)
+            words = (
+                f"a model was trained on {self.last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {ends}"
+            )
+            return _told(False, "waits", f"{words}; {seen(found)}" if seen(found) else f"{words}.", found)
+        if rules.when == "new data":
+            return _told(True, "new data", f"data is new since {self.champion.name} was trained.")
+        return self._by_findings(found)
+
+    def _by_findings(self, found: Findings) -> Verdict:
+        rules, last = self.rules, self.last
+        if found.drifted:
+            return _told(True, "drift", drift_words(found.drifted), found)
+        if found.live and found.live.worse:
+            return _told(True, "performance", loss_words(found.live), found)
+        if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, self.now)):
+            since = f"the last training was on {last:%Y-%m-%d}" if last else "nothing tells when a model was trained"
+            return _told(True, "age", f"{since}, and retrain_every is {policy.spoken(rules.retrain_every)}.", found)
+        if not found.what:
+            return _told(True, "cannot look", f"the new data cannot be sampled: {'; '.join(found.notes)}.", found)
+        return _told(False, "no change", seen(found), found)
 
 
 def _told(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:

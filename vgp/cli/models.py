@@ -36,6 +36,7 @@ One = Annotated[str, typer.Argument(metavar="VERSION", help="Number of a version
 
 @models.command("list", epilog="Example: pipelines models list --env prod")
 def list_(
+    limit: Annotated[int, typer.Option(min=0, help="The newest so many of each model; 0: all.")] = 20,
     model: Model = None,
     registry: Registry = None,
     vertex: Vertex = False,
@@ -46,8 +47,8 @@ def list_(
     """List the models and their versions, the newest first: alias, state, metrics, data and run."""
     from vgp.models import asking, view
 
-    told = asking.ask(_place(registry, vertex, environment, settings), "list", model=model)
-    options.show(told, as_json, view.listing)
+    told = asking.listing(_place(registry, vertex, environment, settings), model)
+    options.show(view.newest(told, limit), as_json, view.listing)
 
 
 @models.command(epilog="Example: pipelines models show champion")
@@ -224,3 +225,4 @@ def _change(
         print_json(told)
     else:
         say(told["said"])
+        say(*(f"Vertex AI: {words}" for words in told.get("vertex", ())), stderr=True)

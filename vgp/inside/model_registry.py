@@ -95,7 +95,7 @@ def reconcile(
 def differences(record: Json, service: ModelService) -> list[str]:
     """What Vertex AI does not show yet, in words; empty if it agrees with the record. Raises as `reconcile`."""
     live = service.versions(str(record["model"]))
-    return [str(step) for step in steps(record, live)] + notes(record, live)
+    return [f"not yet: {step}" for step in steps(record, live)] + notes(record, live)
 
 
 class _Reconciliation:

@@ -108,11 +108,12 @@ def _container(name: str, version: Json, image: str) -> dict[str, Any]:
             "Set image in pipelines.toml to NAME@sha256:... (pipelines image build does)."
         )
     files = version["files"]
+    task = ["--task", str(version["task"])] if version.get("task") else []
     checksums = [word for served in SERVED for word in ("--sha256", f"{served}={files[served]['sha256']}")]
     return {
         "imageUri": uri,
         "command": ["python3", "-m", "training", "serve"],
-        "args": ["--name", name, "--version", str(number), *checksums],
+        "args": ["--name", name, "--version", str(number), *task, *checksums],
         "ports": [{"containerPort": PORT}],
         "predictRoute": PREDICT,
         "healthRoute": HEALTH,

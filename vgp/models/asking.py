@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.errors import RequestError, WorkFailed
 from vgp.local import training_code
 from vgp.models.place import Place
 
@@ -33,10 +33,40 @@ def ask(place: Place, verb: str, *words: str, model: str | None = None, options:
 def change(
     place: Place, verb: str, *words: str, model: str | None, why: str | None, options: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The same for a verb that changes the record: it keeps who did it, and why."""
+    """The same for a verb that changes the record: it keeps who did it, and why.
+
+    Of the registry of a project, Vertex AI's is brought after it: `vertex` says what was done there.
+
+    Raises:
+        WorkFailed: also where Vertex AI's could not be, though the registry was changed.
+    """
     account = _account() if place.remote else ""
     texts = [f"--{name}={text}" for name, text in (("why", why), ("account", account)) if text]
-    return ask(place, verb, *words, model=model, options=[*options, *texts])
+    told = ask(place, verb, *words, model=model, options=[*options, *texts])
+    if not place.settings:
+        return told
+    from vgp.vertex.models import projection
+
+    try:
+        return {**told, "vertex": projection.follow(place.settings, place.root, told["model"])}
+    except WorkFailed as failure:
+        raise WorkFailed(f"{told['said']}. {failure}\n  Repeat the command: it changes nothing twice.") from None
+
+
+def listing(place: Place, model: str | None) -> dict[str, Any]:
+    """Every model with its versions; of the registry of a project also what Vertex AI does not show of each yet."""
+    told = ask(place, "list", model=model)
+    if not place.settings:
+        return told
+    from vgp.vertex.models import projection
+
+    behind: dict[str, list[str]] = {}
+    for name in (one["model"] for one in told["models"]):
+        try:
+            behind[name] = projection.differences(place.settings, place.root, name)
+        except WorkFailed as failure:  # what the registry says is told all the same
+            behind[name] = [str(failure)]
+    return {**told, "vertex": behind}
 
 
 def _account() -> str:

@@ -24,6 +24,15 @@ _DID = {
 }  # fmt: skip
 
 
+def newest(told: Values, limit: int) -> Values:
+    """The list with so many versions of each model, 0 = all; `left` says how many are left out."""
+    cut = [
+        {**one, "versions": one["versions"][: limit or None], "left": len(one["versions"][limit:]) if limit else 0}
+        for one in told["models"]
+    ]
+    return {**told, "models": cut}
+
+
 def listing(told: Values) -> RenderableType:
     """Every model with its versions, the newest first."""
     if not told["models"]:
@@ -31,6 +40,10 @@ def listing(told: Values) -> RenderableType:
     parts: list[RenderableType] = []
     for one in told["models"]:
         parts += [*([Text("")] if parts else []), _headline(one), _versions(one)]
+        if one["left"]:
+            parts.append(Text(f"and {one['left']:,} older ones; more with --limit", "dim"))
+        behind = told.get("vertex", {}).get(one["model"], [])
+        parts += [Text(f"Vertex AI: {printable(words)}", "yellow") for words in behind]
     return Group(*parts)
 
 
@@ -80,8 +93,15 @@ def _reign(reign: Values | None, now: datetime) -> list[tuple[Cell, Cell]]:
         ("champion", f"since {since(reign['since'], now)}, {did}, by {printable(reign['who'])}"),
         ("why", one_line(reign["why"]) or "no reason was given"),
         ("replaced", _named(before) if before else "no version: it was the first champion"),
-        ("rollback", f"to version {reign['rollback_to']}" if reign["rollback_to"] else "to none: promote another one"),
+        ("rollback", _way_back(reign)),
     ]
+
+
+def _way_back(reign: Values) -> str:
+    if not reign["rollback_to"]:
+        return "to none: promote another one"
+    further = "" if reign["by"] == "promoted" else f" --from {reign['version']}"
+    return f"to version {reign['rollback_to']}: pipelines models rollback{further}"
 
 
 def _named(one: Values) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.evaluation import predictions
+from training.evaluation import predictions, record
+from training.evaluation.decide import decide
 from training.evaluation.predictions import Header, Names
 
 
@@ -25,19 +26,32 @@ class Save:
 
     folder: Path
 
-    def __call__(self, label, challenger, *, champion=None, baseline=None, group=None, same=False, **slices) -> Path:
+    def __call__(
+        self, label, challenger, *, champion=None, baseline=None, group=None, group_2=None, same=False, **slices
+    ) -> Path:
         scored = {"challenger": challenger, "champion": champion, "baseline": baseline}
         models = {name: table(p) for name, p in scored.items() if p is not None}
         sides = models["challenger"].shape[1]
         header = Header(
             task="m:T", split="test", classes=tuple("abcdefghij"[:sides]), models=tuple(models),
-            group="" if group is None else "day", slices=tuple(slices), same=same,
+            group="" if group is None else "day", second_group="" if group_2 is None else "user",
+            slices=tuple(slices), same=same,
         )  # fmt: skip
         batch = {"row_id": np.arange(len(label)), "label": np.asarray(label), **models}
         batch |= {name: names(values) for name, values in slices.items()}
         batch |= {} if group is None else {"group": names(group)}
+        batch |= {} if group_2 is None else {"group_2": names(group_2)}
         predictions.write(self.folder, header, [batch])
         return self.folder
+
+
+def uncompared(folder) -> str:
+    """Why the champion was not compared, which is then kept and costs none of the year's error."""
+    header, decision = predictions.read(folder).header, decide(folder, margin=-0.5)
+    assert (decision.promote, decision.level, decision.reference) == (False, None, "champion")
+    assert decision.reason.startswith("Keep the champion: it could not be compared") and not header.champion_gone
+    assert "champion" not in header.models and header.champion_problem in " ".join(record.load(folder).notes)
+    return header.champion_problem
 
 
 @pytest.fixture

@@ -72,13 +72,14 @@ def calibration_replicates(weights_RG, label, table, codes, count):
     return total / (weights_RG @ np.bincount(codes, minlength=count))
 
 
-def worse_p_value(difference, group, sizes):
-    from scipy import stats
-
-    totals = {}
-    mean = difference.sum() / sizes.sum()
-    for g, d, s in zip(group, difference, sizes, strict=True):
-        totals[g] = totals.get(g, 0.0) + d - mean * s
-    count = len(totals)
-    error = np.sqrt(count / (count - 1) * sum(t**2 for t in totals.values())) / sizes.sum()
-    return stats.t.sf(mean / error, count - 1)
+def clustered(difference, group, sizes):
+    """Mean, variance, degrees of freedom and third cumulant, by the matrices of Bell & McCaffrey."""
+    groups = np.unique(group)
+    totals, whole = np.array([difference[group == g].sum() for g in groups]), sizes.sum()
+    shares = np.array([sizes[group == g].sum() for g in groups]) / whole
+    mean = difference.sum() / whole
+    errors = totals / whole - mean * shares
+    residual = np.eye(len(groups)) - np.outer(np.ones(len(groups)), shares)  # a cluster's mean less that of all
+    form = residual.T @ np.diag(shares**2) @ residual
+    variance = (errors**2).sum() * (shares**2).sum() / np.trace(form)
+    return mean, variance, np.trace(form) ** 2 / np.trace(form @ form), (errors**3).sum()

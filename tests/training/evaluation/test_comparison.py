@@ -171,37 +171,6 @@ def test_independent_rows_are_put_into_the_blocks_of_a_permutation(rows):
     assert rows <= comparison.MOST_BLOCKS or (found.codes == expected).all()
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.lists(st.integers(0, 9) | st.just(1 << 40), max_size=30))
-def test_codes_are_numbered_as_they_rise(codes):
-    numbers, count = comparison.numbered(np.array(codes, np.int64))
-    distinct = sorted(set(codes))
-    assert count == len(distinct) and [distinct[number] for number in numbers] == codes
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 1000), st.integers(11, 40), st.booleans())
-def test_the_slice_test_is_that_of_sums_by_group(seed, groups, weighted):
-    random = np.random.default_rng(seed)
-    group = random.permutation(np.r_[np.arange(groups), random.integers(0, groups, 100)])
-    difference = random.normal(0.05, 1, groups + 100)
-    sizes = random.integers(1, 9, groups + 100).astype(float) if weighted else np.ones(groups + 100)
-    found = comparison.worse_p_value(difference, group, sizes if weighted else None)
-    assert found == pytest.approx(rowwise.worse_p_value(difference, group, sizes), rel=1e-9)
-
-
-def test_the_slice_test_on_independent_rows_is_students():
-    difference = np.random.default_rng(5).normal(0.1, 1, 200)
-    expected = stats.ttest_1samp(difference, 0, alternative="greater").pvalue
-    assert comparison.worse_p_value(difference, np.arange(200)) == pytest.approx(expected)
-    assert comparison.worse_p_value(difference, None) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("difference, expected", [(0.0, 1.0), (0.2, 0.0), (-0.2, 1.0)])
-def test_a_difference_without_spread_needs_no_test(difference, expected):
-    assert comparison.worse_p_value(np.full(50, difference), np.arange(50)) == expected
-
-
 def test_holm_adjusts_as_in_the_literature():
     assert comparison.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert comparison.holm([0.9, 0.8]) == [1.0, 1.0]

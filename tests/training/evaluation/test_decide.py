@@ -33,11 +33,11 @@ def flights(random, *, skills=(1.0, 1.0), day_skill=0.0, days=DAYS, rows=ROWS_A_
 
 
 def test_a_clearly_better_model_is_promoted(save):
-    label, day, (new, old) = flights(np.random.default_rng(0), skills=(1.5, 0.4))
+    label, day, (new, old) = flights(np.random.default_rng(0), skills=(1.5, 0.4), rows=200)
     folder = save(label, new, champion=old, group=day, origin=np.where(day % 2, "JFK", "LGA"))
     result = decide(folder)
     assert result.promote and result.reason.startswith(
-        "Promote: on the same 1,200 rows in 30 groups (by day) log loss is"
+        "Promote: on the same 6,000 rows in 30 groups (by day) log loss is"
     )
     assert f"{log_loss(label, new):.4f} against {log_loss(label, old):.4f}" in result.reason
     assert result.lower_bound < result.difference < result.upper_bound
@@ -58,7 +58,7 @@ def test_a_worse_model_is_not_promoted(save):
 
 
 def test_without_a_champion_the_baseline_is_the_one_to_beat(save):
-    label, day, (new, old) = flights(np.random.default_rng(3), skills=(1.5, 0.4))
+    label, day, (new, old) = flights(np.random.default_rng(3), skills=(1.5, 0.4), rows=200)
     result = decide(save(label, new, baseline=old, group=day))
     assert result.promote and result.reference == "baseline"
     assert "there is no champion yet" in result.reason and "logistic-regression baseline" in result.reason
@@ -76,7 +76,7 @@ def test_with_nothing_to_beat_nothing_is_promoted(save):
 
 
 def test_too_few_groups_are_no_evidence(save):
-    label, day, (new, old) = flights(np.random.default_rng(6), skills=(3.0, 0.1), days=4, rows=300)
+    label, day, (new, old) = flights(np.random.default_rng(6), skills=(2.0, 0.1), days=4, rows=1000)
     result = decide(save(label, new, champion=old, group=day))
     assert not result.promote and "only 4 groups" in result.reason
     assert decide(save(label, new, champion=old)).promote  # as independent rows they would be
@@ -84,7 +84,7 @@ def test_too_few_groups_are_no_evidence(save):
 
 @pytest.mark.parametrize("margin, promote", [(0.02, True), (0.5, False), (-0.1, True)])
 def test_the_margin_is_what_the_lower_bound_must_exceed(save, margin, promote):
-    label, day, (new, old) = flights(np.random.default_rng(7), skills=(1.5, 0.4))
+    label, day, (new, old) = flights(np.random.default_rng(7), skills=(1.5, 0.4), rows=200)
     result = decide(save(label, new, champion=old, group=day), margin=margin)
     assert result.promote is promote and (result.lower_bound > margin) is promote
 
@@ -106,7 +106,7 @@ def test_a_challenger_that_is_the_champion_is_kept_whatever_the_margin(save):
 
 
 def test_a_better_but_badly_calibrated_model_is_kept_back(save):
-    label, day, (new, old) = flights(np.random.default_rng(9), skills=(2.0, 0.4), rows=100)
+    label, day, (new, old) = flights(np.random.default_rng(9), skills=(2.0, 0.4), rows=800)
     result = decide(save(label, new**1.3, champion=old, group=day))  # the same ranking, too timid
     assert result.lower_bound > 0 and result.calibration.worse and not result.promote
     assert "rates are off by" in result.reason

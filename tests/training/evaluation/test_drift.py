@@ -61,7 +61,7 @@ def test_the_column_that_splits_part_and_vectors_of_tokens_are_left_out(tmp_path
     import coins
 
     data = coins.dataset(tmp_path)
-    found = drift.drift(data, manifest.load(data), "test", group="colour")
+    found = drift.drift(data, manifest.load(data), "test", groups=("colour",))
     assert {column.column for column in found.columns} == {"size", "tilt"}
     kinds = {"fixed_size_list<item: uint16>[8]": False, "fixed_size_list<item: float>[8]": True,
              "fixed_size_binary[8]": True}  # fmt: skip

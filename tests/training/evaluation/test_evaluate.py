@@ -10,7 +10,12 @@ from training.errors import UserError
 from training.evaluation import measure, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
+from training.pins import champion as champions
+from training.pins import store
+from training.pins.documents import ChampionPins
 from training.report.report import markdown
+
+from .conftest import uncompared
 
 
 @pytest.fixture
@@ -152,15 +157,38 @@ def test_what_cannot_be_evaluated_is_refused_and_nothing_is_written(coins, data,
     refused(tmp_path, "it is not a finished, prepared dataset", tmp_path, model)
     refused(tmp_path, "it is not a finished model", data, tmp_path)
     refused(tmp_path, "the later split of .* has no rows; it has .*1,200 in test", data, model, split="later")
-    refused(tmp_path, "it is not a finished model", data, model, champion=str(tmp_path / "nobody"))
 
 
-def test_a_champion_that_cannot_be_compared_is_refused(coins, data, model, tmp_path):
+def test_a_champion_that_cannot_be_compared_is_kept(coins, data, model, tmp_path):
     other = coins.trained(tmp_path / "other", data, task="coins:Dice")
-    refused(tmp_path, "trained for coins:Dice, the new model for coins:Coins", data, model, champion=str(other))
-    three = coins.dataset(tmp_path / "three", sides=3)
-    older = coins.trained(tmp_path / "older", three)
-    refused(tmp_path, "predicts the classes a, b, c, the new model the classes a, b", data, model, champion=str(older))
+    older = coins.trained(tmp_path / "older", coins.dataset(tmp_path / "three", sides=3))
+    damaged = coins.trained(tmp_path / "damaged", data)
+    (damaged / "model.safetensors").write_bytes(b"torn")
+    for champion, why in (
+        (other, "trained for coins:Dice, the new model for coins:Coins"),
+        (older, "predicts the classes a, b, c, the new model the classes a, b"),
+        (damaged, "model.safetensors"),
+    ):
+        evaluate(data, model, tmp_path / "out", champion=str(champion), baseline=False)
+        assert why in uncompared(tmp_path / "out")
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_where_the_champion_is_gone_the_baseline_stands_in(coins, data, model, tmp_path, pinned):
+    champion = str(coins.trained(tmp_path / "champion", data))
+    uri = store.save(str(tmp_path / "pins"), champions.pin(champion, 0)) if pinned else champion
+    (tmp_path / "champion" / "model.safetensors").unlink()
+    found = evaluate(data, model, tmp_path / "out", champion=uri)
+    assert "The champion is gone, and the baseline stands in" in found.notes[0]
+    decision = decide(tmp_path / "out")
+    assert decision.reference == "baseline" and decision.level == pytest.approx(0.05 / 365)
+    assert "the champion is gone (" in decision.reason and "model.safetensors is not there any more)" in decision.reason
+
+
+def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data, model, tmp_path):
+    pins = ChampionPins(folder="gs://b/m", problem="version 3 of coins was deleted", epoch=0)
+    evaluate(data, model, tmp_path / "out", champion=store.save(str(tmp_path / "pins"), pins))
+    assert "the champion is gone (version 3 of coins was deleted), and" in decide(tmp_path / "out").reason
 
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):

@@ -23,10 +23,11 @@ def version(number: int, **told: Any) -> Version:
     key = hashlib.sha256(str(number).encode()).hexdigest()
     digests = {"model.json": "1" * 64, "model.safetensors": f"{number:064x}"}
     files = {name: {"bytes": 10, "sha256": digest} for name, digest in digests.items()}
-    return Version(
-        **{"key": key, "model": f"{FOLDER}/versions/{key}", "files": files, "run": f"training-{number}",
-           "pipeline": "training", "commit": "abc", "reason": "It is better.", "data": "1-3"} | told
-    )  # fmt: skip
+    facts = {
+        "key": key, "model": f"{FOLDER}/versions/{key}", "files": files, "run": f"training-{number}",
+        "pipeline": "training", "task": "mine:Flights", "commit": "abc", "reason": "It is better.", "data": "1-3",
+    }  # fmt: skip
+    return Version(**facts | told)
 
 
 class Registry:

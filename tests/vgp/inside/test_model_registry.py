@@ -47,7 +47,7 @@ def test_every_version_comes_with_what_serves_it_and_what_it_is_found_by(cloud, 
     assert second["containerSpec"] == {
         "imageUri": IMAGE,
         "command": ["python3", "-m", "training", "serve"],
-        "args": ["--name", "flights", "--version", "2", "--sha256", f"model.json={'1' * 64}",
+        "args": ["--name", "flights", "--version", "2", "--task", "mine:Flights", "--sha256", f"model.json={'1' * 64}",
                  "--sha256", f"model.safetensors={2:064x}"],
         "ports": [{"containerPort": 8080}],
         "predictRoute": "/predict",

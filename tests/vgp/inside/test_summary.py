@@ -60,11 +60,26 @@ def test_what_takes_up_a_model_did_not_train_it() -> None:
     """The command's step is a hit, and what is collected is made anew by another image."""
     job = night("b", all_of("SUCCEEDED", prepare="SKIPPED", train="SKIPPED"), since="a", decision="keep")
     components = job["pipelineSpec"]["components"]
-    components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"left_model": {}}}
+    model = components["comp-train"]["outputDefinitions"]["artifacts"]["model"]
+    components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"left_model": model}}
     components["comp-evaluate"]["outputDefinitions"] = components["comp-train"]["outputDefinitions"]
     assert told(job).words.startswith("nothing was trained; decision: keep")
-    components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"other_model": {}}}
+    components["comp-evaluate"]["inputDefinitions"] = {"artifacts": {"dataset": {}}}
     assert told(job).words.startswith("trained; decision: keep")
+
+
+def test_what_was_registered_is_told_and_nothing_was_trained_by_it() -> None:
+    words = "registered as version 7, champion since 2026-11-20T02:20:00Z in place of version 6"
+    job = night("b", all_of("SUCCEEDED", prepare="SKIPPED", train="SKIPPED"), since="a")
+    components, details = job["pipelineSpec"]["components"], job["jobDetail"]["taskDetails"]
+    model = {"artifacts": components["comp-train"]["outputDefinitions"]["artifacts"]}
+    components["comp-register"] = {"inputDefinitions": model, "outputDefinitions": model}
+    components["comp-exit-handler-1"]["dag"]["tasks"]["register"] = {"componentRef": {"name": "comp-register"}}
+    told_by = {"metadata": {"output:Output": "promoted", "output:words": words}}
+    details.append({**details[-2], "taskName": "register", "taskId": "20", "execution": told_by, "outputs": {}})
+    summary = told(job)
+    assert summary.words == f"nothing was trained; decision: promote; {words}; prepare and train taken from a"
+    assert summary.as_json()["released"] == words and words.replace("-", "-") in markdown(summary)
 
 
 def test_a_failure_names_step_and_error() -> None:

@@ -44,7 +44,7 @@ def test_the_shipped_file_is_right_with_all_of_its_examples(write: Write, name: 
 def test_the_shipped_file_needs_no_project() -> None:
     loaded = settings.load(REPOSITORY / "pipelines.toml")
     assert loaded.environment is loaded.project is loaded.bucket is None
-    assert set(loaded.steps) == {"resolve", "prepare", "train", "evaluate", "decide", "notify"}
+    assert set(loaded.steps) == {"resolve", "prepare", "train", "evaluate", "decide", "register", "notify"}
 
 
 @pytest.mark.parametrize("project", ["my-project", "example.com:my-project"])

@@ -102,7 +102,7 @@ def settings(cloud: Cloud) -> Any:
         (None, False, False, []),
         (None, True, True, []),
         (False, True, False, []),
-        (True, False, True, [*PINNED, "notify", "resolve"]),
+        (True, False, True, sorted([*PINNED, "notify", "register", "resolve"])),
     ],
 )
 def test_the_flag_is_stronger_than_new_that_than_the_settings_and_they_than_the_spec(

@@ -37,7 +37,7 @@ def derived(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
     """
     day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: labelled(task, rows)}
-    if task.group == "day" and day is not None:
+    if "day" in task.groups and day is not None:
         values[DAY] = day.cast("int32")
     return values
 
@@ -147,8 +147,9 @@ def finished(
     """
     features = values_of(task, table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
-    if task.group and task.group not in features:
-        values[task.group] = _group(task, table, _visible(task, table))
+    for group in task.groups:
+        if group not in features:
+            values[group] = _group(task, group, table, _visible(task, table))
     values |= features
     values[task.label] = table[LABEL]
     if past:
@@ -226,12 +227,12 @@ def _feature(name: str, value: Any) -> ir.Value:
     raise UserError(f"the feature {name} is of type {kind}: make numbers or strings of it in `features`.")
 
 
-def _group(task: TabularTask, table: ir.Table, names: list[str]) -> ir.Value:
-    if task.group == "day" and task.time:
+def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> ir.Value:
+    if group == "day" and task.time:
         return table[DAY]
-    if task.group not in names:
+    if group not in names:
         raise UserError(
-            f"{type(task).__name__}.group is {task.group!r}: neither a feature, nor a column known before the "
+            f"{type(task).__name__}.group is {group!r}: neither a feature, nor a column known before the "
             "outcome, nor 'day' of a task with a time."
         )
-    return table[task.group]
+    return table[group]

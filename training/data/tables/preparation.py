@@ -99,5 +99,5 @@ def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> Mappin
         finish.require_spread(columns[task.label])
     categories = finished.values()
     coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
-    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, task.group))
+    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, *task.groups))
     return columns

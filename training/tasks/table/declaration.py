@@ -68,7 +68,8 @@ class Declared(_Strict):
     decided_by: Literal["pinball", "squared", "absolute"] = "pinball"
     key: list[str] = []
     time: str = ""
-    group: str = ""
+    #: A column, or two of them.
+    group: str | list[str] = ""
     slices: list[str] = []
     trusted: list[str] = []
     #: Texts that stand for a missing value, beside an empty field.
@@ -86,9 +87,14 @@ class Declared(_Strict):
         return {name: kind(text) for name, text in self.columns.items()}
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns of `group`."""
+        return tuple(filter(None, [self.group] if isinstance(self.group, str) else self.group))
+
+    @property
     def features(self) -> dict[str, Kind]:
         """The columns that a model may learn from."""
-        spare = {self.target, *self.key, self.time, self.group, self.split.split}
+        spare = {self.target, *self.key, self.time, *self.groups, self.split.split}
         return {name: kind for name, kind in self.kinds.items() if name not in spare}
 
 

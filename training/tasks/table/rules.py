@@ -81,9 +81,11 @@ def _roles(declared: Declared) -> Iterator[Problem]:
     if time and time.name not in DATES:
         rule = f"the time {quoted(declared.time)} is {quoted(declared.columns[declared.time])}"
         yield ("columns", declared.time), f"{rule}; it must be a date or a timestamp."
-    if declared.group == "day" and not time and "day" not in declared.columns:
+    if len(set(declared.groups)) < len(declared.groups) or len(declared.groups) > 2:
+        yield ("group",), f"group = {declared.group}: name one column, or two that differ."
+    if "day" in declared.groups and not time and "day" not in declared.columns:
         yield ("group",), 'group = "day" is the day of the time: name the column of the time.'
-    for role, names in (("key", declared.key), ("time", [declared.time]), ("group", [declared.group])):
+    for role, names in (("key", declared.key), ("time", [declared.time]), ("group", declared.groups)):
         if declared.target in names:
             yield (role,), f"{role} names the target, which is not known beforehand."
     for name in declared.slices:

@@ -95,7 +95,7 @@ def _attributes(declared: Declared, text: str) -> dict[str, Any]:
         "schema": schema,
         "key": tuple(declared.key),
         "time": declared.time,
-        "group": declared.group,
+        "group": declared.groups,
         "target": declared.target,
         "classes": () if regression else tuple(declared.classes),
         "quantiles": tuple(declared.quantiles) if regression else (),

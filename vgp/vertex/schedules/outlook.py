@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from vgp.settings import Settings
+from vgp.spec.dag import Component
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.figures import listed
 from vgp.text.printable import one_line
@@ -51,6 +52,8 @@ class Outlook:
     #: Whether the data's pins, and the champion's, are those of `run`.
     same_data: bool = False
     same_champion: bool = False
+    #: Whether the run's first step decides if the others run at all.
+    decides: bool = False
     #: The pins that were asked for were those of this time.
     now: datetime = datetime.min.replace(tzinfo=UTC)
     #: What the pipeline's last runs cost, whoever started them.
@@ -62,6 +65,9 @@ class Outlook:
 
     def words(self, time: datetime, first: bool) -> str:
         """What the run of that time would do."""
+        if self.decides and self.run:
+            data = "data as in" if self.same_data else "new data since"
+            return f"{data} {self.run}: {pinned.STEP} decides whether to train"
         if self.hits and not self.taken(time):
             return f"all steps run: the cache epoch ends on {cache_epoch.end(self.now):%Y-%m-%d}"
         if not first:
@@ -123,7 +129,16 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     would = hits(keys(spec, values, after), _keys_of(last, before), done)
     data, champion = f"{pinned.STEP}.data", f"{pinned.STEP}.champion"
     return Outlook(
-        "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion), now
+        "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion),
+        decides(spec.root), now,
+    )  # fmt: skip
+
+
+def decides(group: Component) -> bool:
+    """Whether a branch of the pipeline hangs on what the step resolve returns."""
+    tasks = group.tasks.values()
+    return any(f"{pinned.STEP}-Output" in task.condition for task in tasks) or any(
+        decides(task.component) for task in tasks if task.component.is_group
     )
 
 

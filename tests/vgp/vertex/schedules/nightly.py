@@ -74,7 +74,8 @@ class Project:
         self.put("champion/model.safetensors", b"{}")
         today = self.cloud.clock.now().date()
         self.arrives(today - timedelta(days=4), first=today - timedelta(days=44))
-        for task, seconds in {"resolve": 30, "prepare": 200, "train": 2400, "evaluate": 400, "decide": 100}.items():
+        for task, seconds in {"resolve": 30, "prepare": 200, "train": 2400, "evaluate": 400, "decide": 100,
+                              "register": 60}.items():  # fmt: skip
             self.cloud.script(task, seconds=seconds)
         self.cloud.script("resolve", seconds=30, outputs=self.resolved)
         apply(self.settings, self.declaration)
@@ -97,7 +98,8 @@ class Project:
             project=output.project, now=self.cloud.clock.now(),
             **{name: task.inputs[name] for name in ("run", "scheduled", "as_of", "pins")},
         )  # fmt: skip
-        return {name: getattr(pins, name) for name in ("digest", "uri", "data", "champion")}
+        names = ("digest", "uri", "data", "champion", "registry", "model_name")
+        return {name: getattr(pins, name) for name in names}
 
     def foreseen(self) -> str:
         """What `schedule plan` says of the next night, in the letters of `became`."""

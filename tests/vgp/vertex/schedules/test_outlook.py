@@ -98,8 +98,8 @@ def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
     parameters = {"data": "--help", "task_options": {"train": "6 months", "share": 0.5}}
     told = outlook.outlook(settings, make(settings, spec=SPEC, parameters=parameters))
     assert commands[0][3:] == [
-        "resolve", "--dry-run", "--json", "--pipeline=training", "--data=--help", "--task=flights",
-        '--options={"train": "6 months", "share": 0.5}',
+        "resolve", "--dry-run", "--json", "--to=gs://test-bucket/runs/pins", "--pipeline=training", "--data=--help",
+        "--task=flights", '--options={"train": "6 months", "share": 0.5}',
     ]  # fmt: skip
     assert told.words(datetime.now(UTC), True) == "all steps run: it has no good run yet"
 

@@ -1,0 +1,200 @@
+"""`kill -9` at every step between the gate's word and the alias; then the step is tried again, as its retry would be.
+
+    python -m benchmarks.release            # a line for each point, and what was found after the kill and the retry
+
+A fork releases a model into a registry that has a champion, and kills itself before or after one of its effects: every
+copy, every flush to the disk, every rename, the check of the artifact. What must hold is in `judged`. The model is a
+file of random bytes, so the check, a process of its own, is taken as passed; where it fails nothing follows it.
+"""
+
+import io
+import os
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.data import manifest
+from training.evaluation import decision, record
+from training.evaluation.decision import Decision
+from training.evaluation.record import Evaluation
+from training.pins import reigning, store
+from training.registry import registry as registries
+from training.registry import versions
+from training.registry.documents import Record
+from training.release import check
+from training.release.release import Inputs, release
+
+#: What changes something outside of the process.
+EFFECTS: tuple[tuple[Any, str], ...] = (
+    (shutil, "copyfile"), (os, "fsync"), (os, "replace"), (os, "mkdir"), (check, "check"),
+)  # fmt: skip
+MODEL = "flights"
+
+
+@dataclass(frozen=True)
+class Life:
+    """A release that was killed at one point, and what was found."""
+
+    point: int
+    effect: str
+    #: What the record told after the kill: nothing of the release, or all of it.
+    after_kill: str
+    #: What is wrong after the kill or the retry; empty if nothing is.
+    wrong: str
+
+
+def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
+    """What a run leaves for the step `register`."""
+    for name in ("data", "model", "evaluation"):
+        (folder / run / name).mkdir(parents=True)
+    there = folder / run
+    manifest.save(manifest.Manifest(task="m:T", columns=(), splits={}, fingerprint="f"), there / "data")
+    (there / "model" / "model.json").write_text('{"not": "read"}')
+    (there / "model" / "model.safetensors").write_bytes(weights)
+    empty = Evaluation(
+        task="m:T", split="test", classes=(), rows=0, label_counts=(), group="", groups=0, models={},
+        confusion_matrix=[], slices=(), notes=(),
+    )  # fmt: skip
+    record.save(empty, there / "evaluation")
+    better = Decision(promote=True, reason="Promote.", margin=0, confidence=0.95, level=0.01, rows=9, groups=9)
+    decision.write(better, there / "decision")
+    (there / "report").write_text("<!doctype html>")
+    paths = (str(there / name) for name in ("data", "model", "evaluation", "decision", "report"))
+    return Inputs(*paths, champion=champion, run=run, pipeline="training")
+
+
+def begun(folder: Path) -> tuple[Path, Inputs]:
+    """A registry with a champion, and a run whose model is better."""
+    root = folder / "registry"
+    release(night(folder, "first", weights=b"1" * 70_000, champion=""), str(root), MODEL)
+    registry = registries.open(str(root), MODEL)
+    reigns = registry.read().champion()
+    assert reigns
+    pins = store.save(f"{folder}/pins", reigning.pin(registry, registry.read(), reigns, 1))
+    return root, night(folder, "second", weights=b"2" * 70_000, champion=pins)
+
+
+def lives(folder: Path, every: int = 1) -> Iterator[Life]:
+    """Kills a release at each point, or at every so manieth, each time from the same beginning."""
+    with passing():
+        root, asked = begun(folder)
+        expected = told(after(root, asked, folder / "undisturbed"))
+        for point in range(1, 10_000, every):
+            place = folder / f"life-{point}"
+            shutil.copytree(root, place)
+            effect, killed = fork(point, lambda place=place: release(asked, str(place), MODEL))
+            if not killed:
+                return
+            found = registries.open(str(place), MODEL).read()
+            wrong = judged(place, found)
+            retried = after(place, asked, place)
+            wrong = wrong or judged(place, retried)
+            wrong = wrong or ("the retry ended otherwise" if told(retried) != expected else "")
+            yield Life(point, effect, "champion" if found.aliases["champion"] == 2 else "nothing", wrong)
+            shutil.rmtree(place)
+
+
+def after(root: Path, asked: Inputs, place: Path) -> Record:
+    """The record once the release has been tried to its end."""
+    if place != root:
+        shutil.copytree(root, place)
+    release(asked, str(place), MODEL)
+    return registries.open(str(place), MODEL).read()
+
+
+def told(found: Record) -> list[Any]:
+    """The record without its times and places."""
+    events = [(one.number, one.what, one.version, one.before, one.who, one.key) for one in found.events]
+    return [events, found.aliases, [(v.number, v.state, sorted(v.files)) for v in found.versions],
+            [(spent.key, spent.level) for spent in found.spent]]  # fmt: skip
+
+
+def judged(root: Path, found: Record) -> str:
+    """What is wrong: a champion that is not whole, a half of a release, a gap, a level that is spent twice."""
+    registry, champion = registries.open(str(root), MODEL), found.champion()
+    if champion is None:
+        return "no champion"
+    versions.verify(registry, champion)
+    if found.aliases["champion"] != len(found.versions):
+        return "a version without its alias"
+    if max(Counter((one.what, one.key) for one in found.events).values()) > 1:
+        return "an event twice"
+    return "" if len(found.spent) == len(found.versions) else "a level not spent, or twice"
+
+
+@contextmanager
+def passing() -> Iterator[None]:
+    """The check of the artifact passes."""
+    kept = check.check
+    check.check = lambda *words: check.Checked(0, 0, 0, 0.0)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        check.check = kept
+
+
+def fork(point: int, work: Callable[[], object]) -> tuple[str, bool]:
+    """Runs the work in a fork that kills itself at the point; the effect there, and whether it came to it."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        code = 1
+        try:
+            _armed(point, writing)
+            with redirect_stderr(io.StringIO()):
+                work()
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        effect = pipe.read()
+    _, status = os.waitpid(process, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    assert ended in (0, -signal.SIGKILL), f"the release itself failed with {ended}"
+    return effect, ended != 0
+
+
+def _armed(point: int, writing: int) -> None:
+    """From here on every effect counts as two points, and the process does not survive one of them."""
+    passed = 0
+
+    def at(effect: str) -> None:
+        nonlocal passed
+        passed += 1
+        if passed == point:
+            os.write(writing, effect.encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(name: str, effect: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            at(f"before {name}")
+            result = effect(*args, **kwargs)
+            at(f"after {name}")
+            return result
+
+        return wrapped
+
+    for module, name in EFFECTS:
+        setattr(module, name, counted(name, getattr(module, name)))
+
+
+def main() -> None:
+    print(f"{'point':>5}  {'killed':<18}{'record after it':<18}after the retry")
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):
+        for life in lives(Path(folder)):
+            counts[life.after_kill] += 1
+            counts["wrong"] += bool(life.wrong)
+            print(f"{life.point:>5}  {life.effect:<18}{life.after_kill:<18}{life.wrong or 'as undisturbed'}")
+    print(f"{counts.total() - counts['wrong']} kills, {counts['wrong']} wrong")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = str(Path(__file__).parent)
+sys.path.insert(0, HERE)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import nights as harness  # noqa: E402
+
+sys.path.remove(HERE)
+
+
+@pytest.fixture(scope="session")
+def challengers(digits, tmp_path_factory):
+    """Three models, each better than the one before."""
+    folder = tmp_path_factory.mktemp("challengers")
+    return [harness.challenger(digits, folder / str(steps), steps) for steps in (5, 20, 60)]
+
+
+@pytest.fixture
+def nights(tmp_path):
+    return harness.Nights(tmp_path, str(tmp_path / "registry"))
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The artifact is checked in this process: another one takes seconds to start, and is a test of its own."""
+    from training.release import artifact, check
+
+    monkeypatch.setattr(check, "check", lambda *words: artifact.artifact.__wrapped__(*words))

@@ -1,0 +1,102 @@
+"""Runs that end: challengers of digits, scored once, and what each night hands to the step `register`."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from digits import Digits
+from torch import nn
+
+from training import bundle
+from training.data import manifest
+from training.evaluation import decision, evaluate
+from training.evaluation.decision import Decision
+from training.pins import reigning, store
+from training.registry import registry as registries
+from training.registry.documents import Record
+from training.registry.registry import Registry
+from training.release import release
+from training.release.outcome import Outcome
+from training.release.release import Inputs
+
+TASK = "digits:Digits"
+
+
+@dataclass(frozen=True)
+class Challenger:
+    """A trained model and its predictions of the test rows."""
+
+    data: Path
+    model: Path
+    evaluation: Path
+
+
+def challenger(data: Path, folder: Path, steps: int) -> Challenger:
+    """A network that learned for so many steps."""
+    dataset, work = manifest.load(data), Digits()
+    torch.manual_seed(steps)
+    module = work.model(dataset)
+    rows = next(release_rows(data, dataset))
+    for _ in range(steps):  # by hand: what torch.optim imports takes longer than all else here
+        loss = nn.functional.cross_entropy(module(rows["pixels"]), rows["label"])
+        with torch.no_grad():
+            for weight, gradient in zip(
+                module.parameters(), torch.autograd.grad(loss, list(module.parameters())), strict=True
+            ):
+                weight -= 0.5 * gradient
+    card = bundle.ModelCard(
+        task=TASK, columns=dataset.columns, data=dataset.fingerprint, config={}, steps=steps,
+        parameters=sum(p.numel() for p in module.parameters()),
+    )  # fmt: skip
+    bundle.save(folder / "model", module, card)
+    evaluate.evaluate(data, folder / "model", folder / "evaluation", baseline=False)
+    return Challenger(data, folder / "model", folder / "evaluation")
+
+
+def release_rows(data: Path, dataset: manifest.Manifest) -> Any:
+    from training.data.rows import Shards
+
+    for batch in Shards(data, dataset, "train").batches(1200):
+        yield {name: torch.from_numpy(batch[name]) for name in ("pixels", "label")}
+
+
+@dataclass
+class Nights:
+    """Nights that share a registry; each has a name, a challenger, and the gate's word."""
+
+    folder: Path
+    root: str
+
+    @property
+    def registry(self) -> Registry:
+        return registries.open(self.root, "digits")
+
+    @property
+    def record(self) -> Record:
+        return self.registry.read()
+
+    def pinned(self) -> str:
+        """The pins of who reigns now, as the step resolve writes them; "" for nobody."""
+        record = self.record
+        champion = record.champion()
+        return store.save(f"{self.folder}/pins", reigning.pin(self.registry, record, champion, 1)) if champion else ""
+
+    def inputs(self, run: str, one: Challenger, *, champion: str | None = None, **fields: Any) -> Inputs:
+        """What the run hands on; `champion` None: who reigns now."""
+        folder = self.folder / run
+        folder.mkdir(exist_ok=True)
+        facts = {"promote": True, "reason": f"Promote: {run}.", "margin": 0.0, "confidence": 0.95, "level": 0.01}
+        decision.write(Decision(**{**facts, "rows": 297, "groups": 297, **fields}), folder / "decision")
+        (folder / "report").write_text(f"<!doctype html><p>{json.dumps(str(one.model))}")
+        return Inputs(
+            str(one.data), str(one.model), str(one.evaluation), str(folder / "decision"), str(folder / "report"),
+            champion=self.pinned() if champion is None else champion, task=TASK, run=run, pipeline="training",
+        )  # fmt: skip
+
+    def night(self, run: str, one: Challenger, *, approve: Any = "auto", again: str = "", **fields: Any) -> Outcome:
+        """The step `register` of a run; `again` = by which other run it is asked once more."""
+        inputs = self.inputs(run, one, **fields)
+        outcome = release.release(inputs, self.root, "digits", approve)
+        return release.release(replace(inputs, run=again), self.root, "digits", approve) if again else outcome

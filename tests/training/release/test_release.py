@@ -1,0 +1,159 @@
+"""What becomes of a model once the gate has spoken, on real models of digits."""
+
+import shutil
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from unittest.mock import create_autospec
+
+import pytest
+
+from training.errors import ProcessFailed, UserError
+from training.pins import reigning, store
+from training.registry import changes
+from training.release import check, release
+
+
+def told(record):
+    return [(event.what, event.version, event.before) for event in record.events]
+
+
+def test_a_better_model_is_copied_checked_and_champion_and_spends_its_level(nights, challengers):
+    """Loaded in a process of its own, it predicts what was evaluated."""
+    outcome = nights.night("first", challengers[0])
+    record = nights.record
+    assert outcome.code == "promoted"
+    assert outcome.words == f"registered as version 1, champion since {record.events[-1].at}"
+    assert told(record) == [("registered", 1, None), ("promoted", 1, None)]
+    version = record.champion()
+    assert set(version.files) == {
+        "model.json", "model.safetensors", "about/decision.json", "about/metrics.json", "about/report.html"
+    }  # fmt: skip
+    assert (version.run, version.task, version.reason) == ("first", "digits:Digits", "Promote: first.")
+    assert version.metrics["accuracy"] > 0.3 and version.report.endswith("/about/report.html")
+    assert [(spent.level, spent.version, spent.outcome) for spent in record.spent] == [(0.01, None, "promote")]
+
+
+def test_each_night_has_the_champion_of_the_one_before_and_nothing_new_changes_nothing(nights, challengers, here):
+    nights.night("one", challengers[0])
+    outcome = nights.night("two", challengers[1])
+    assert outcome.words.endswith("in place of version 1") and nights.record.aliases == {"champion": 2}
+    same = nights.night("three", challengers[1], promote=False, reason="Keep: the same.", same=True, level=None)
+    assert (same.code, nights.record.events[-1].what) == ("kept", "kept")
+    assert same.words.startswith("not registered, version 2 stays the champion, since ")
+    record = nights.record
+    again = nights.night("four", challengers[1], promote=False, reason="Keep: the same.", same=True, level=None)
+    assert again.code == "nothing new" and again.words.startswith("nothing new, as three has told: not registered")
+    assert nights.record == record and len(record.spent) == 2
+
+
+def test_after_a_rollback_the_same_nights_promote_nothing_again(nights, challengers, here):
+    """A cache hit of the night that promoted, and the same weights tested against the champion that is back."""
+    nights.night("one", challengers[0])
+    asked = nights.inputs("two", challengers[1])
+    release.release(asked, nights.root, "digits")
+    nights.registry.change(lambda r: changes.rollback(r, who="ann", why="late features", key="r1"))
+    outcome = nights.night("three", challengers[1])
+    assert outcome.code == "nothing new" and outcome.words.endswith("the champion is version 1 now")
+    tested_anew = nights.night("four", challengers[1], margin=0.001)
+    event = nights.record.events[-1]
+    assert (tested_anew.code, event.what) == ("kept", "kept")
+    assert "version 2 has the same weights, and was taken back" in event.why and "ann: late features" in event.why
+    assert nights.record.aliases == {"champion": 1} and len(nights.record.versions) == 2
+    assert nights.night("five", challengers[2]).code == "promoted"
+
+
+def test_the_alias_is_taken_only_from_the_champion_that_was_compared(nights, challengers, here):
+    inputs = nights.inputs("slow", challengers[1])
+    nights.night("fast", challengers[0])
+    outcome = release.release(inputs, nights.root, "digits")
+    assert (outcome.code, nights.record.aliases) == ("registered", {"champion": 1})
+    assert outcome.words == (
+        "registered as version 2, not champion: compared with no version of this registry; the champion is version 1 "
+        "now"
+    )
+    assert nights.record.events[-1].why.endswith("while the champion is version 1 by now.")
+
+
+def test_a_champion_that_was_deleted_meanwhile_is_an_outcome_in_words(nights, challengers, here):
+    nights.night("one", challengers[0])
+    inputs = nights.inputs("two", challengers[1])
+    for change in (
+        lambda r: changes.unalias(r, "champion", who="ann", why="", key="u"),
+        lambda r: changes.delete(r, 1, who="ann", why="private rows", key="d"),
+    ):
+        nights.registry.change(change)
+    outcome = release.release(inputs, nights.root, "digits")
+    assert outcome.words == "registered as version 2, not champion: compared with version 1; the champion is none now"
+
+
+def test_a_person_is_asked_and_decides(nights, challengers, here):
+    nights.night("one", challengers[0])
+    outcome = nights.night("two", challengers[1], approve="manual")
+    assert nights.record.aliases == {"champion": 1, "candidate": 2} and outcome.code == "candidate"
+    assert outcome.words.endswith("waits as a candidate: pipelines models promote 2 --model digits")
+    nights.registry.change(lambda r: changes.promote(r, 2, expected=1, who="ann", why="looked at it", key="p"))
+    assert nights.night("two", challengers[1], approve="manual", champion=inputs_of(nights, 1)).words.startswith(
+        "registered as version 2, champion since"
+    )
+
+
+def inputs_of(nights, number):
+    """The pins of a version that reigned."""
+    record = nights.record
+    return store.save(f"{nights.folder}/pins", reigning.pin(nights.registry, record, record.version(number), 1))
+
+
+def test_a_model_that_nothing_judges_is_for_a_person_only(nights, challengers, here):
+    undecided = {"promote": False, "decided": False, "reason": "Not decided.", "level": None}
+    outcome = nights.night("one", challengers[0], **undecided)
+    assert (outcome.code, nights.record.events) == ("not decided", ())
+    assert nights.night("two", challengers[0], approve="manual", **undecided).code == "candidate"
+
+
+def test_the_same_step_again_is_told_the_same_and_another_run_that_it_is_not_new(nights, challengers, here):
+    first = nights.night("one", challengers[0])
+    asked = nights.inputs("one", challengers[0], champion="")
+    assert release.release(asked, nights.root, "digits").words == first.words
+    assert (
+        nights.night("one", challengers[0], champion="", again="two").words
+        == f"nothing new, as one has told: {first.words}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data[: len(data) // 2], "cannot be read as weights"),
+        (lambda data: data[:-64] + bytes(64), "predicts something else than was evaluated"),
+    ],
+)
+def test_a_copy_that_is_not_what_was_evaluated_is_not_registered(nights, challengers, tmp_path, damage, message, here):
+    """The evaluated weights were others than those that came to lie in the model's folder."""
+    model = shutil.copytree(challengers[0].model, tmp_path / "model")
+    weights = model / "model.safetensors"
+    weights.write_bytes(damage(weights.read_bytes()))
+    with pytest.raises((UserError, ProcessFailed), match=message):
+        nights.night("one", replace(challengers[0], model=model))
+    assert not nights.record.events and not nights.record.versions
+
+
+def test_the_clean_process_tells_in_one_sentence_why_the_copy_failed(monkeypatch):
+    said = "warning: slow\nerror: /versions/1 holds no model.json.\n"
+    done = subprocess.CompletedProcess([], 2, stdout="", stderr=said)
+    monkeypatch.setattr(check.subprocess, "run", create_autospec(subprocess.run, return_value=done))
+    with pytest.raises(ProcessFailed, match=r"did not pass its check: /versions/1 holds no model.json. The champion"):
+        check.check("/versions/1", "data", "evaluation", "digits:Digits")
+
+
+def test_of_a_hundred_that_end_at_once_one_is_champion_and_the_history_has_no_gap(nights, challengers, monkeypatch):
+    monkeypatch.setattr(check, "check", lambda *words: check.Checked(297, 297, 297, 0.0))
+    asked = [nights.inputs(f"run-{i}", challengers[i % 3], champion="", margin=i / 1000) for i in range(100)]
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(lambda inputs: release.release(inputs, nights.root, "digits"), asked))
+    record = nights.record
+    assert Counter(outcome.code for outcome in outcomes) == {"promoted": 1, "registered": 99}
+    assert [event.number for event in record.events] == list(range(1, 102)) and len(record.spent) == 100
+    (first,) = [event for event in record.events if event.what == "promoted"]
+    assert record.aliases == {"champion": first.version} and record.version(first.version).run == first.who

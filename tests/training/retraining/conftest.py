@@ -1,0 +1,43 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = str(Path(__file__).parent)
+
+
+@pytest.fixture(scope="session")
+def first_night(tmp_path_factory):
+    """A shop with its first champion."""
+    sys.path.insert(0, HERE)
+    import shops
+
+    folder = tmp_path_factory.mktemp("shop") / "shop"
+    shops.begun(folder)
+    return folder
+
+
+@pytest.fixture
+def shop(first_night, tmp_path, monkeypatch):
+    """The shop on a later night; `shop.asked(...)` decides for its data as it is then."""
+    monkeypatch.syspath_prepend(HERE)
+    import shops
+
+    from training.retraining import step
+
+    later = first_night / "data" / "b.csv"
+
+    class Shop:
+        folder = first_night
+
+        def new(self, *days, header="id,day,colour,size,bought", **others):
+            shops.write(later, *(shops.day(number, **others) for number in days), header=header)
+
+        def asked(self, page="", **given):
+            return step.resolve(**shops.asked(first_night, page=page, record=tmp_path / "runs" / "record", **given))
+
+        def verdict(self, **given):
+            return self.asked(**{"retrain_every": "", **given}).verdict
+
+    yield Shop()
+    later.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+"""`pipelines models`, as people call it: on this machine, and in the bucket of a project."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from loopback.cloud import Cloud
+
+from training.storage import storage
+from vgp.vertex import clients
+
+from .conftest import Told, filled
+
+Models = Callable[..., Told]
+
+
+def unspaced(text: str) -> str:
+    return re.sub(r" +", " ", text)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder of the user's, with the registry of local runs: version 2 of three reigns."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    filled("runs/registry", tmp_path)
+    return str(tmp_path / "runs/registry")
+
+
+def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
+    here: None, registry: str, models: Models
+) -> None:
+    code, out, err = models("show", "champion")
+    assert (code, err) == (0, "")
+    lines = [line.strip() for line in unspaced(out).splitlines()]
+    assert lines[0] == "flights version 2 champion"
+    assert re.fullmatch(r"champion since \w{3} \d\d \d\d:\d\d \(\d+s\), promoted, by the run", lines[1])
+    assert lines[2:6] == [
+        "why better by 2", "replaced version 1, of month 1", "rollback to version 1: pipelines models rollback",
+        "decision better by 2",
+    ]  # fmt: skip
+    assert "metrics roc_auc 0.72" in lines and any("promoted the run better by 2" in line for line in lines)
+
+
+def test_list_and_compare_show_metrics_side_by_side(here: None, registry: str, models: Models) -> None:
+    out = unspaced(models("list")[1])
+    assert re.search(r"^flights: version 2 is the champion since .*, in place of version 1$", out, re.MULTILINE)
+    assert re.search(r"^ 3 registered .* 0.73 month 3 training-3 ?$", out, re.MULTILINE)
+    assert re.search(r"^ 1 registered .* training-1 ?$", out, re.MULTILINE) and "older ones" not in out
+    assert " 1 registered" not in (cut := unspaced(models("list", "--limit", "2")[1]))
+    assert "and 1 older ones; more with --limit" in cut
+    assert re.search(r"^ 2 champion registered .* 0.72 month 2 training-2 ?$", out, re.MULTILINE)
+    out = unspaced(models("compare", "1", "champion")[1])
+    assert "metric 1 2 champion difference" in out and "roc_auc 0.71 0.72 +0.01" in out
+    assert "data month 1 month 2" in out and "equal: task" in out
+
+
+def test_a_decision_is_made_once_and_its_history_names_who_and_why(here: None, registry: str, models: Models) -> None:
+    code, out, _ = models("rollback", "--why", "it's slow; --sudden=yes")
+    assert (code, out) == (0, "version 1 is the champion of flights again, in place of version 2\n")
+    assert "further back: rollback --from 1); nothing was changed" in models("rollback")[1]
+    code, _, err = models("rollback", "--from", "1")
+    assert code == 2 and err.startswith("error: version 1 has no predecessor")
+    told = json.loads(models("show", "--json")[1])
+    assert told["number"] == 1 and told["reign"]["why"] == "it's slow; --sudden=yes"
+    assert models("alias", "stable", "1")[1] == "stable is version 1 of flights\n"
+    assert models("promote", "3")[:2] == (0, "version 3 is the champion of flights, in place of version 1\n")
+    assert models("unalias", "stable")[0] == models("reject", "2")[0] == 0
+
+
+def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str, models: Models) -> None:
+    code, _, err = models("delete", "1")
+    assert code == 2 and "repeat with --yes" in err
+    assert models("delete", "1", "--yes")[:2] == (0, "version 1 of flights is deleted\n")
+    assert "version 2 is not deleted: it is champion" in models("delete", "2", "--yes")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("show", "7"), "error: flights has no version 7. Take one of 1, 2, 3."),
+        (("alias", "Big", "1"), "error: 'Big' is no alias"),
+        (("alias", "stable", "--", "-1"), "error: '-1' is neither a version nor an alias"),
+        (("list", "--registry", "nowhere"), "/nowhere: a run that registers its model makes it"),
+        (("list", "--registry", "s3://x"), "of buckets those of Google Cloud are read"),
+        (("list", "--env", "none"), "there is no environment 'none'"),
+    ],
+)
+def test_a_wrong_request_is_one_message(
+    here: None, registry: str, models: Models, words: tuple[str, ...], says: str
+) -> None:
+    code, out, err = models(*words)
+    assert (code, out) == (2, "") and says in err
+
+
+def test_without_a_bucket_there_is_no_registry_on_vertex_ai(
+    here: None, registry: str, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINES_BUCKET", "")
+    code, _, err = models("list", "--vertex")
+    assert code == 2 and "name no bucket" in err and "--registry gs://" in err
+
+
+def test_the_registry_of_the_bucket_is_meant_with_an_environment_and_keeps_the_account(
+    here: None, cloud: Cloud, tmp_path: Path, models: Models
+) -> None:
+    storage._client.cache_clear()
+    clients.credentials.cache_clear()
+    place = filled("gs://test-bucket/registry", tmp_path)
+    assert models("rollback", "--vertex")[:2] == (
+        0,
+        "version 1 is the champion of flights again, in place of version 2\n",
+    )
+    assert "(serviceAccount:" in place.read().events[-1].who
+    assert json.loads(models("show", "--registry", "gs://test-bucket/registry", "--json")[1])["number"] == 1
+    storage._client.cache_clear()
+
+
+def test_a_process_of_the_repository_s_own_answers(registry: str, models: Models, tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "__init__.py").write_text("raise SystemExit('not this one')")
+    code, out, err = models("rollback")
+    assert (code, err) == (0, "") and out.startswith("version 1 is the champion")
+
+
+def test_a_repository_without_the_training_code_says_so(
+    registry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from vgp.__main__ import main
+
+    (tmp_path / "pipelines.toml").write_text("")
+    (tmp_path / "pipelines").mkdir()
+    with pytest.raises(SystemExit, match="2"):
+        main(["models", "list"])
+    assert "has no training/registry, which keeps the versions of models" in capsys.readouterr().err

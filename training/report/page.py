@@ -1,0 +1,26 @@
+"""The templates of the pages, with their style."""
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from training.evaluation.reason import number
+from training.report import cards
+
+FOLDER = Path(__file__).parent
+
+
+def environment() -> Environment:
+    """Templates of this folder; a name that is not given is an error."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["css"] = Markup((FOLDER / "style.css").read_text())
+    environment.globals["number"] = number
+    environment.globals["model_names"] = cards.MODEL_NAMES
+    return environment

@@ -1,0 +1,73 @@
+"""The body of a prediction request -> rows, or what is wrong about it in words.
+
+{"instances": [{"column": value, ...}, ...], "parameters": {"history": [{...}, ...]}}
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from training.errors import UserError
+from training.printable import quoted
+
+EXAMPLE = '{"instances": [{"column": value, ...}, ...]}'
+
+
+@dataclass(frozen=True)
+class Question:
+    """Rows to predict, and the rows before them that a task may look back on."""
+
+    rows: list[dict[str, Any]]
+    history: list[dict[str, Any]] | None = None
+
+
+def question(body: bytes) -> Question:
+    """What a request asks.
+
+    Raises:
+        UserError: the body is no such JSON, with the field.
+    """
+    given = _json(body)
+    _require_keys(given, ("instances", "parameters"), "the request")
+    if "instances" not in given:
+        raise UserError(f"the request has no instances. Send {EXAMPLE}.")
+    parameters = given.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise UserError('parameters: an object, such as {"history": [...]}.')
+    _require_keys(parameters, ("history",), "parameters")
+    history = parameters.get("history")
+    return Question(
+        _rows(given["instances"], "instances"), None if history is None else _rows(history, "parameters.history")
+    )
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UserError(f"the body is no JSON: {told[:200]}. Send {EXAMPLE}.") from None
+    if not isinstance(given, dict):
+        raise UserError(f"the body is no JSON object. Send {EXAMPLE}.")
+    return given
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON; a missing value is null")
+
+
+def _require_keys(given: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    if other := sorted(set(given) - set(known)):
+        raise UserError(f"{where} has {quoted(other[0])}; it may have {' and '.join(known)}.")
+
+
+def _rows(value: Any, where: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise UserError(f"{where}: a list of objects, one for each row.")
+    for number, row in enumerate(value):
+        if not isinstance(row, dict):
+            raise UserError(f'{where}[{number}]: an object with the row\'s values by column, such as {{"column": 1}}.')
+        if not row:
+            raise UserError(f"{where}[{number}] has no values.")
+    return value
