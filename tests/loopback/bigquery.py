@@ -9,7 +9,8 @@
     cloud.bigquery.environment             # what Google's clients need to be here
 
 Here are the REST methods: https://cloud.google.com/bigquery/docs/reference/rest. Beside it: bigquery_catalog.py
-(datasets, tables with their versions, views), bigquery_loading.py (load jobs), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py
+(datasets, tables with their versions, views),
+bigquery_loading.py (load jobs), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py
 (types of BigQuery, of Arrow, rows as JSON), bigquery_reading.py (Storage Read).
 """
 

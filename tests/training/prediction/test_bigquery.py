@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.training.conftest import forget_client
 from training.errors import UserError
 from training.prediction import bigquery
 from training.prediction.folder import Asked, Predicted, Written, WrittenFile
 from training.storage.bigquery import loading
 from training.storage.bigquery.names import TableName
-from tests.training.conftest import forget_client
 
 TABLE = TableName("test-project", "shop", "predicted")
 
