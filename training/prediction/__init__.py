@@ -8,6 +8,7 @@ command.py        the verb from a shell
 step.py           the steps of the workflow
 predict.py        new data -> its predictions: read, held against the training data, scored, committed
 rows.py           new data -> shards of rows that the model takes
+shards.py         these, read
 scoring.py        the shards of one process of several
 output.py         the rows of a shard -> the bytes that are written
 folder.py         where they go: what is begun, what is there, and the commit

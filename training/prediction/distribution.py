@@ -11,7 +11,7 @@ from training.data.manifest import Frozen
 from training.evaluation import measure, predictions
 from training.evaluation.predictions import Header
 from training.evaluation.regression import Loss
-from training.prediction.rows import NewRows
+from training.prediction.shards import NewRows
 from training.prediction.written import Part
 from training.task import Task
 

@@ -13,8 +13,7 @@ from training.data.columns import elements
 from training.data.manifest import Column, Frozen
 from training.data.rows import read_shard
 from training.evaluation.drift import FREQUENT_VALUES, MOST_COLUMNS, SHOWN_VALUES, ColumnDrift, compared, places
-from training.prediction.encoding import learned
-from training.prediction.rows import NewRows
+from training.prediction.shards import NewRows, learned
 from training.task import Task
 
 

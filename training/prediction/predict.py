@@ -23,8 +23,8 @@ from training.pins.documents import ChampionPins
 from training.prediction import distribution, drift, page, rows, written
 from training.prediction.drift import NewDrift
 from training.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
-from training.prediction.rows import NewRows
 from training.prediction.scoring import ScoringRequest
+from training.prediction.shards import NewRows
 from training.processes.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from training.processes.launch import launch
 from training.storage import download, pinned

@@ -7,7 +7,6 @@ columns of its key, and its time. Its label is there too, NaN where it is not kn
 import hashlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ from typing import Any
 import ibis
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from training.bundle import ModelCard
-from training.data.columns import category_values, elements, fixed_width
+from training.data.columns import category_values, fixed_width
 from training.data.destination import Destination
 from training.data.engines import ID, Engine
 from training.data.engines.opening import opened
@@ -27,51 +24,20 @@ from training.data.manifest import Column, Manifest, ShardFile, SourceFile
 from training.data.periods import Spans, date_of, parse, spans_of
 from training.data.pool import WorkerPool
 from training.data.progress import stage
-from training.data.rows import read_shard
 from training.data.shard import ROW_ID, coded, parquet
 from training.data.tables import blame, duplicates, features, rebased
 from training.data.tables.sorting import Sorting, width_of
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.prediction import columns
-from training.prediction.encoding import learned
 from training.prediction.output import renamed
+from training.prediction.shards import SPLIT, NewRows, learned
 from training.printable import listed
 from training.task import Task
 
-SPLIT = "rows"
 #: Of a shard, about: what a kill may lose, and what one process computes at a time.
 SHARD_BYTES = 8 << 20
 LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 18
-
-Arrays = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class NewRows:
-    """Rows to be predicted, in shards."""
-
-    folder: Path
-    #: Of one split, `rows`; the label is float64.
-    dataset: Manifest
-    #: Columns that tell a row, by what they are called in the shards: what they are called in the output.
-    carried: Mapping[str, str]
-    #: Rows whose label is known.
-    labelled: int = 0
-
-    @property
-    def shards(self) -> tuple[ShardFile, ...]:
-        return self.dataset.splits[SPLIT]
-
-    def read(self, number: int) -> Arrays:
-        """The columns of a shard, its label and ids among them."""
-        table = read_shard(self.folder, self.shards[number], self.dataset.columns)
-        return {column.name: elements(table[column.name].combine_chunks()) for column in self.dataset.columns}
-
-    def told(self, number: int) -> pa.Table:
-        """What tells the rows of a shard."""
-        table = pq.read_table(self.folder / self.shards[number].path, columns=list(self.carried))
-        return table.rename_columns(list(self.carried.values()))
 
 
 def made(

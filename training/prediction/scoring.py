@@ -18,9 +18,8 @@ from training.errors import Preempted
 from training.evaluation import score
 from training.evaluation.score import TrainedModel
 from training.prediction import output
-from training.prediction.encoding import learned
 from training.prediction.folder import Asked, Predicted, shard_name
-from training.prediction.rows import NewRows
+from training.prediction.shards import NewRows, learned
 from training.processes.rank import Rank
 
 #: Seconds between two lines of progress.

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from training.prediction import predict as predicting
 from training.prediction.folder import MANIFEST, Predicted
 from training.prediction.predict import Options, predict
 
-KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 4))
+KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 0))
 
 
 @pytest.fixture
@@ -159,8 +160,43 @@ def test_a_shard_that_was_damaged_is_computed_again(sold, alone, tmp_path):
     assert content(tmp_path / "out") == before
 
 
+def _stays(path, missing_ok=False):
+    """As after a kill."""
+
+
+class Killed(BaseException):
+    """What nothing catches."""
+
+
+def test_a_run_that_dies_at_any_file_goes_on_with_the_next(sold, alone, tmp_path, monkeypatch):
+    given, options = (str(sold.table), str(sold.model)), Options(shard_rows=400)
+    predict(*given, str(tmp_path / "whole"), options=options)
+    link, lives = os.link, {"left": 0, "after": False}
+
+    def dying(source, target):
+        lives["left"] -= 1
+        if lives["left"] or lives["after"]:
+            link(source, target)
+        if not lives["left"]:
+            raise Killed
+
+    monkeypatch.setattr(os, "link", dying)
+    for after in (False, True):
+        out, died = tmp_path / f"after-{after}", 0
+        for number in range(1, 9):
+            lives.update(left=number, after=after)
+            with monkeypatch.context() as patch, suppress(Killed):
+                patch.setattr(Path, "unlink", _stays)  # what was begun
+                predict(*given, str(out), options=options)
+                break
+            died += 1
+        lives["left"] = 0
+        predict(*given, str(out), options=options)
+        assert died > 3 and content(out) == content(tmp_path / "whole")
+
+
+@pytest.mark.skipif(not KILLS, reason="a drill: TRAINING_TEST_KILLS=200")
 def test_kills_at_any_moment_lose_no_row_and_double_none(sold, alone, tmp_path):
-    """The drill: TRAINING_TEST_KILLS=200."""
     draw = random.Random(5)
     options = Options(shard_rows=30, nproc=2)
     began = time.monotonic()
