@@ -41,8 +41,8 @@ class Asked(Frozen):
     #: sha256 of the model's files, by their names.
     weights: dict[str, str]
     task: str
-    #: sha256 of the sources, in order.
-    sources: tuple[str, ...] = ()
+    #: sha256 of the rows that the model takes: of the data, and of the code that made them of it.
+    data: str = ""
     window: str = ""
     run: str = ""
     rows: int
@@ -116,7 +116,7 @@ class Predicted:
         if there != asked:
             ours, theirs = asked.model_dump(), there.model_dump()
             names = [name for name in ours if ours[name] != theirs[name]]
-            shown = {"sources": "data", "weights": "model", "version": f"version ({there.version})"}
+            shown = {"weights": "model", "version": f"version ({there.version})"}
             raise UserError(
                 f"{self.path} holds the predictions of another request: it differs in "
                 f"{listed([shown.get(name, name) for name in names])}. Choose a new folder; in a schedule a name with "

@@ -107,9 +107,13 @@ def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Optio
     return Asked(
         model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
         weights={file: _sha256(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
-        sources=tuple(source.sha256 for source in made.dataset.sources), window=options.window, run=options.run,
+        data=_digest(made), window=options.window, run=options.run,
         rows=made.dataset.rows_read, shards=tuple(shard.rows for shard in made.shards),
     )  # fmt: skip
+
+
+def _digest(made: NewRows) -> str:
+    return hashlib.sha256("".join(shard.sha256 for shard in made.shards).encode()).hexdigest()
 
 
 def _sha256(model: str, name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import ibis
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from training.bundle import ModelCard
 from training.data.columns import category_values, fixed_width
@@ -191,7 +192,9 @@ def _numbered(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str,
             table = table.append_column(ROW_ID, pa.array(np.arange(first, first + len(table), dtype=np.int64)))
         if not task.likelihood and task.label in table.column_names:
             place = table.column_names.index(task.label)
-            table = table.set_column(place, task.label, table[task.label].cast(pa.float64()))
+            label = table[task.label].cast(pa.float64())
+            known = pc.if_else(pc.less(label, 0), pa.scalar(np.nan), label) if not task.regression else label
+            table = table.set_column(place, task.label, known)
         first += len(table)
         yield table
 
