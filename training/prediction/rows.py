@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from training.bundle import ModelCard
 from training.data.columns import category_values, fixed_width
 from training.data.destination import Destination
-from training.data.engines import ID, Engine
+from training.data.engines import ID, Engine, canonical
 from training.data.engines.opening import opened
 from training.data.manifest import Column, Manifest, ShardFile, SourceFile
 from training.data.periods import Spans, date_of, parse, spans_of
@@ -110,11 +110,20 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         day = made[features.DAY]
         inside = [day.between(first, end - 1) for first, end in chosen]
         made = made.filter(ibis.or_(*inside)).drop(features.DAY)
+    types = canonical.arrow(made.schema())
     finished.expected = int(engine.read(rows.agg(rows=rows.count()))["rows"][0].as_py())
     with stage("computing features") as work, closing(engine.batches(made)) as batches:
         for batch in work.counted(batches):
             if batch.num_rows:
-                finished.add(batch)
+                finished.add(_zoned(batch, types))
+
+
+def _zoned(batch: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
+    """The rows, moments in UTC with their zone, which DuckDB leaves out."""
+    columns = [
+        c.cast(f.type) if pa.types.is_timestamp(f.type) else c for c, f in zip(batch.columns, types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> Spans:

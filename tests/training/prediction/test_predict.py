@@ -231,6 +231,7 @@ def test_days_that_are_not_predicted_are_looked_back_on(alone, tmp_path):
     predict(str(tmp_path / "visits.csv"), str(model), str(tmp_path / "out"), options=Options(window="1 day"))
     table = rows(tmp_path / "out")
     assert {at.day for at in table["at"].to_pylist()} == {14} and set(table["shop"].to_pylist()) == {"east", "west"}
+    assert table["at"].type == pa.timestamp("us", tz="UTC")
     told = dict(zip(table["row_id"].to_pylist(), table["probability_yes"].to_pylist(), strict=True))
     np.testing.assert_allclose(list(told.values()), [expected[number] for number in told], rtol=1e-5)
     with pytest.raises(UserError, match="the data has rows from 2024-01-01 to 2024-01-14, and none of it"):
