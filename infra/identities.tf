@@ -84,6 +84,16 @@ resource "google_bigquery_dataset_iam_member" "runner_tables" {
   member     = google_service_account.runner.member
 }
 
+# destination = bq://... of batch_prediction: tables that predictions replace.
+resource "google_bigquery_dataset_iam_member" "runner_predictions" {
+  for_each = var.writable_datasets
+
+  project    = split(".", each.value)[0]
+  dataset_id = split(".", each.value)[1]
+  role       = "roles/bigquery.dataEditor"
+  member     = google_service_account.runner.member
+}
+
 # [steps.prepare.dataflow]: starts, follows and cancels jobs, and is what their workers run as.
 resource "google_project_iam_member" "runner_dataflow" {
   for_each = toset(var.dataflow ? ["roles/dataflow.developer"] : [])

@@ -121,6 +121,17 @@ variable "readable_datasets" {
   }
 }
 
+variable "writable_datasets" {
+  description = "Datasets of BigQuery that predictions are written to: PROJECT.DATASET."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for dataset in var.writable_datasets : can(regex("^[a-z][a-z0-9:.-]+[.][A-Za-z0-9_]+$", dataset))])
+    error_message = "PROJECT.DATASET, such as my-project.scores."
+  }
+}
+
 variable "dataflow" {
   description = "Whether steps may have their shards worked on by Dataflow: [steps.prepare.dataflow] of pipelines.toml."
   type        = bool

@@ -25,6 +25,7 @@ checkpoint/    checkpoints that commit like a database
 evaluation/    predictions, measures, the paired test
 script/        what a script of the user's left, read and judged
 registry/      versions of a model, who reigns, and since when
+prediction/    new rows -> what a model says of them
 release/       a better model becomes a version: copied, checked, champion
 serving/       a model behind HTTP, as Vertex AI's endpoints call it
 report/        one page of HTML

@@ -6,6 +6,7 @@ python -m training train runs/data --model runs/model --checkpoints runs/checkpo
 python -m training collect runs/data --model runs/model
 python -m training evaluate runs/data --model runs/model runs/evaluation
 python -m training decide runs/data --model runs/model runs/evaluation --report runs/report.html
+python -m training predict 'new/*.csv' --model champion --out predictions
 python -m training table titanic.csv --target survived --out titanic.toml
 python -m training models list --registry runs/registry
 python -m training serve runs/model --port 8080
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from training.errors import exits
+from training.prediction import command as predict
 from training.registry import command
 from training.serving import command as serving
 
@@ -96,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     command.add(verbs)
+    predict.add(verbs, task=TASK, data=DATA)
     serving.add(verbs)
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
@@ -136,6 +139,8 @@ def main(arguments: list[str] | None = None) -> None:
     if verb == "serve":
         return serving.run(values)
     _take_declaration(values)
+    if verb == "predict":
+        return predict.run(values)
     if verb == "resolve":
         return _resolve(values)
     if verb == "table":

@@ -190,7 +190,7 @@ def save_card(directory: str | Path, card: ModelCard) -> None:
     files.write(Path(directory) / CARD, json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
 
 
-def _file(directory: str | Path, name: str) -> str:
+def file_of(directory: str | Path, name: str) -> str:
     """The path of a model's file; of a pinned champion's with its generation.
 
     Raises:
@@ -221,7 +221,7 @@ def load_card(directory: str | Path) -> ModelCard:
     Raises:
         UserError: the folder holds no finished model.
     """
-    path = _file(directory, CARD)
+    path = file_of(directory, CARD)
     try:
         with download.local_copy(path, most=files.MOST_JSON_BYTES) as here:
             return strict.parse(ModelCard, files.read(here, links=False))
@@ -239,7 +239,7 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
             what the task builds.
     """
     card = load_card(directory)
-    name = tasks.trusted(card.task, storage.plain(_file(directory, CARD)))
+    name = tasks.trusted(card.task, storage.plain(file_of(directory, CARD)))
     work = tasks.load(name, card.options)
     module = _built(work, card, directory)
     load_weights(directory, module)
@@ -266,7 +266,7 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
-    path = _file(directory, WEIGHTS)
+    path = file_of(directory, WEIGHTS)
     try:
         with download.local_copy(path) as here:
             files.open_file(here).close()  # a pipe would be waited for

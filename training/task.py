@@ -82,6 +82,8 @@ class Task(ABC):
     scratch: Path
     #: Whether shards are read on other machines than the one that cuts them; set before `shards` is called.
     elsewhere: bool = False
+    #: Whether rows are only predicted, so that a label may be unknown: -1 of a class; set before `shards` is called.
+    predicting: bool = False
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 

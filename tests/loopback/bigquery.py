@@ -9,7 +9,8 @@
     cloud.bigquery.environment             # what Google's clients need to be here
 
 Here are the REST methods: https://cloud.google.com/bigquery/docs/reference/rest. Beside it: bigquery_catalog.py
-(datasets, tables with their versions, views), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py
+(datasets, tables with their versions, views),
+bigquery_loading.py (load jobs), bigquery_sql.py (a query of BigQuery, for DuckDB), bigquery_types.py
 (types of BigQuery, of Arrow, rows as JSON), bigquery_reading.py (Storage Read).
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from . import bigquery_loading as loading
 from . import bigquery_types as types
 from .bigquery_catalog import Catalog, Dataset, Table
 from .bigquery_reading import ReadServer
@@ -178,7 +180,7 @@ class Jobs:
         self._check_caller(project)
         reference = call.body.get("jobReference", {})
         configuration = call.body["configuration"]
-        if configuration["query"].get("useLegacySql", True):
+        if "load" not in configuration and configuration["query"].get("useLegacySql", True):
             raise Refusal(400, "invalid", "the loopback BigQuery has no legacy SQL")
         name = reference.get("jobId") or f"job_{uuid.uuid4().hex}"
         location = reference.get("location") or "US"
@@ -191,7 +193,10 @@ class Jobs:
         if configuration.get("dryRun"):
             return self._dry(job)
         state.jobs[name] = job
-        state.run(job)
+        if "load" in configuration:
+            loading.load(state, job)
+        else:
+            state.run(job)
         job.done = not state.held
         return self._resource(job)
 
@@ -256,8 +261,11 @@ class Jobs:
         status: dict[str, Any] = {"state": "DONE" if job.done else "RUNNING"}
         if job.error and job.done:
             status |= {"errorResult": job.error, "errors": [job.error]}
-        configuration = {**job.configuration, "jobType": "QUERY", "query": dict(job.configuration["query"])}
-        if job.destination:
+        loads = "load" in job.configuration
+        configuration = loading.resource(job) if loads else {
+            **job.configuration, "jobType": "QUERY", "query": dict(job.configuration["query"])
+        }  # fmt: skip
+        if job.destination and not loads:
             project, dataset, table = job.destination
             configuration["query"]["destinationTable"] = {"projectId": project, "datasetId": dataset, "tableId": table}
         figures = {"totalBytesProcessed": str(job.bytes), "statementType": "SELECT"}

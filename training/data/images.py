@@ -28,6 +28,8 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 #: Pixels and images of one shard, and files that are read at a time: from a bucket each takes a while.
 SHARD_BYTES, SHARD_IMAGES, READERS = 16 << 20, 512, 16
 MOST_FILE_BYTES = 512 << 20
+#: The label of an image that is only predicted, and whose class nobody knows.
+UNKNOWN = -1
 
 
 @dataclass(frozen=True)
@@ -107,17 +109,22 @@ class ImageTask(Task):
         shares = self.chosen["validation_share"], self.chosen["test_share"]
         for name, file in images.items():
             line = labels.of(name) if labels else None
-            if labels and line is None:
+            if labels and line is None and not self.predicting:
                 continue
-            label = line.label if line else folder_of(name)
-            if label not in self.classes:
+            label = line.label if line else "" if self.predicting and "/" not in name else folder_of(name)
+            if label not in self.classes and not self.predicting:
                 where = labels.place(name) if labels else name
                 raise UserError(f"{where}: {quoted(label)} is no class of the task. {nearest(label, self.classes)}")
             pinned = (
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
             )
             split = (line.split if line else "") or split_of(name, *shares)
-            yield Picture(name, replace(file, path=pinned or file.path), self.classes.index(label), split)
+            yield Picture(
+                name,
+                replace(file, path=pinned or file.path),
+                self.classes.index(label) if label in self.classes else UNKNOWN,
+                split,
+            )
 
     def scan(self, shard: tuple[Picture, ...]) -> Scan:
         """Reads every image; decodes it only if it may be dropped."""

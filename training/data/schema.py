@@ -29,6 +29,9 @@ class Field:
     known: Literal["before", "after"] = "before"
     #: Where a person can change its type, for messages; "" = in the code of its task.
     declared: str = ""
+    #: May the data lack the column? Then it is missing in every row; so of what is known after the outcome, where rows
+    #: are only predicted.
+    optional: bool = False
 
     @property
     def fix(self) -> str:
@@ -41,7 +44,7 @@ class Field:
 def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -> None:
     """Raises UserError if the file lacks a declared column, with the nearest name that it has."""
     fields, present = list(fields), set(columns)
-    missing = [field.name for field in fields if field.name not in present]
+    missing = [field.name for field in fields if field.name not in present and not field.optional]
     if not missing:
         return
     raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}")

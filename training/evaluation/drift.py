@@ -65,7 +65,7 @@ def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str]
     Args:
         groups: Columns whose values mark rows that are not independent: splits part them, so they always differ.
     """
-    learned = [c for c in dataset.columns if _is_measured(c) and c.name not in groups][:MOST_COLUMNS]
+    learned = [c for c in dataset.columns if is_measured(c) and c.name not in groups][:MOST_COLUMNS]
     label = [c for c in dataset.columns if c.kind == "label"]
     files = [dataset.splits.get(name, ()) for name in ("train", split)]
     train, test = (sampling.sample(data, each, [*learned, *label], MOST_ROWS) for each in files)
@@ -80,7 +80,7 @@ def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str]
     )
 
 
-def _is_measured(column: Column) -> bool:
+def is_measured(column: Column) -> bool:
     """Not ids, and no vectors of whole numbers but bytes: the mean of the numbers of tokens says nothing."""
     if column.kind == "vector":
         return any(name in column.type for name in ("float", "double", "uint8", "binary"))
@@ -93,12 +93,12 @@ def _rows(sample: Mapping[str, np.ndarray]) -> int:
 
 def _column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
     if column.values:
-        return _compared(column.name, *_category_bins(column, train, test), *_unseen(column, test))
+        return compared(column.name, *_category_bins(column, train, test), *_unseen(column, test))
     before, after = (v.mean(axis=1) if v.ndim > 1 else v for v in (train, test))
-    return _compared(column.name, *number_bins(before, after))
+    return compared(column.name, *number_bins(before, after))
 
 
-def _compared(
+def compared(
     name: str, train: np.ndarray, test: np.ndarray, unseen: float = 0.0, values: tuple[str, ...] = ()
 ) -> ColumnDrift:
     """From counts by bin, of which the last is for missing values."""

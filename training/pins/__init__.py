@@ -9,6 +9,7 @@ moment.py      the moment that a run looks back from
 champion.py    the files of a model
 reigning.py    the champion as a version of the registry
 model_name.py  what the model is called there
+prediction.py  data and a version of the model, to be predicted with
 weights.py     the files of the weights that training begins with
 earlier.py     the pins of an earlier run, verified and taken
 reading.py     what later steps take from the pins of the data

@@ -34,21 +34,32 @@ class PinnedData:
 
 
 def pin(
-    request: Request, *, pipeline: str, run: str, moment: Moment | None, epoch: int, folder: str, dry_run: bool
-) -> PinnedData:
+    request: Request, *, pipeline: str, run: str, moment: Moment | None, epoch: int, folder: str, dry_run: bool,
+    predicted: bool = False,
+) -> PinnedData:  # fmt: skip
     """Pins the data of a request, as it was at the moment if that can be seen.
+
+    Args:
+        predicted: Whether its rows are only predicted: no window parts them, and they may lack columns.
 
     Raises:
         UserError: the task, its options or the data is wrong, or of the moment nothing can be seen.
     """
     work = tasks.load(request.task, request.task_options)
-    check_moment(work, request.data, moment)
+    if not predicted:
+        check_moment(work, request.data, moment)
     fields, files, past = _found(work, request, run, moment, folder)
     seen = _seen(work, fields, moment, past)
     options = request.task_options | _models(work, epoch, folder, dry_run)
     relations = fields.get("relations", ())
-    words = _looked_at(work, relations, run)
-    if (windows := _windows(work)) and windows.relative and isinstance(work, TabularTask) and (files or relations):
+    words = [] if predicted else _looked_at(work, relations, run)
+    if (
+        not predicted
+        and (windows := _windows(work))
+        and windows.relative
+        and isinstance(work, TabularTask)
+        and (files or relations)
+    ):
         present = days.present(work, files, folder, dry_run=dry_run) if files else set()
         if relations:
             present |= table_days.present(work, relations, folder, run, dry_run=dry_run)

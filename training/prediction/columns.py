@@ -36,6 +36,17 @@ def keep(task: TabularTask, present: Collection[str]) -> None:
     task.__dict__["schema"] = tuple(replace(f, nullable=True) if f.known == "after" else f for f in kept)
 
 
+def expect(task: TabularTask, learned: Collection[str]) -> None:
+    """Has the task expect new data: what is known only after the outcome may be empty, and its columns may not be there
+    at all, but for those that `events` look back on; so also the column that says the split."""
+    after = [field.name for field in task.schema if field.known == "after"]
+    spare = {*after, task.split.column} - {*needed(task, learned, [*after, *filter(None, [task.split.column])])}
+    task.__dict__["schema"] = tuple(
+        replace(field, optional=field.name in spare, nullable=field.nullable or field.name in {*after, *spare})
+        for field in task.schema
+    )
+
+
 def looks_back(task: TabularTask) -> list[str]:
     """What of a row is made of other rows too: its features over several, and what `events` counts."""
     rows = _rows(task.schema)

@@ -24,20 +24,13 @@ from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.prediction import columns
 from training.prediction.given import Given, Row, common, require
+from training.prediction.shards import Arrays, learned
 from training.printable import listed
 from training.task import Task
-
-Arrays = dict[str, NDArray[Any]]
 
 #: What DuckDB may use for the rows of a request.
 MEMORY_BYTES = 512 << 20
 ROWS, HISTORY = "rows", "history"
-
-
-def learned(task: Task, card: ModelCard) -> list[Column]:
-    """The columns that the model learned from; ids and the label are none of them."""
-    kinds = ("number", "category", "vector")
-    return [column for column in card.columns if column.kind in kinds and column.name != task.label]
 
 
 def encoded(task: Task, card: ModelCard, rows: Sequence[Row], history: Sequence[Row] | None = None) -> Arrays:

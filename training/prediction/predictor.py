@@ -15,7 +15,7 @@ from training import bundle
 from training.bundle import ModelCard
 from training.evaluation import score
 from training.evaluation.score import TrainedModel
-from training.prediction import encoding
+from training.prediction import encoding, shards
 from training.task import Task
 
 
@@ -33,7 +33,7 @@ class Predictor:
             UserError: the folder holds no finished model, or one of a task that neither ships nor is imported.
         """
         model = score.load(folder, bundle.load_card(folder).manifest())
-        taken = {column.name: model.columns[column.name] for column in encoding.learned(model.task, model.card)}
+        taken = {column.name: model.columns[column.name] for column in shards.learned(model.task, model.card)}
         return cls(replace(model, columns=taken))
 
     @property

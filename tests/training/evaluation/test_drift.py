@@ -66,4 +66,4 @@ def test_the_column_that_splits_part_and_vectors_of_tokens_are_left_out(tmp_path
     kinds = {"fixed_size_list<item: uint16>[8]": False, "fixed_size_list<item: float>[8]": True,
              "fixed_size_binary[8]": True}  # fmt: skip
     for kind, measured in kinds.items():
-        assert drift._is_measured(Column(name="v", kind="vector", type=kind, width=8)) is measured
+        assert drift.is_measured(Column(name="v", kind="vector", type=kind, width=8)) is measured

@@ -16,18 +16,27 @@ from PIL import Image
 from docs.examples.shapes import Shapes
 from docs.examples.topics import Topics
 from tests.training import declared
+from tests.training.prediction.killed import here
 from training import bundle, tasks
 from training.bundle import ModelCard
-from training.data import manifest, prepare
+from training.data import image_labels, manifest, prepare
 from training.data.events import Events, hours
+from training.data.manifest import Column
 from training.data.rows import open_rows
 from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.evaluation.evaluate import evaluate
+from training.prediction import predict as predicting
+from training.prediction.predict import predict
 from training.prediction.predictor import Predictor
 
 HERE = "tests.training.prediction.test_predictor"
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    monkeypatch.setattr(predicting, "launch", here)
 
 
 class Visits(TabularTask):
@@ -195,6 +204,27 @@ def test_images_are_predicted_from_their_files(tmp_path):
     assert made["image"][0] == made["image"][1] and len(made["image"][0].as_py()) == task._width
     with pytest.raises(UserError, match="row 1: image must be the bytes of an image file"):
         task.inputs([{"image": "no base64!"}], {})
+
+
+def test_a_folder_of_images_is_predicted_without_their_classes(alone, tmp_path):
+    for number in range(6):
+        path = tmp_path / "images" / ("circle" if number < 2 else "") / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 9), (40 * number, 0, 0)).save(path)
+    task = Shapes({})
+    columns = (Column(name="image", kind="vector", type=f"fixed_size_binary[{task._width}]", width=task._width),)
+    told = {name: task.chosen[name] for name in ("size", "channels")}
+    card = ModelCard(
+        task="docs.examples.shapes:Shapes", columns=columns, statistics=told, config={}, steps=1, parameters=1
+    )
+    model = task.model(card.manifest())
+    bundle.save(tmp_path / "model", model.eval(), card)
+    made = predict(str(tmp_path / "images"), str(tmp_path / "model"), str(tmp_path / "out"))
+    assert (made.metrics["rows"], made.metrics["labelled"]) == (6, 2)
+    table = pq.read_table(tmp_path / "out" / "predictions-00000.parquet")
+    raw = Predictor.load(tmp_path / "model").raw([{"image": (tmp_path / "images" / "5.png").read_bytes()}])
+    number = table["row_id"].to_pylist().index(image_labels.id_of("5.png"))
+    assert table["prediction"][number].as_py() == raw[0]["class"]
 
 
 def test_rows_of_another_task_have_the_columns_that_training_saw(digits, tmp_path):

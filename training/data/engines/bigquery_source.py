@@ -75,6 +75,8 @@ class Source:
         spare = {column.name for column in self.estimate.fields} - {column.name for column in known.values()}
         schema.check_header(self.name, [*known, *sorted(spare)], fields)
         for field in fields:
+            if field.name not in known:  # an optional one
+                continue
             column, kind = known[field.name], canonical.dtype(field)
             given = "ARRAY" if column.mode == "REPEATED" else column.field_type
             if given not in KINDS[kind]:
@@ -90,9 +92,16 @@ class Source:
         columns = ",\n  ".join(f"{self._cast(field)} AS `{field.name}`" for field in fields)
         return f"SELECT\n  {columns}\nFROM (\n{inner}\n)"
 
+    def holds(self, field: Field) -> bool:
+        """Whether there is a column for the field, which may be optional."""
+        return field.name.lower() in self.columns
+
     def _cast(self, field: Field) -> str:
+        kind = canonical.dtype(field)
+        if not self.holds(field):
+            return "''" if kind == "string" else f"CAST(NULL AS {CASTS[kind]})"
         column = self.columns[field.name.lower()]
-        name, kind = f"`{column.name}`", canonical.dtype(field)
+        name = f"`{column.name}`"
         if kind == "string":
             return f"COALESCE({name}, '')"
         if kind == "float64":  # what is no number is missing
@@ -106,7 +115,7 @@ class Source:
         if not table:
             table = names.parse(self.relation.tables[0].name)
             moment, restriction = self.moments[table], self.relation.restriction
-        columns = [self.stored(field) for field in fields]
+        columns = [self.stored(field) for field in fields if self.holds(field)]
         return stream.open_rows(self.name, jobs.project, table, columns, as_of_ms=moment, restriction=restriction)
 
 
@@ -199,6 +208,9 @@ def _placed(source: Source, batch: pa.RecordBatch, fields: Sequence[Field], numb
 
 def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequence[Field]) -> pa.Array:
     """One column in its declared type. Raises UserError for a value that it has no room for, or that is missing."""
+    if not source.holds(field):
+        typed = pa.nulls(batch.num_rows, field.type)
+        return pc.fill_null(typed, "") if pa.types.is_string(field.type) else typed
     try:
         typed = batch.column(source.stored(field)).cast(field.type, safe=pa.types.is_integer(field.type))
     except pa.ArrowInvalid as error:
@@ -210,7 +222,8 @@ def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequenc
     if not field.nullable:
         position = pc.index(pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed), True).as_py()
         if position >= 0:
-            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in fields}
+            there = [other for other in fields if source.holds(other)]
+            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in there}
             raise UserError(f"{row_of(source.name, row)}: column {field.name} is empty, {NEVER_EMPTY}")
     return typed
 

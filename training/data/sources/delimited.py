@@ -104,6 +104,7 @@ class Delimited:
             pyarrow.csv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types),
+                include_missing_columns=True,  # those that the header may lack: it was checked
                 decimal_point=self.decimal,
                 null_values=_nulls(self.missing),
             ),

@@ -99,10 +99,12 @@ def parts(
             header.check(opened.name, stored.names)
             schema.check_header(opened.name, stored.names, declared)
             for field in fields:
-                types.check(opened.name, stored.field(field.name).type, field)
+                if field.name in stored.names:
+                    types.check(opened.name, stored.field(field.name).type, field)
             types.good = stored
         # Columns are looked for by their names, which of a small file takes as long as to read them.
-        names = None if len(stored) == len(fields) else [field.name for field in fields]
+        present = [field.name for field in fields if field.name in stored.names]
+        names = None if len(stored) == len(present) else present
         if small and file.metadata.num_rows <= ROWS:
             yield Stored(number, texts.counted(file.read(names, use_threads=False)).replace_schema_metadata())
             return
@@ -146,7 +148,8 @@ def _fix(stored: pa.DataType, field: Field) -> str:
 
 def converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
     """The columns in the types of the fields. Raises Mistake."""
-    return pa.table({field.name: _column(table[field.name], field) for field in fields})
+    return pa.table({field.name: _column(table[field.name], field) if field.name in table.column_names
+                     else pa.nulls(table.num_rows, field.type) for field in fields})  # fmt: skip
 
 
 def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:

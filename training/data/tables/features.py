@@ -36,7 +36,7 @@ def derived(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
         rows: The declared columns alone.
     """
     day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
-    values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: _label(task, rows)}
+    values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: labelled(task, rows)}
     if "day" in task.groups and day is not None:
         values[DAY] = day.cast("int32")
     return values
@@ -53,12 +53,17 @@ def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
 
 
-def _label(task: TabularTask, rows: ir.Table) -> ir.Value:
+def labelled(task: TabularTask, rows: ir.Table) -> ir.Value:
     """Codes of classes, or numbers; null where the outcome is unknown."""
     if not task.regression:
         return rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64")
     number = rebased.value(task, "labels", rows, ir.NumericValue).cast("float64")
     return ibis.cases((number.isnan(), None), else_=number)
+
+
+def day(task: TabularTask, rows: ir.Table) -> ir.IntegerValue:
+    """The day of each row, from 1970-01-01; of a task with a time."""
+    return rebased.value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
 
 
 def days(task: TabularTask, source: ir.Table) -> ir.Table:

@@ -5,7 +5,7 @@ range at a time is sorted in memory. Categories become codes on the way, numbers
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,11 +32,12 @@ class Sorting:
 
     Args:
         regression: Whether the label is a number, float64, and no class.
+        carried: Columns that are kept as they are, text too.
     """
 
-    def __init__(self, folder: Path, label: str, *, regression: bool = False):
+    def __init__(self, folder: Path, label: str, *, regression: bool = False, carried: Collection[str] = ()):
         folder.mkdir()
-        self._folder, self._label, self._regression = folder, label, regression
+        self._folder, self._label, self._regression, self._carried = folder, label, regression, carried
         #: How many rows there will be, about.
         self.expected = 0
         self._stored: pa.Schema | None = None
@@ -109,10 +110,11 @@ class Sorting:
 
     def _begin(self, schema: pa.Schema) -> None:
         number = pa.float64() if self._regression else None
-        stored = {field.name: _stored(field.type) for field in schema}
+        stored = {f.name: f.type if f.name in self._carried else _stored(f.type) for f in schema}
         self._stored = pa.schema({**stored, **({self._label: number} if number else {})})
-        self._codes = {field.name: {} for field in schema if pa.types.is_string(field.type)}
-        width = sum(field.type.bit_width // 8 for field in self._stored)
+        words = [field.name for field in schema if pa.types.is_string(field.type)]
+        self._codes = {name: {} for name in words if name not in self._carried}
+        width = sum(width_of(field.type) for field in self._stored)
         self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
 
     def _close(self) -> None:
@@ -125,6 +127,8 @@ class Sorting:
         return self._files[number]
 
     def _plain(self, name: str, column: pa.Array) -> pa.Array:
+        if name in self._carried:
+            return column
         if name in self._codes:
             return self._coded(name, column)
         if pa.types.is_floating(column.type) and name != self._label:
@@ -145,6 +149,11 @@ class Sorting:
         """The final code for each provisional one."""
         code = {value: i for i, value in enumerate(values)}
         return np.array([code[value] for value in self._codes[name]], np.int32)
+
+
+def width_of(kind: pa.DataType) -> int:
+    """The bytes of a value; of a text, about."""
+    return 16 if pa.types.is_string(kind) else int(kind.bit_width) // 8
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:

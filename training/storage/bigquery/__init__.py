@@ -5,6 +5,7 @@ query.py      the text of a query: what it reads, what it may not do, the past t
 relation.py   a table, a view or a query with the version of everything in it
 lookup.py     what BigQuery tells about tables: their pins, and when pinned ones are read
 jobs.py       queries: estimated, limited, run once, found again, cancelled
+loading.py    Parquet objects into a table, which they replace
 stream.py     rows of a table, by the Storage Read API
 client.py     Google's clients, and their errors in words
 """

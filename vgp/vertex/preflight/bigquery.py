@@ -23,6 +23,8 @@ from vgp.vertex.preflight.finding import Finding, Question
 from vgp.vertex.preflight.policy import Policy
 
 _SCHEME = "bq://"
+#: The parameter of a table that need not be there: predictions go into it.
+_WRITTEN = "destination"
 #: What entries of a dataset say for roles, and whom its groups stand for.
 _ROLES = {
     "READER": "roles/bigquery.dataViewer",
@@ -42,9 +44,10 @@ def questions(settings: Settings, project: Project, policies: Policies, spec: Pi
 
 
 def _tables(settings: Settings, spec: PipelineSpec) -> list[str]:
-    """project.dataset.table of every bq:// that a parameter has."""
+    """project.dataset.table of every bq:// that a parameter has, but for the one that is written."""
     schedules = [schedule.parameters for schedule in settings.schedules.values() if schedule.pipeline == spec.name]
-    texts = [value for values in (spec.defaults, *schedules) for value in values.values() if isinstance(value, str)]
+    given = [pair for values in (spec.defaults, *schedules) for pair in values.items() if pair[0] != _WRITTEN]
+    texts = [value for _, value in given if isinstance(value, str)]
     parts = [part.strip() for text in texts for part in text.split(",")]
     names = [part[len(_SCHEME) :] for part in parts if part.lower().startswith(_SCHEME)]
     return list(dict.fromkeys(name for name in names if name.count(".") >= 2))
