@@ -179,6 +179,8 @@ class Models:
         for name in ("version_update_time", "update_time"):
             set_time(message, name, version.updated)
         set_time(message, "version_create_time", version.created)
+        if message.container_spec.image_uri:
+            message.supported_deployment_resources_types.append(1)  # DEDICATED_RESOURCES, which gcloud looks for
         if f"{model.name.rpartition('/')[2]}@{version_id}" in self.deployed:
             place = model.name.partition("/models/")[0]
             message.deployed_models.add(endpoint=f"{place}/endpoints/7", deployed_model_id="11")

@@ -77,6 +77,14 @@ class Version(Frozen):
             return metrics
         return {name: value for name, value in metrics.items() if not isinstance(value, float) or math.isfinite(value)}
 
+    @field_validator("files")
+    @classmethod
+    def _below(cls, files: dict[str, VersionFile]) -> dict[str, VersionFile]:
+        for name in files:
+            if {"", ".", ".."} & set(name.split("/")):
+                raise ValueError(f"{name!r} names no file below the version's folder")
+        return files
+
 
 class Event(Frozen):
     """One change of the record. Numbers are 1, 2, ... without a gap."""

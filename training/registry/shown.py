@@ -29,6 +29,7 @@ def brief(record: Record, version: Version) -> Values:
 def version(registry: Registry, record: Record, shown: Version) -> Values:
     """A version in full: where it lies, what became of it, and of a champion since when and in whose place."""
     about = [event for event in record.events if shown.number in (event.version, event.before)]
+    stood = [event for event in about if event.what == "kept"]
     is_champion = record.aliases.get(CHAMPION) == shown.number
     return {
         "registry": registry.root,
@@ -37,7 +38,8 @@ def version(registry: Registry, record: Record, shown: Version) -> Values:
         "folder": registry.version_folder(shown.key),
         "files": {name: file.model_dump() for name, file in shown.files.items()},
         "reign": reign(record) if is_champion else None,
-        "history": [event.model_dump(exclude={"key"}) for event in about],
+        "withstood": {"challengers": len(stood), "last": stood[-1].at} if stood else None,
+        "history": [event.model_dump(exclude={"key"}) for event in about if event.what != "kept"],
     }
 
 

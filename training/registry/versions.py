@@ -19,6 +19,8 @@ from training.storage.objects import Facts, Folder
 
 #: The record lists them all.
 MOST_FILES = 200
+#: The folder in a version's of what is told of the model, such as the report: it reigns without that, too.
+ABOUT = "about"
 #: For so long a copy waits for another one.
 COPY_DEADLINE_S = 3600.0
 
@@ -42,13 +44,13 @@ def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
 
 
 def missing(registry: Registry, version: Version) -> list[str]:
-    """What is wrong about a version's files, in words, as far as names and sizes tell: nothing where all are there."""
+    """What is wrong about the files of a version's model, in words, as far as names and sizes tell."""
     folder = registry.version_folder(version.key)
     there = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
     return [
         f"{name} is gone" if name not in there else f"{name} has {there[name]:,} bytes instead of {file.bytes:,}"
         for name, file in version.files.items()
-        if there.get(name) != file.bytes
+        if there.get(name) != file.bytes and not name.startswith(f"{ABOUT}/")
     ]
 
 

@@ -6,8 +6,6 @@
    reigns, and spends the level of the test (`effects`). Killed before, it knows nothing; killed after, all is done.
 
 Whoever repeats it has the same key: what is copied is taken, and what the record holds is not done again.
-
-python -m training register DATA EVALUATION --model MODEL --report report.html
 """
 
 import math
@@ -35,6 +33,8 @@ from training.release import key as keys
 from training.release.effects import Release
 from training.release.outcome import Outcome
 from training.release.request import Approval
+from training.report import card
+from training.report.card import Origin
 
 #: As the tool tells them: the image that the step runs in, and the commit of the code of a local run.
 IMAGE_VARIABLE, COMMIT_VARIABLE = "TRAINING_IMAGE", "TRAINING_COMMIT"
@@ -121,16 +121,31 @@ def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
     if {name: there.get(name) for name in version.files} != version.files:
         raise UserError(f"{inputs.model} was written to while it was copied: give a folder that nobody writes to.")
     with tempfile.TemporaryDirectory(prefix="about-") as scratch:
-        _write_about(Path(scratch) / keys.ABOUT, inputs)
+        _write_about(Path(scratch) / keys.ABOUT, inputs, _origin(release, registry))
         there = {**there, **versions.add(registry, scratch, release.key)}
     checked = check.check(version.model, inputs.data, inputs.evaluation, inputs.task or version.task)
     print(f"version: {checked.words}", file=sys.stderr, flush=True)
     return release.with_files(there)
 
 
-def _write_about(folder: Path, inputs: Inputs) -> None:
-    """What is told of the model, as files of its version: report, decision, figures."""
+def _write_about(folder: Path, inputs: Inputs, origin: Origin) -> None:
+    """What is told of the model, as files of its version: report, decision, figures, card."""
     folder.mkdir()
     shutil.copyfile(inputs.report, folder / "report.html")
     shutil.copyfile(inputs.decision, folder / decisions.FILE_NAME)
     shutil.copyfile(Path(inputs.evaluation) / evaluations.FILE_NAME, folder / evaluations.FILE_NAME)
+    card.write(
+        folder / card.FILE_NAME, data=inputs.data, model=inputs.model, evaluation=inputs.evaluation,
+        decision=decisions.read(inputs.decision), origin=origin,
+    )  # fmt: skip
+
+
+def _origin(release: Release, registry: Registry) -> Origin:
+    """Without a time, so that a repetition writes the same bytes."""
+    version = release.version
+    waits = release.approve == "manual" or not release.promote
+    return Origin(
+        name=registry.model, pipeline=version.pipeline, run=version.run, pins=version.pins, commit=version.commit,
+        image=version.image, champion=version.champion, report=version.report,
+        who=f"A candidate of {release.who}: a person decides" if waits else f"Let in by {release.who}",
+    )  # fmt: skip

@@ -135,7 +135,7 @@ class Check:
 
 def checks(decision: Decision) -> list[Check]:
     """What the decision rests on; empty if nothing could be compared."""
-    if decision.level is None:
+    if decision.level is None or decision.difference is None:
         return []
     calibrated = [_calibration_check(decision)] if decision.calibration else []
     return [_gain_check(decision), *calibrated, *_slice_checks(decision)]

@@ -30,7 +30,12 @@ def serve(asked: Request) -> None:
     listener, state, failures = _listener(asked), State(), list[Exception]()
     routes = app(state, predict=asked.predict, health=asked.health, most_bytes=asked.most_bytes)
     config = uvicorn.Config(
-        routes, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_S
+        routes,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN_S,
     )
     server = uvicorn.Server(config)
     threading.Thread(target=_load, args=(asked, state, server, failures, listener), daemon=True).start()

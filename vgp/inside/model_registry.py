@@ -50,6 +50,9 @@ def project(
 ) -> list[str]:
     """`reconcile` from within a step, as its account, with every failure as one sentence.
 
+    Args:
+        mine: The version that the step has registered; None = none. Young ones are left to the steps that they are of.
+
     Raises:
         Refused: what could not be done, why, and what to do. What was done stays; a repetition goes on.
     """
@@ -60,7 +63,7 @@ def project(
     base = google_api.address(f"{region}-aiplatform")
     try:
         with google_api.session() as session:
-            return reconcile(read, ModelService(session, base, project, region), terms or Terms(), mine=mine)
+            return reconcile(read, ModelService(session, base, project, region), terms or Terms(), mine=mine or 0)
     except (GoogleAPICallError, requests.RequestException, GoogleAuthError) as error:
         told = getattr(error, "message", "") or f"{type(error).__name__}: {error}"
         raise Refused(
@@ -150,7 +153,7 @@ class _Reconciliation:
 
     def upload(self, step: Upload, record: Json, model: str) -> None:
         """Sends the version, once it was looked for in vain: an answer may be lost, and a list be late."""
-        from google.api_core.exceptions import Conflict
+        from google.api_core.exceptions import BadRequest, Conflict, NotFound, TooManyRequests
 
         number = int(step.version["number"])
         if self.awaited.get(number):
@@ -159,16 +162,24 @@ class _Reconciliation:
         failed = f"version {number} of {model} was not uploaded"
         if self.sent.get(number, 0) == UPLOADS:
             raise Refused(f"{failed}: it was sent {UPLOADS} times, and Vertex AI does not list it.")
-        parent = self.service.name(model) if step.model_exists else ""
-        terms = self.terms
-        body = model_upload.request(
-            record, step.version, parent=parent, image=terms.image, key=terms.encryption_key, labels=terms.labels
-        )
+        body = self.body(step, record, model)
         self.sent[number], self.awaited[number] = self.sent.get(number, 0) + 1, LOOKS
         try:
             self.finish(self.service.upload(body), failed)
-        except Conflict:  # somebody else has just made the model
+        except (Conflict, NotFound):  # somebody else has just made the model, or removed it
             self.awaited[number] = 0
+        except TooManyRequests:  # it was not even looked at
+            self.sent[number], self.awaited[number] = self.sent[number] - 1, 0
+            raise
+        except BadRequest as error:
+            raise Refused(f"{failed}: {error.message}") from None
+
+    def body(self, step: Upload, record: Json, model: str) -> Json:
+        parent = self.service.name(model) if step.model_exists else ""
+        terms = self.terms
+        return model_upload.request(
+            record, step.version, parent=parent, image=terms.image, key=terms.encryption_key, labels=terms.labels
+        )
 
     def move(self, step: Move, model: str) -> None:
         """Gives the alias. Whether it has to be taken from its holder first is not documented: then it is, and the next

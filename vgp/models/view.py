@@ -19,7 +19,7 @@ _METRICS = 3
 _COLOURS = {"champion": "bold green", "candidate": "cyan"}
 _STATES = {"deleted": "dim", "rejected": "dim", "candidate": "cyan"}
 _DID = {
-    "registered": "registered", "promoted": "promoted", "rolled_back": "rolled back to", "aliased": "given the alias",
+    "registered": "registered", "promoted": "promoted", "rolled_back": "champion again", "aliased": "given the alias",
     "unaliased": "lost the alias", "approved": "approved", "rejected": "rejected", "deleted": "deleted",
 }  # fmt: skip
 
@@ -75,7 +75,7 @@ def version(told: Values, now: datetime) -> RenderableType:
     """A version in full; of the champion first since when, why, and what it replaced."""
     head = Text.assemble((f"{printable(told['model'])} version {told['number']}", "bold"), "  ")
     head.append(_aliases(told["aliases"]) if told["aliases"] else Text(told["state"], _STATES.get(told["state"], "")))
-    rows = [*_reign(told["reign"], now), *_origin(told)]
+    rows = [*_reign(told["reign"], now), *_standing(told), *_origin(told)]
     history = [
         (time(one["at"]), _did(one, told["number"]), printable(one["who"]), one_line(one["why"]))
         for one in told["history"]
@@ -104,6 +104,16 @@ def _way_back(reign: Values) -> str:
     return f"to version {reign['rollback_to']}: pipelines models rollback{further}"
 
 
+def _standing(told: Values) -> list[tuple[Cell, Cell]]:
+    """How many challengers a champion has withstood; of a candidate, how it is decided about."""
+    number, stood = told["number"], told["withstood"]
+    if told["state"] == "candidate":
+        return [("waits", f"for a person: pipelines models promote {number}, or reject {number}")]
+    if not stood:
+        return []
+    return [("withstood", f"{plural(stood['challengers'], 'challenger')}, the last on {time(stood['last'])}")]
+
+
 def _named(one: Values) -> str:
     data = f", of {one_line(one['data'])}" if one["data"] else ""
     return f"version {one['number']}{data}" + ("" if one["state"] == "registered" else f" ({one['state']})")
@@ -125,13 +135,12 @@ def _origin(told: Values) -> list[tuple[Cell, Cell]]:
 
 
 def _did(event: Values, number: int) -> str:
-    """What became of a version: of another's promotion, that it was replaced."""
+    """What became of a version: its own part in an event, or that another one took its place."""
+    what = event["what"]
     if event["version"] != number:
-        others = {"promoted": "replaced by", "rolled_back": "rolled back to", "kept": "kept, against a challenger"}
-        other = f" version {event['version']}" if event["version"] else ""
-        return others.get(event["what"], f"lost {event['alias']} to") + other
-    did = _DID[event["what"]]
-    return f"{did} {event['alias']}" if event["what"] in ("aliased", "unaliased") else did.removesuffix(" to")
+        others = {"promoted": "replaced by", "rolled_back": "rolled back to"}
+        return f"{others.get(what, event['alias'] + ' is')} version {event['version']}"
+    return f"{_DID[what]} {event['alias']}" if what in ("aliased", "unaliased") else _DID[what]
 
 
 def comparison(told: Values) -> RenderableType:

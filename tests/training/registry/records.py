@@ -1,9 +1,11 @@
 """Records as tests need them: versions that are registered, promoted and taken back."""
 
 import hashlib
+import os
 
 from training.registry import changes
 from training.registry.documents import CHAMPION, Record, Version
+from training.storage import storage
 
 #: Who and why, of a change that a test makes.
 WORDS = {"who": "ana", "why": "a reason"}
@@ -39,3 +41,8 @@ def rolled_back(record, expected=None):
 
 def champion(record):
     return record.aliases.get(CHAMPION)
+
+
+def written(path):
+    """What is another whenever the file or object is written anew."""
+    return storage.described(path).generation if storage.is_remote(path) else os.stat(path).st_mtime_ns

@@ -110,6 +110,8 @@ def test_a_candidate_waits_under_its_alias_until_a_person_promotes_or_rejects_it
     taken = promoted(record, 2)
     assert taken.aliases == {"champion": 2} and taken.versions[1].state == "registered"
     assert [one.what for one in taken.events[-2:]] == ["approved", "promoted"]
+    named = changes.alias(registered("a"), "candidate", 1, **WORDS, key="n")
+    assert promoted(named, 1).aliases == {"champion": 1}
     refused = changes.reject(record, 2, **WORDS, key="r")
     assert refused.aliases == {"champion": 1} and refused.versions[1].state == "rejected"
 
@@ -142,6 +144,12 @@ def test_a_challenger_that_was_not_better_is_an_event_and_its_level_is_spent_onc
 
 def test_a_metric_that_is_no_number_is_left_out():
     assert version("a", metrics={"auc": 0.7, "loss": float("nan"), "rows": 3}).metrics == {"auc": 0.7, "rows": 3}
+
+
+@pytest.mark.parametrize("name", ["../registry.json", "/etc/passwd", "a//b", ".", "a/.."])
+def test_a_file_of_a_version_lies_below_its_folder(name):
+    with pytest.raises(ValueError, match="names no file below the version's folder"):
+        version("a", files={name: {"bytes": 1, "sha256": key_of("")}})
 
 
 @pytest.mark.parametrize(

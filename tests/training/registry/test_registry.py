@@ -1,5 +1,6 @@
 """A record on a disk and in a bucket: read within limits, and changed by whoever has seen what it replaces."""
 
+import errno
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version
+from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version, written
 from training.errors import ProcessFailed, UserError
 from training.registry import changes, disk, reading, registry
 from training.registry.documents import CHAMPION, FILE_NAME, Record
@@ -36,9 +37,9 @@ def test_a_registry_that_is_not_there_yet_is_empty_until_it_is_changed(place):
 
 def test_what_changes_nothing_writes_nothing(place):
     place.change(lambda record: changes.register(record, version("a"), who="run"))
-    before = storage.find(place.record_path)
+    before = written(place.record_path)
     place.change(lambda record: changes.register(record, version("a"), who="run"))
-    assert storage.find(place.record_path) == before
+    assert written(place.record_path) == before
 
 
 def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
@@ -69,6 +70,15 @@ def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeyp
         with pytest.raises(UserError, match=says):
             work()
     assert storage.read(place.record_path, most=1 << 20) == data
+
+
+def test_an_object_that_is_too_large_is_not_fetched(bucket, proxy, monkeypatch):
+    monkeypatch.setattr(sys.modules["training.registry.bucket"], "MOST_BYTES", 1000)
+    place = registry.open(f"{bucket}/large", "flights")
+    write(place, b" " * 1001)
+    with pytest.raises(UserError, match="registry.json is larger than"):
+        place.read()
+    assert [path for method, path, _ in proxy.seen if method == "GET" and "alt=media" in path] == []
 
 
 def test_a_record_that_would_grow_too_large_is_not_written(place, monkeypatch):
@@ -148,7 +158,7 @@ def is_whole(record, many):
 
 @pytest.mark.parametrize("place", ["disk", "bucket"], indirect=True)
 def test_many_that_end_at_once_leave_one_champion_and_a_history_without_gaps(place):
-    many = 12 if storage.is_remote(place.root) else 100
+    many = 8 if storage.is_remote(place.root) else 40  # a hundred: tests/registry_drill.py
     threads = [threading.Thread(target=challenge, args=(place, number)) for number in range(many)]
     for thread in threads:
         thread.start()
@@ -192,6 +202,21 @@ def test_a_kill_at_any_line_leaves_the_record_before_or_after_and_a_repetition_e
         Path(place.record_path).write_bytes(before)
         line += 1
     assert seen == {1, 2} and line > 20
+    assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
+
+
+def test_a_full_disk_is_told_and_leaves_the_record_as_it_was(tmp_path, monkeypatch):
+    place = registry.open(str(tmp_path), "flights")
+    before = place.change(lambda record: registered("a"))
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.os, "fsync", full)
+        with pytest.raises(UserError, match="the registry cannot be written at .*: No space left on device"):
+            place.change(lambda record: promoted(record, 1))
+    assert place.read() == before
     assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
 
 

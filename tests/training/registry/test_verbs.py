@@ -13,6 +13,20 @@ from training.storage import storage
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
+#: A verb knows nothing of where a record is; two are seen in a bucket, too.
+both = pytest.mark.parametrize("place", ["disk", "bucket"], indirect=True)
+
+
+@pytest.fixture
+def place(request, tmp_path):
+    """A registry on a disk, unless a test asks for a bucket."""
+    kind = getattr(request, "param", "disk")
+    root = (
+        f"{request.getfixturevalue('bucket')}/{key_of(request.node.name)[:12]}" if kind == "bucket" else tmp_path / "r"
+    )
+    return registry.open(str(root), "flights")
+
+
 @pytest.fixture
 def three(place, tmp_path):
     """Versions 1, 2 and 3 of flights, promoted one after the other, and their files."""
@@ -63,6 +77,7 @@ def test_list_has_the_newest_first_and_compare_every_metric(three, models):
     assert "compare takes two versions or more" in models(three, "compare 1")
 
 
+@both
 def test_a_rollback_that_is_repeated_goes_back_once_and_says_so(three, models):
     told = models(three, "rollback --why 'complaints' --account user:ana@example.com")
     assert told["changed"] and told["champion"] == 2
@@ -93,6 +108,7 @@ def test_a_version_without_its_files_becomes_no_champion(three, models):
     assert champion(three.read()) == 3
 
 
+@both
 def test_delete_removes_the_files_also_where_a_kill_left_them(three, models):
     assert "version 3 is not deleted: it is champion" in models(three, "delete champion")
     three.change(lambda record: changes.delete(record, 2, **WORDS, key="then a kill"))
@@ -108,7 +124,6 @@ def test_aliases_and_rejections_are_repeated_without_effect(three, models):
     assert "was rejected on" in models(three, "promote 2")
 
 
-@pytest.mark.parametrize("place", ["disk"], indirect=True)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -139,7 +154,6 @@ def test_the_only_model_need_not_be_named_and_one_of_several_must(place, models,
     assert models(place, "record --model delays")["versions"][0]["key"] == key_of("a")
 
 
-@pytest.mark.parametrize("place", ["disk"], indirect=True)
 def test_a_terminal_gets_lines(three, capsys):
     for words in ("list", "show", "compare 1 2", "rollback"):
         main(["models", *words.split(), "--registry", three.root])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.registry.records import key_of, version
+from tests.training.registry.records import key_of, version, written
 from training.errors import UserError
 from training.registry import changes, registry, versions
 from training.storage import storage
@@ -56,14 +56,12 @@ def test_a_copy_from_a_bucket_is_the_same(bucket, place, model):
 def test_a_second_copy_takes_what_is_there_and_mends_what_is_not_the_same(place, model):
     versions.add(place, model, key_of("a"))
     folder = place.version_folder(key_of("a"))
-    before = {file.path: file for file in storage.below(folder)}
+    before = {name: written(f"{folder}/{name}") for name in FILES}
     storage.overwrite(f"{folder}/model.json", b"[")
     versions.add(place, model, key_of("a"))
     assert content(folder) == FILES
-    mended = f"{folder}/model.json"
-    assert [file for file in storage.below(folder) if file.path != mended] == [
-        file for path, file in before.items() if path != mended
-    ]
+    after = {name: written(f"{folder}/{name}") for name in FILES}
+    assert {name for name in FILES if after[name] != before[name]} == {"model.json"}
 
 
 def test_the_files_of_a_registered_version_are_not_touched_again(place, model):
@@ -89,6 +87,18 @@ def test_a_version_whose_files_are_gone_cut_or_changed_is_told(place, model):
         versions.require(place, made)
     assert storage.below(folder) == []
     versions.remove(place, made)  # once more is as good
+
+
+def test_a_version_reigns_without_its_report(place, model, tmp_path):
+    (tmp_path / "told" / "about").mkdir(parents=True)
+    (tmp_path / "told" / "about" / "report.html").write_bytes(b"<html>")
+    files = {**versions.add(place, model, key_of("a")), **versions.add(place, str(tmp_path / "told"), key_of("a"))}
+    made = register(place, files)
+    versions.verify(place, made)
+    storage.overwrite(f"{place.version_folder(made.key)}/about/report.html", b"")
+    versions.require(place, made)
+    with pytest.raises(UserError, match="about/report.html is damaged"):
+        versions.verify(place, made)
 
 
 def test_a_folder_without_files_or_with_too_many_is_no_model(place, model, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
@@ -28,8 +29,11 @@ def test_a_better_model_is_copied_checked_and_champion_and_spends_its_level(nigh
     assert told(record) == [("registered", 1, None), ("promoted", 1, None)]
     version = record.champion()
     assert set(version.files) == {
-        "model.json", "model.safetensors", "about/decision.json", "about/metrics.json", "about/report.html"
+        "model.json", "model.safetensors", "about/decision.json", "about/metrics.json", "about/report.html",
+        "about/card.html",
     }  # fmt: skip
+    page = (Path(version.model) / "about" / "card.html").read_text()
+    assert "Let in by first" in page and "Promote: first." in page
     assert (version.run, version.task, version.reason) == ("first", "digits:Digits", "Promote: first.")
     assert version.metrics["accuracy"] > 0.3 and version.report.endswith("/about/report.html")
     assert [(spent.level, spent.version, spent.outcome) for spent in record.spent] == [(0.01, None, "promote")]
@@ -147,7 +151,9 @@ def test_the_clean_process_tells_in_one_sentence_why_the_copy_failed(monkeypatch
         check.check("/versions/1", "data", "evaluation", "digits:Digits")
 
 
-def test_of_a_hundred_that_end_at_once_one_is_champion_and_the_history_has_no_gap(nights, challengers, monkeypatch):
+def test_of_a_hundred_that_end_at_once_one_is_champion_and_the_history_has_no_gap(
+    nights, challengers, here, monkeypatch
+):
     monkeypatch.setattr(check, "check", lambda *words: check.Checked(297, 297, 297, 0.0))
     asked = [nights.inputs(f"run-{i}", challengers[i % 3], champion="", margin=i / 1000) for i in range(100)]
     with ThreadPoolExecutor(16) as pool:

@@ -4,11 +4,13 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -238,3 +240,14 @@ def ended_amid_a_request(port):
     except BaseException:
         os.kill(os.getpid(), signal.SIGTERM)  # nothing else would end the server
         raise
+
+
+def test_the_request_of_the_page_is_answered_as_the_page_says(port):
+    page = (Path(__file__).parents[3] / "docs" / "serving.md").read_text()
+    asked, answer = (json.loads(block) for block in re.findall(r"(?ms)^```json\n(.*?)^```$", page))
+    status, told = asks(port, "POST", "/predict", asked)
+    assert status == 200
+    assert [set(one) for one in told["predictions"]] == [set(one) for one in answer["predictions"]]
+    assert told["predictions"][0]["version"] == answer["predictions"][0]["version"]
+    for name in ("predict", "health"):
+        assert f"/{name}" in page

@@ -112,11 +112,11 @@ def test_the_plan_says_of_each_step_whether_it_may_take_an_earlier_result(cloud:
     line.file.write_text("caching = true\n" + FILE)
     said = line("plan")[1]
     assert "cache      prepare, train, evaluate, decide: an earlier result, where nothing that they take is new" in said
-    assert "resolve, notify: every run anew" in said
+    assert "resolve, register, notify: every run anew" in said
     assert "hits       not known: this repository has no training/" in said
     assert "warning: caching = true counts for submit only" in said
     (row,) = line.json("plan")["schedules"]
-    assert [step for step, cached in row["cached"].items() if not cached] == ["resolve", "notify"]
+    assert [step for step, cached in row["cached"].items() if not cached] == ["resolve", "register", "notify"]
     assert any("caching = true" in each for each in row["warnings"])
     line.file.write_text("caching = false\n" + FILE)
     assert set(line.json("plan")["schedules"][0]["cached"].values()) == {False}

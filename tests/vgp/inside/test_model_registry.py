@@ -160,6 +160,15 @@ def test_an_operation_that_fails_is_a_sentence_and_the_next_try_succeeds(cloud, 
     assert shown(cloud) == {1: {"default"}}
 
 
+def test_an_upload_that_google_refuses_is_sent_once_and_one_over_quota_again(cloud, projected):
+    cloud.fail("aiplatform.*.models.upload", status(400, "The image is of another region."))
+    with pytest.raises(Refused, match="version 1 of flights was not uploaded: .*The image is of another region."):
+        projected(Registry(1))
+    assert calls(cloud, "upload") == 1
+    cloud.fail("aiplatform.*.models.upload", *[status(429)] * 5)  # more often than a lost one is sent
+    assert projected(Registry(1)) == ["version 1 uploaded"]
+
+
 def test_a_kill_at_every_call_leaves_what_the_next_one_completes(cloud, service, monkeypatch):
     """Each run is cut off before or after its first write; one version is missing, one goes, and the alias moves."""
     registry = Registry(2, champion=1)
@@ -231,8 +240,9 @@ def test_many_at_once_upload_one_version_each_and_agree_on_the_champion(cloud, m
 
 def test_what_others_have_just_registered_is_left_to_them_until_it_is_old(cloud, projected):
     registry = Registry(2, champion=1)
+    later(cloud, minutes=10)
     assert projected(registry, mine=2) == ["version 2 uploaded"]
-    later(cloud, minutes=16)
+    later(cloud, minutes=10)
     assert projected(registry, mine=2) == ["version 1 uploaded", "champion moved to version 1",
                                            "default moved to version 1"]  # fmt: skip
 
@@ -273,10 +283,11 @@ def test_what_a_script_left_is_not_uploaded_and_said(cloud, projected):
 def test_within_a_step_a_refusal_is_one_sentence_with_the_role(cloud):
     cloud.policies.missing.add("aiplatform.models.upload")
     with pytest.raises(Refused, match=r"not up to date: .*aiplatform.models.upload.*roles/aiplatform.user"):
-        model_registry.project(Registry(1).read, project="test-project", region="us-central1", terms=TERMS)
+        model_registry.project(Registry(1).read, project="test-project", region="us-central1", terms=TERMS, mine=1)
     cloud.policies.missing.clear()
-    done = model_registry.project(Registry(1).read, project="test-project", region="us-central1", terms=TERMS)
-    assert done == ["version 1 uploaded"]
+    place = {"project": "test-project", "region": "us-central1", "terms": TERMS}
+    assert model_registry.project(Registry(1).read, **place) == []  # whoever has just registered it, uploads it
+    assert model_registry.project(Registry(1).read, **place, mine=1) == ["version 1 uploaded"]
 
 
 def test_googles_own_sdk_reads_the_versions_and_the_champion(cloud, projected, sdk):

@@ -1,5 +1,7 @@
 """`pipelines models`, as people call it: on this machine, and in the bucket of a project."""
 
+import getpass
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -8,6 +10,9 @@ from pathlib import Path
 import pytest
 from loopback.cloud import Cloud
 
+from training.registry import changes
+from training.registry.documents import Version
+from training.registry.registry import open as open_
 from training.storage import storage
 from vgp.vertex import clients
 
@@ -68,6 +73,29 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(here: None, r
     assert models("alias", "stable", "1")[1] == "stable is version 1 of flights\n"
     assert models("promote", "3")[:2] == (0, "version 3 is the champion of flights, in place of version 1\n")
     assert models("unalias", "stable")[0] == models("reject", "2")[0] == 0
+
+
+def test_show_tells_how_a_version_fared(here: None, registry: str, models: Models) -> None:
+    """Of a champion whom it withstood, of a candidate who decides, of others who took their place."""
+    place = open_("runs/registry", "flights")
+    for night in ("mon", "tue"):
+        place.change(lambda record, night=night: changes.keep(record, who="the run", why="not better", key=night))
+    key = hashlib.sha256(b"candidate").hexdigest()
+    waiting = Version(key=key, model="", state="candidate")
+    place.change(lambda record: changes.register(record, waiting, who="the run"))
+    out = unspaced(models("show")[1])
+    assert re.search(r"^withstood 2 challengers, the last on \w{3} \d\d", out, re.MULTILINE) and "not better" not in out
+    out = unspaced(models("show", "candidate")[1])
+    assert "flights version 4 candidate" in out
+    assert "waits for a person: pipelines models promote 4, or reject 4" in out
+    for words in (("alias", "stable", "1"), ("alias", "stable", "2"), ("rollback",)):
+        models(*words)
+    out = unspaced(models("show", "1")[1])
+    told = [line.split(maxsplit=3)[3] for line in out.splitlines() if re.match(r"\w{3} \d\d \d\d:\d\d ", line)]
+    assert [line.partition(" the run")[0].partition(f" {getpass.getuser()}")[0].strip() for line in told] == [
+        "registered", "promoted", "replaced by version 2", "given the alias stable", "stable is version 2",
+        "champion again",
+    ]  # fmt: skip
 
 
 def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str, models: Models) -> None:
