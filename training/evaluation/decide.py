@@ -155,8 +155,8 @@ def _decide(data: Predictions, margin: float, confidence: float, nights: int) ->
 def _replaces(header: Header, reference: Reference | None) -> bool:
     """Whether a champion would be replaced: such decisions share a year's error.
 
-    The first model replaces none. It is held to the baseline as in one single decision: on a year's level a table with a
-    month of test days would never get a champion, and so nothing that later nights could improve on.
+    The first model replaces none. It is held to the baseline as in one single decision: on a year's level a table with
+    a month of test days would never get a champion, and so nothing that later nights could improve on.
     """
     return reference == "champion" or bool(header.champion_problem)
 

@@ -22,7 +22,7 @@ class Release:
     approve: Approval
     #: Who releases it: the run.
     who: str
-    #: The level of the test; None = nothing was tested.
+    #: What the test takes of a year's error; None = nothing: no test, or no champion that it could have replaced.
     level: float | None = None
     #: Whether there was anything to decide by.
     decided: bool = True
