@@ -147,5 +147,5 @@ def _origin(release: Release, registry: Registry) -> Origin:
     return Origin(
         name=registry.model, pipeline=version.pipeline, run=version.run, pins=version.pins, commit=version.commit,
         image=version.image, champion=version.champion, report=version.report,
-        who=f"A candidate of {release.who}: a person decides" if waits else f"Let in by {release.who}",
+        who=f"A candidate of {release.who}: a person decides" if waits else f"Promoted by {release.who}",
     )  # fmt: skip

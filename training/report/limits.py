@@ -71,8 +71,8 @@ def _drift(measured: Evaluation) -> str:
         return ""
     shifted = [column.column for column in measured.drift.shifted]
     if not shifted:
-        return "Not for ever: no column had moved between training and test, and later ones may have."
-    return f"Not for ever: from training to test {_names(shifted)} moved already. Look at the drift of new rows."
+        return "Not without looking again: no column had moved between training and test, and later ones may have."
+    return f"Not without looking again: from training to test {_names(shifted)} moved already."
 
 
 def _worse(decision: Decision | None) -> str:

@@ -33,7 +33,7 @@ def test_a_better_model_is_copied_checked_and_champion_and_spends_its_level(nigh
         "about/card.html",
     }  # fmt: skip
     page = (Path(version.model) / "about" / "card.html").read_text()
-    assert "Let in by first" in page and "Promote: first." in page
+    assert "Promoted by first" in page and "Promote: first." in page
     assert (version.run, version.task, version.reason) == ("first", "digits:Digits", "Promote: first.")
     assert version.metrics["accuracy"] > 0.3 and version.report.endswith("/about/report.html")
     assert [(spent.level, spent.version, spent.outcome) for spent in record.spent] == [(0.01, None, "promote")]

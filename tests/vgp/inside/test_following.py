@@ -1,0 +1,42 @@
+"""The step that changed the registry brings Vertex AI after it, and does not fail where that fails."""
+
+import pytest
+from loopback.cloud import Cloud, status
+
+from vgp.inside import google_api
+from vgp.inside.following import follow
+
+from .registered import IMAGE, PARENT, Registry
+
+#: Google names a run by the number of its project.
+JOB = f"{PARENT}/pipelineJobs/training-20261122"
+TERMS = {"image": IMAGE, "labels": {"team": "sky"}}
+
+
+@pytest.fixture(autouse=True)
+def here(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(google_api, "address", lambda service: cloud.endpoint("aiplatform"))
+
+
+def sent(cloud: Cloud) -> list[str]:
+    return [call.method.rpartition(".")[2] for call in cloud.requests if ".models." in call.method]
+
+
+def test_a_run_that_is_none_of_vertex_ai_asks_nobody(cloud):
+    assert follow("", Registry(1, champion=1).read, 1, TERMS) == {} and not sent(cloud)
+
+
+def test_the_version_of_the_step_is_uploaded_and_reigns_and_a_repetition_sends_nothing(cloud, capsys):
+    registry = Registry(1, champion=1)
+    assert follow(JOB, registry.read, 1, TERMS) == {"vertex": "up to date"}
+    assert "Vertex AI: version 1 uploaded" in capsys.readouterr().out
+    before = sent(cloud).count("upload")
+    assert follow(JOB, registry.read, 1, TERMS) == {"vertex": "up to date"}
+    assert (before, sent(cloud).count("upload")) == (1, 1)
+
+
+def test_what_google_refuses_is_told_and_is_no_failure_of_the_step(cloud, capsys):
+    cloud.fail("*.models.upload", status(403, "Permission denied"), forever=True)
+    told = follow(JOB, Registry(1, champion=1).read, 1, TERMS)["vertex"]
+    assert told.startswith("not up to date: ") and "aiplatform.models.upload" in told
+    assert "warning: " in capsys.readouterr().err
