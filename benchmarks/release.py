@@ -65,7 +65,16 @@ def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
         confusion_matrix=[], slices=(), notes=(),
     )  # fmt: skip
     record.save(empty, there / "evaluation")
-    better = Decision(promote=True, reason="Promote.", margin=0, confidence=0.95, level=0.01, rows=9, groups=9)
+    better = Decision(
+        promote=True,
+        reason="Promote.",
+        margin=0,
+        confidence=0.95,
+        level=0.01,
+        rows=9,
+        groups=9,
+        reference="champion" if champion else "baseline",
+    )
     decision.write(better, there / "decision")
     (there / "report").write_text("<!doctype html>")
     paths = (str(there / name) for name in ("data", "model", "evaluation", "decision", "report"))
@@ -137,7 +146,8 @@ def judged(root: Path, found: Record) -> str:
         return "a version without its alias"
     if max(Counter((one.what, one.key) for one in found.events).values()) > 1:
         return "an event twice"
-    return "" if len(found.spent) == len(found.versions) else "a level not spent, or twice"
+    replaced = len(found.versions) - 1  # the first model replaced none
+    return "" if len(found.spent) == replaced else "a level not spent, or twice"
 
 
 @contextmanager

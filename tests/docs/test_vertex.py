@@ -83,7 +83,14 @@ def of_terraform(account: str) -> set[tuple[str, str]]:
 
 
 #: What Terraform grants on further buckets and datasets, and on a secret.
-OF_OTHERS = ("runner_data", "runner_data_bucket", "runner_tables", "runner_webhook", "runner_mlflow")
+OF_OTHERS = (
+    "runner_data",
+    "runner_data_bucket",
+    "runner_tables",
+    "runner_predictions",
+    "runner_webhook",
+    "runner_mlflow",
+)
 THINGS = {
     "my-project": "project",
     "gs://my-project-pipelines": "storage_bucket",

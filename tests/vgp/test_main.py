@@ -46,12 +46,13 @@ def test_the_version_is_told() -> None:
 
 
 def test_the_list_names_every_parameter_with_its_type() -> None:
-    (row,) = json.loads(pipelines("list", "--json").stdout)
-    assert row["name"] == "training"
+    rows = {row["name"]: row for row in json.loads(pipelines("list", "--json").stdout)}
+    assert set(rows) == {"training", "retraining", "batch_prediction"}
+    assert all(parameter["description"] for row in rows.values() for parameter in row["parameters"])
+    row = rows["training"]
     parameters = {parameter["name"]: parameter for parameter in row["parameters"]}
     assert parameters["task_options"]["type"] == "STRUCT"
     assert parameters["seed"]["default"] == 0
-    assert all(parameter["description"] for parameter in row["parameters"])
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_the_base_is_light(light: Path, package: str) -> None:
 
 def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -> None:
     run = command(light)
-    assert "6 machine requests, 0 errors" in run("check", str(GOLDEN), cwd=tmp_path).stdout
+    assert "7 machine requests, 0 errors" in run("check", str(GOLDEN), cwd=tmp_path).stdout
     wrong = {"trainingInput": {"scaleTier": "CUSTOM", "masterType": "n1-standard-4", "region": "us-central1"}}
     wrong["trainingInput"]["masterConfig"] = {"acceleratorConfig": {"count": 8, "type": "NVIDIA_H100"}}  # type: ignore[assignment]
     (tmp_path / "job.json").write_text(json.dumps(wrong))

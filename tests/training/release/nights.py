@@ -87,12 +87,14 @@ class Nights:
         """What the run hands on; `champion` None: who reigns now."""
         folder = self.folder / run
         folder.mkdir(exist_ok=True)
-        facts = {"promote": True, "reason": f"Promote: {run}.", "margin": 0.0, "confidence": 0.95, "level": 0.01}
+        champion = self.pinned() if champion is None else champion
+        facts = {"promote": True, "reason": f"Promote: {run}.", "margin": 0.0, "confidence": 0.95, "level": 0.01,
+                 "reference": "champion" if champion else "baseline"}  # fmt: skip
         decision.write(Decision(**{**facts, "rows": 297, "groups": 297, **fields}), folder / "decision")
         (folder / "report").write_text(f"<!doctype html><p>{json.dumps(str(one.model))}")
         return Inputs(
             str(one.data), str(one.model), str(one.evaluation), str(folder / "decision"), str(folder / "report"),
-            champion=self.pinned() if champion is None else champion, task=TASK, run=run, pipeline="training",
+            champion=champion, task=TASK, run=run, pipeline="training",
         )  # fmt: skip
 
     def night(self, run: str, one: Challenger, *, approve: Any = "auto", again: str = "", **fields: Any) -> Outcome:

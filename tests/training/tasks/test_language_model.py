@@ -290,7 +290,7 @@ def test_from_text_to_report_in_one_process(prepared, corpus, tmp_path, capfd):
     assert 0 < scores["baseline"] < 5 and result.groups == len(np.unique(open_rows(folder, "test").columns["file"]))
     decision = steps.decide(folder, model, evaluation, tmp_path / "report.html", tmp_path / "summary.md")
     assert decision.metric == "bits" and decision.calibration is None
-    assert decision.promote == (decision.lower_bound > 0 and not decision.worse_slices)
+    assert decision.promote == (decision.better and not decision.worse_slices)
     page = (tmp_path / "report.html").read_text()
     assert "deterministic" in page and "fp32" in page
     assert not re.search(r"<t[hd][^>]*>(precision|compile|deterministic)</t[hd]>\s*<td[^>]*>auto", page)

@@ -176,7 +176,7 @@ def test_what_is_about_to_retire_is_listed_with_its_day(capsys):
 
 def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
     card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
-    assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_V100 or NVIDIA_TESLA_T4" in card
+    assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_T4 or NVIDIA_L4" in card
     assert "quota to ask for: NVIDIA_TESLA_P100" not in card
     detail = machine_card.as_json(machine_card.machine("n1-standard-8"), TODAY)
     assert {row["name"] for row in detail["accelerators"] if row["retired"]} == {"NVIDIA_TESLA_P100"}

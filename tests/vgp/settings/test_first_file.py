@@ -44,7 +44,8 @@ def test_the_shipped_file_is_right_with_all_of_its_examples(write: Write, name: 
 def test_the_shipped_file_needs_no_project() -> None:
     loaded = settings.load(REPOSITORY / "pipelines.toml")
     assert loaded.environment is loaded.project is loaded.bucket is None
-    assert set(loaded.steps) == {"resolve", "prepare", "train", "evaluate", "decide", "register", "notify"}
+    steps = {"resolve", "prepare", "train", "evaluate", "decide", "register", "predict", "notify"}
+    assert set(loaded.steps) == steps
 
 
 @pytest.mark.parametrize("project", ["my-project", "example.com:my-project"])

@@ -389,7 +389,7 @@ def test_every_step_of_the_compiled_pipeline_runs_in_the_image_of_the_settings(
         return re.findall(r"us-central1-docker\.pkg\.dev/[^\"\\]+", compiled("training", load()).spec.text)
 
     one, two = images("1" * 64), images("2" * 64)
-    assert len(one) == 12, "of each of six steps the image, and the variable that tells it"
+    assert len(one) == 14, "of each of seven steps the image, and the variable that tells it"
     assert {*one} == {f"us-central1-docker.pkg.dev/p/images/training@sha256:{'1' * 64}"}
     assert {*two} == {f"us-central1-docker.pkg.dev/p/images/training@sha256:{'2' * 64}"}
 

@@ -37,7 +37,8 @@ def test_the_steps_of_a_chain_never_overlap():
     assert set(found.before) == names_of(made)
     assert all(found.beside(step) == {step} for step in found.before)
     assert found.before["decide"] == {"resolve", "prepare", "train", "evaluate"}
-    assert found.before["notify"] == {"decide", *found.before["decide"]}
+    assert found.before["register"] == {"decide", *found.before["decide"]}
+    assert found.before["notify"] == {"register", *found.before["register"]}
 
 
 def test_branches_overlap_and_what_follows_both_does_not(compiled):

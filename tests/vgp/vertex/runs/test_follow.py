@@ -48,9 +48,9 @@ def test_a_run_that_succeeds_is_told_change_by_change(
     changes = [line for line in told if line.startswith("train: ")]
     assert changes[0] == "train: pending" and changes[1].startswith("train: running on ")
     assert re.fullmatch(r"train: succeeded after 2m 00s, \$\d+\.\d\d", changes[2])
-    assert told[-1].startswith(f"{outcome.result['id']} succeeded 12m 00s, $") and told[-1].endswith("; trained")
+    assert told[-1].startswith(f"{outcome.result['id']} succeeded 14m 00s, $") and told[-1].endswith("; trained")
     assert text(console).rstrip().endswith(outcome.result["url"])
-    assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 6
+    assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 7
     assert outcome.result["usd"] > 0 and outcome.result["exit_code"] == 0
 
 

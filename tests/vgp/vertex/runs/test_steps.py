@@ -16,7 +16,7 @@ from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
-STEPS = ("resolve", "prepare", "train", "evaluate", "decide", "notify")
+STEPS = ("resolve", "prepare", "train", "evaluate", "decide", "register", "notify")
 NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
 LOOP = {
     "pipelineInfo": {"name": "loop"},
@@ -52,8 +52,8 @@ def test_the_steps_of_a_run_from_waiting_to_done(cloud: Cloud, start: Callable[.
     cloud.clock.advance(3600)
     run = look(name)
     assert {state for _, state in states(run)} == {"succeeded"} and run.state == "succeeded" and run.over
-    assert [step.seconds(cloud.clock.now()) for step in run.steps] == [60.0] * 6
-    assert run.seconds(cloud.clock.now()) == 360.0
+    assert [step.seconds(cloud.clock.now()) for step in run.steps] == [60.0] * 7
+    assert run.seconds(cloud.clock.now()) == 420.0
 
 
 def test_a_failed_step_keeps_the_rest_from_starting(cloud: Cloud, start: Callable[..., str], look: Callable) -> None:
@@ -62,7 +62,7 @@ def test_a_failed_step_keeps_the_rest_from_starting(cloud: Cloud, start: Callabl
     cloud.clock.advance(3600)
     run = look(name)
     assert [state for _, state in states(run)] == [
-        "succeeded", "succeeded", "failed", "not triggered", "not triggered", "succeeded",
+        "succeeded", "succeeded", "failed", "not triggered", "not triggered", "not triggered", "succeeded",
     ], "the exit handler runs"  # fmt: skip
     assert [(step.name, step.error) for step in run.failed()] == [("train", "CUDA out of memory")]
 

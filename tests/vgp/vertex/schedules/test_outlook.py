@@ -99,7 +99,7 @@ def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
     told = outlook.outlook(settings, make(settings, spec=SPEC, parameters=parameters))
     assert commands[0][3:] == [
         "resolve", "--dry-run", "--json", "--to=gs://test-bucket/runs/pins", "--pipeline=training", "--data=--help",
-        "--task=flights", '--options={"train": "6 months", "share": 0.5}',
+        "--task=flights", '--options={"train": "6 months", "share": 0.5}', "--champion=auto",
     ]  # fmt: skip
     assert told.words(datetime.now(UTC), True) == "all steps run: it has no good run yet"
 
