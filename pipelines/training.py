@@ -91,7 +91,8 @@ def build(target: Target) -> Any:
                 "compile": true}: docs/training-settings.md lists them.
             margin: Promote only if the lower confidence bound of the gain in the decision's loss exceeds this.
             confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
-            nights: Decisions planned for a year, which share what confidence leaves: of a schedule once a week 52.
+            nights: Decisions planned for a year, which share what confidence leaves: of a schedule once a week 52. A
+                first model, which replaces none, shares it with none.
             as_of: The day or time as of which the run sees its data, such as 2026-11-20. Empty: the time of the
                 schedule, else now.
             pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
