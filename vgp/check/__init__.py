@@ -21,6 +21,7 @@ plain_step.py     the resources of a plain step
 pool_body.py      what a worker pool runs
 remote_runner.py  steps that call the SDK by its method's name
 report.py         findings, steps, exit code
+resource_pools.py the machines of a persistent resource
 sarif.py          a report for code hosts
 services.py       what a step may use besides its machine
 serving.py        machines of predictions
