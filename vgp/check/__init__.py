@@ -7,6 +7,7 @@ custom_job.py     a CustomJobSpec: its pools together
 executor.py       what a task runs: custom job, launcher, plain container
 fields.py         typed reading of fields
 finding.py        findings, and rows of machines
+fix.py            the nearest that works, written into files
 images.py         what the names of images tell
 inputs.py         what reaches the inputs of a task
 job_terms.py      strategy, regions and durations of a job

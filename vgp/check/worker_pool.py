@@ -112,4 +112,5 @@ def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
     kind, size = disk.get("bootDiskType"), disk.get("bootDiskSizeGb")
     size_gb = reader.number(size, "bootDiskSizeGb") or None
     for problem in job_fields.disk(spec.machine, reader.text(kind, "bootDiskType"), size_gb):
-        reader.judgement.report(reader.step, size if problem.field == "bootDiskSizeGb" else kind, problem)
+        parts = {"bootDiskType": kind, "bootDiskSizeGb": size}
+        reader.judgement.report(reader.step, parts[problem.field], problem, parts=parts)
