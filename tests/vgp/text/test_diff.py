@@ -27,3 +27,7 @@ def _applied(before, diff):
             position += 1
         result += [line[1:]] if line[0] in " +" else []
     return result + before[position:]
+
+
+def test_a_new_line_is_one_line_of_the_diff():
+    assert list(unified("a\nb", "a\nx\nb", "f"))[2:] == ["@@ -1,2 +1,3 @@", " a", "+x", " b"]
