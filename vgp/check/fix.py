@@ -100,7 +100,7 @@ def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
         if start is None:
             fix.left.append(f"{path}:{document.above + 1}: this document cannot be told from those around it")
             continue
-        text, left = _of_document(document, options)
+        text, left = of_document(document, options)
         fix.after = fix.after[:start] + text + fix.after[start + len(document.text) :]
         fix.left[:0] = [f"{path}:{line}" for line in left]
     return fix
@@ -133,8 +133,8 @@ def _fixable(report: Report) -> list[Finding]:
     return [finding for finding in report.of_severity("error") if finding.changes]
 
 
-def _of_document(document: Document, options: Options) -> tuple[str, list[str]]:
-    """Its text with what comes near, and a line for each error that stays."""
+def of_document(document: Document, options: Options) -> tuple[str, list[str]]:
+    """The text of one document with what comes near, and a line for each error that stays."""
     left: list[str] = []
     first, now = options.report([document]), document
     for _ in range(_ROUNDS):
