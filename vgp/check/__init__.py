@@ -7,6 +7,7 @@ custom_job.py     a CustomJobSpec: its pools together
 executor.py       what a task runs: custom job, launcher, plain container
 fields.py         typed reading of fields
 finding.py        findings, and rows of machines
+fix.py            the nearest that works, written into files
 images.py         what the names of images tell
 inputs.py         what reaches the inputs of a task
 job_terms.py      strategy, regions and durations of a job
@@ -21,6 +22,7 @@ plain_step.py     the resources of a plain step
 pool_body.py      what a worker pool runs
 remote_runner.py  steps that call the SDK by its method's name
 report.py         findings, steps, exit code
+resource_pools.py the machines of a persistent resource
 sarif.py          a report for code hosts
 services.py       what a step may use besides its machine
 serving.py        machines of predictions

@@ -1,9 +1,10 @@
 """Judges an object of the API, whoever wrote it: custom job, tuning job, batch prediction, deployment, pools."""
 
 import math
+import re
 from typing import Any
 
-from vgp.check import custom_job
+from vgp.check import custom_job, resource_pools
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
 from vgp.check.serving import judge_resources
@@ -11,16 +12,34 @@ from vgp.documents.node import Node, spellings
 
 #: Fields by which an object is recognised, most telling first.
 _TELLING = (
-    "trialJobSpec", "jobSpec", "deployedModel", "dedicatedResources", "trainingTaskInputs", "workerPoolSpecs",
-    "machineSpec",
+    "trialJobSpec", "jobSpec", "deployedModel", "deployedModels", "dedicatedResources", "trainingTaskInputs",
+    "resourcePools", "workerPoolSpecs", "machineSpec",
 )  # fmt: skip
+#: Fields of the requests that create something, which hold the object.
+_ENVELOPES = (
+    "customJob", "hyperparameterTuningJob", "trainingPipeline", "batchPredictionJob", "endpoint", "persistentResource",
+    "deploymentResourcePool",
+)  # fmt: skip
+_PARENT = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/.*)?")
 
 
 def telling_field(value: Any) -> str | None:
-    """The field that tells what the object is; None if it is nothing of ours."""
+    """The field that tells what the object is, or the envelope around one; None if it is nothing of ours."""
     if not isinstance(value, dict):
         return None
-    return next((name for name in _TELLING if any(spelled in value for spelled in spellings(name))), None)
+    own = next((name for name in _TELLING if any(spelled in value for spelled in spellings(name))), None)
+    return own or _envelope(value)
+
+
+def _envelope(value: dict[Any, Any]) -> str | None:
+    """The field of a request body {parent, customJob: {...}} in which there is something of ours."""
+    held = ((name, value.get(spelled)) for name in _ENVELOPES for spelled in spellings(name))
+    return next((name for name, inner in held if _is_own(inner)), None)
+
+
+def _is_own(value: Any) -> bool:
+    """Whether the object itself tells what it is: envelopes hold no envelopes."""
+    return isinstance(value, dict) and any(spelled in value for name in _TELLING for spelled in spellings(name))
 
 
 def is_pool_list(value: Any) -> bool:
@@ -37,10 +56,16 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     kind = telling_field(node.value)
     if kind is None:
         return False
-    location = location if location is not None else node.get("location")
+    location = location if location is not None else _location(node)
+    if kind in _ENVELOPES:
+        return judge(judgement, step, node.get(kind), location=location, strict=True)
     step = step or node.get("displayName").text() or judgement.document.default_step
     if kind == "machineSpec":
         judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
+    elif kind == "deployedModels":
+        _deployed_models(judgement, step, node.get(kind).decoded(), location)
+    elif kind == "resourcePools":
+        resource_pools.judge(judgement, step, node, location)
     elif kind == "workerPoolSpecs":
         custom_job.judge(judgement, step, node, location=location, strict_list=strict)
     elif (inner := Reader(judgement, step).object(node.get(kind), kind)) is not None:
@@ -48,6 +73,30 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     elif node.get(kind).missing:
         judgement.malformed(step, node.get(kind), kind, "an object")
     return True
+
+
+def _location(node: Node) -> Node:
+    """Where the object is, as it or the request around it says: location, or part of parent."""
+    location, parent = node.get("location"), node.get("parent")
+    match = _PARENT.fullmatch(parent.text() or "") if location.missing else None
+    return Node(match.group(1), parent.path, parent.scope) if match else location
+
+
+def _deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:
+    """The models of an endpoint, each with machines of its own; those with automatic resources name none."""
+    if not models.known:
+        judgement.unknown(step, models, "deployedModels")
+    elif not isinstance(models.value, list):
+        judgement.malformed(step, models, "deployedModels", "a list of deployed models")
+    reader = Reader(judgement, step)
+    for index, item in enumerate(models.items()):
+        model = reader.object(item, f"deployedModels[{index}]")
+        if model is None:
+            continue
+        name = model.get("displayName").text() or str(index)
+        resources = reader.object(model.get("dedicatedResources"), "dedicatedResources")
+        if resources is not None:
+            judge_resources(judgement, f"{step}/{name}", resources, location)
 
 
 def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool) -> None:
@@ -65,8 +114,16 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
             judge_resources(judgement, step, resources, location)
     elif kind == "dedicatedResources":
         judge_resources(judgement, step, inner, location)
+    elif kind == "trainingTaskInputs" and not _is_custom(node, inner):
+        return  # AutoML chooses its machines itself
     else:
         custom_job.judge(judgement, step, inner, location=location, strict_list=True)
+
+
+def _is_custom(node: Node, inputs: Node) -> bool:
+    """Whether a training pipeline runs a custom job: its inputs have pools, or its definition says so."""
+    definition = node.get("trainingTaskDefinition").text()
+    return not definition or "custom_task" in definition or not inputs.get("workerPoolSpecs").missing
 
 
 def _rounds(reader: Reader, most: Node, at_a_time: int) -> int | None:

@@ -118,7 +118,7 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Itera
         elif item == "-":
             yield from _readable("<stdin>", lambda: parse("<stdin>", standard_input()), report)
         else:
-            for path in _files(Path(item), report):
+            for path in files(Path(item), report):
                 named = path == Path(item)
                 documents = _readable(str(path), partial(load, path), report)
                 # A folder may hold other YAML; a file that was named is meant.
@@ -137,7 +137,7 @@ def _readable(file: str, read: Callable[[], list[Document]], report: Report) -> 
     return documents
 
 
-def _files(path: Path, report: Report) -> list[Path]:
+def files(path: Path, report: Report) -> list[Path]:
     """The file itself, or the files of our suffixes in the folder; links to folders are not followed."""
     if not os.path.isdir(path):
         return [path]
@@ -145,5 +145,5 @@ def _files(path: Path, report: Report) -> list[Path]:
     def unread(error: OSError) -> None:
         report.unreadable.append(str(Unreadable(str(error.filename), error.strerror or str(error))))
 
-    files = [Path(folder, name) for folder, _, names in os.walk(path, onerror=unread) for name in names]
-    return sorted(file for file in files if file.suffix in SUFFIXES and os.path.isfile(file))
+    found = [Path(folder, name) for folder, _, names in os.walk(path, onerror=unread) for name in names]
+    return sorted(file for file in found if file.suffix in SUFFIXES and os.path.isfile(file))

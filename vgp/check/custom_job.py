@@ -47,9 +47,10 @@ def judge(
     _one_zone(reader, judged)
     has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
-    if job_terms.strategy == "FLEX_START":
-        _flex_start(reader, judged)
-    _quota(reader, job_terms, judged, trials)
+    if not job_terms.is_persistent:
+        if job_terms.strategy == "FLEX_START":
+            _flex_start(reader, judged)
+        _quota(reader, job_terms, judged, trials)
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # the chief alone speaks to other services
         rows[0] = replace(rows[0], services=services.of(nodes[0].get("containerSpec").get("env")))

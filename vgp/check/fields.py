@@ -20,6 +20,10 @@ KNOWN = {
     "workerPoolSpec": (
         "containerSpec", "pythonPackageSpec", "machineSpec", "replicaCount", "nfsMounts", "lustreMounts", "diskSpec",
     ),
+    "resourcePool": (
+        "id", "machineSpec", "replicaCount", "diskSpec", "usedReplicaCount", "idleReplicaCount", "autoscalingSpec",
+    ),
+    "autoscalingSpec": ("minReplicaCount", "maxReplicaCount"),
     "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
     "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
     "reservationAffinity": ("reservationAffinityType", "key", "values"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vgp.check.services import Service
 from vgp.documents.document import Document
+from vgp.documents.edits import Change
 from vgp.documents.field_path import FieldPath
 from vgp.placement.combination import Combination, known
 
@@ -23,6 +24,8 @@ class Finding:
     suggestion: str
     path: FieldPath = dataclasses.field(default=(), compare=False)
     document: Document | None = dataclasses.field(default=None, compare=False, repr=False)
+    #: What would make the nearest that works of it; empty where nothing comes near, or is known.
+    changes: tuple[Change, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     @property
     def line(self) -> int:

@@ -18,6 +18,8 @@ class Terms:
     strategy: str
     #: False where the file does not say, or names none that there is.
     strategy_known: bool
+    #: The machines are those of a persistent resource: there already, wherever and however they were got.
+    is_persistent: bool = False
 
 
 def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
@@ -25,7 +27,10 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
     scheduling = reader.object(spec.get("scheduling"), "scheduling") or Node(None, (*spec.path, "scheduling"))
     region = location.text() if location is not None else None
     regions = [region] if region else list(reader.judgement.regions)
-    return Terms(location if region else None, regions, scheduling, *_strategy(reader, scheduling.get("strategy")))
+    persistent = spec.get("persistentResourceId")
+    is_persistent = bool(persistent.value) or not persistent.known
+    strategy = _strategy(reader, scheduling.get("strategy"))
+    return Terms(location if region else None, regions, scheduling, *strategy, is_persistent)
 
 
 def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:

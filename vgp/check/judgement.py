@@ -1,7 +1,7 @@
 """The judgement of one document: the collector that the judges write their findings and step rows to."""
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -11,6 +11,7 @@ from reprlib import Repr
 from vgp.check.finding import Finding, StepRow
 from vgp.documents.budget import Exhausted, spend
 from vgp.documents.document import Document
+from vgp.documents.edits import Change
 from vgp.documents.field_path import dotted
 from vgp.documents.node import Computed, Node
 from vgp.documents.reading import Unreadable
@@ -30,8 +31,11 @@ class Judgement:
     steps: list[StepRow] = field(default_factory=list)
     _known: set[Finding] = field(default_factory=set)
 
-    def report(self, step: str, at: Node, *problems: Problem) -> None:
-        """Problems at a place; says so when the value is only a parameter's default."""
+    def report(self, step: str, at: Node, *problems: Problem, parts: Mapping[str, Node] | None = None) -> None:
+        """Problems at a place; says so when the value is only a parameter's default.
+
+        `parts`: where the fields stand that a problem's nearest names.
+        """
         for problem in problems:
             message = problem.message
             if at.assumed:
@@ -40,6 +44,7 @@ class Judgement:
                 Finding(
                     problem.rule, problem.level, self.document.file, _shown(step), _shown(dotted(at.path)),
                     _shown(message), _shown(problem.suggestion), at.path, self.document,
+                    _changes(problem, parts or {}),
                 )
             )  # fmt: skip
 
@@ -75,6 +80,22 @@ class Judgement:
         except Exception as error:
             fix = "This is a fault of `pipelines check`: please report it with the file."
             self.add(step, at, "GPU031", f"The checker failed here: {_where(error)}.", fix)
+
+
+def _changes(problem: Problem, parts: Mapping[str, Node]) -> tuple[Change, ...]:
+    """The fields that would be other; none where one of them stands nowhere."""
+    if any(name not in parts for name, _ in problem.nearest):
+        return ()
+    pairs = [(parts[name], value) for name, value in problem.nearest]
+    return tuple(
+        Change(node.path, node.value, value, _why_not(node)) for node, value in pairs if node.value != value
+    )  # fmt: skip
+
+
+def _why_not(node: Node) -> str:
+    if node.assumed:
+        return f"it is the default of the parameter '{node.assumed}', which others may use"
+    return "" if node.known else "the value is known only at run time"
 
 
 def _shown(text: str) -> str:

@@ -102,7 +102,7 @@ def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False)
     fields = _Fields(Reader(judgement, step), spec)
     problems = _problems(judgement, fields, serving)
     for problem in problems:
-        judgement.report(step, fields.of(problem), problem)
+        judgement.report(step, fields.of(problem), problem, parts=fields.nodes)
     sound = fields.complete and first_error(problems) is None
     names = fields.machine_type, fields.accelerator, fields.count or 0
     return MachineSpec(*names, fields.complete, known(*names) if sound else None, fields.topology)

@@ -18,7 +18,7 @@ def judge_region(
             problems = tpus.region(*spec.names, where=region, serving=serving)
         elif row is not None and spec.combination and not problems:
             problems = provisioning.region(spec.machine, row, region, serving=serving)
-        judgement.report(step, at, *problems)
+        judgement.report(step, at, *problems, parts={"region": at} if at.text() == region else None)
 
 
 def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:

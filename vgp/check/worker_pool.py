@@ -36,12 +36,12 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
     if node is not None:
         reader.keys(node, "machineSpec")
         spec, at = judge(reader.judgement, reader.step, node), node.get("machineType")
-        is_reserved = _reservation(reader, terms, node)
+        is_reserved = judge_reservation(reader, terms, node)
     elif pool.get("machineSpec").missing:
         reader.judgement.malformed(reader.step, pool.get("machineSpec"), "machineSpec", "given")
     result = Pool(at, spec, replicas, is_reserved)
     _provisioning(reader, terms, result)
-    _disk(reader, pool, spec)
+    judge_disk(reader, pool, spec)
     judge_body(reader, pool, spec, is_chief=index == 0)
     return result
 
@@ -68,7 +68,7 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
-    spec = pool.spec
+    spec = UNKNOWN if terms.is_persistent else pool.spec
     if spec.is_tpu and terms.strategy_known and provisioning.is_preemptible(terms.strategy):
         reader.judgement.report(reader.step, pool.at, *tpus.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
@@ -78,7 +78,7 @@ def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     judge_region(reader.judgement, reader.step, terms.location or pool.at, spec, terms.regions, serving=False)
 
 
-def _reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
+def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
     """Whether the machine may come from a reservation; None if that is not known."""
     node = spec.get("reservationAffinity")
     affinity = reader.object(node, "reservationAffinity")
@@ -103,7 +103,8 @@ def _affinity(reader: Reader, kind: Node) -> str:
     return reader.text(kind, "reservationAffinityType") or "TYPE_UNSPECIFIED"
 
 
-def _disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
+def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
+    """The boot disk of a pool, where it names one."""
     disk = reader.object(pool.get("diskSpec"), "diskSpec")
     if disk is None:
         return
@@ -111,4 +112,5 @@ def _disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
     kind, size = disk.get("bootDiskType"), disk.get("bootDiskSizeGb")
     size_gb = reader.number(size, "bootDiskSizeGb") or None
     for problem in job_fields.disk(spec.machine, reader.text(kind, "bootDiskType"), size_gb):
-        reader.judgement.report(reader.step, size if problem.field == "bootDiskSizeGb" else kind, problem)
+        parts = {"bootDiskType": kind, "bootDiskSizeGb": size}
+        reader.judgement.report(reader.step, parts[problem.field], problem, parts=parts)

@@ -8,8 +8,12 @@ import typer
 
 from vgp.check import sarif, text
 from vgp.check.check import check, own_regions
+from vgp.check.fix import Options, fixes
 from vgp.cli.options import console
 from vgp.errors import RequestError
+from vgp.text.diff import unified
+from vgp.text.figures import plural
+from vgp.text.printable import one_line, printable
 from vgp.text.times import day
 
 app = typer.Typer()
@@ -37,6 +41,8 @@ def check_files(
     as_of: Annotated[
         str | None, typer.Option(metavar="DATE", help="Judge retirements as of this day; default: today.")
     ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Show the nearest that works as a diff of the files.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="With --fix: also write it into the files.")] = False,
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
@@ -47,7 +53,14 @@ def check_files(
     """
     if form not in _FORMS:
         raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
+    if write and not fix:
+        raise RequestError("--write belongs to --fix: pipelines check FILE --fix --write.")
+    if fix and form != "text":
+        raise RequestError(f"--fix shows a diff: leave out --format {form}.")
     regions = region or own_regions()
+    if fix:
+        options = Options(regions, strategy, ignore or (), day(as_of))
+        raise typer.Exit(_fix(paths, options, write=write))
     report = check(paths, regions=regions, strategy=strategy, ignore=ignore or (), as_of=day(as_of))
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
@@ -56,3 +69,26 @@ def check_files(
     else:
         print(json.dumps(sarif.sarif(report) if form == "sarif" else report.as_json(), indent=2))
     raise typer.Exit(report.exit_code)
+
+
+def _fix(paths: list[str], options: Options, *, write: bool) -> int:
+    """The diff on stdout, what stays on stderr; the exit code is that of a check of the files as they then are."""
+    found = list(fixes(paths, options))
+    changed = [fix for fix in found if fix.changes]
+    for fix in changed:
+        for line in unified(fix.before, fix.after, str(fix.path)):
+            print(printable(line))
+    for sentence in (sentence for fix in found for sentence in fix.left):
+        print(one_line(sentence), file=sys.stderr)
+    if write:
+        for fix in changed:
+            fix.write()
+    report = check(
+        paths, regions=options.regions, strategy=options.strategy, ignore=options.ignore, as_of=options.as_of
+    )
+    for line in report.unreadable:
+        print(f"error: {one_line(line)}", file=sys.stderr)
+    many = plural(len(changed), "file")
+    done = f"{many} written." if write else f"{many} would be written: add --write."
+    print(f"{done if changed else 'Nothing to write.'} {report.summary}", file=sys.stderr)
+    return report.exit_code

@@ -12,6 +12,7 @@ from vgp.check import text
 from vgp.cli.options import Json, SettingsFile, console, print_json
 from vgp.convert import convert, steps
 from vgp.convert.convert import Result
+from vgp.convert.nearest import replace_machines
 from vgp.errors import RequestError
 from vgp.sources.account import Note
 from vgp.text.printable import one_line
@@ -35,6 +36,9 @@ def convert_request(
         str, typer.Option(help="config: for gcloud; sdk: a Python program; vm: with --step, a Compute Engine machine.")
     ] = "config",
     args: Annotated[str, typer.Option(help="With --step: arguments of python -m training STEP, in quotes.")] = "",
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help="Take the nearest machine and GPU for those that cannot be had.")
+    ] = False,
     settings: SettingsFile = None,
     as_json: Json = False,
     as_of: Annotated[
@@ -50,6 +54,8 @@ def convert_request(
     forms = _FORMS if step is not None else _FORMS[:2]
     if to not in forms:
         raise RequestError(f"--to {to}: choose from {', '.join(forms)}.")
+    if nearest and step is not None:
+        raise RequestError("--nearest is for what was written elsewhere: a step of pipelines.toml names what it needs.")
     if step is None:
         conversion = convert.converted_source(source or "", as_of=day(as_of))
     elif to != "vm":
@@ -57,6 +63,8 @@ def convert_request(
     else:
         _print_vm(*steps.vm(settings, step, _words(args)), as_json)
         return
+    if nearest:
+        replace_machines(conversion, as_of=day(as_of))
     result = convert.result(conversion, as_of=day(as_of))
     (_print_json if as_json else _print)(result, to)
     raise typer.Exit(int(result.failed))
@@ -75,7 +83,9 @@ def _print(result: Result, form: str) -> None:
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
     text.show(result.report, console(stderr=True))
     if result.failed:
-        print("error: not converted: the result would not run.", file=sys.stderr)
+        comes_near = any(finding.changes for finding in result.report.of_severity("error"))
+        hint = " --nearest takes the nearest that works." if comes_near else ""
+        print(f"error: not converted: the result would not run.{hint}", file=sys.stderr)
         return
     print(result.sdk if form == "sdk" else result.config, end="")
     if form == "config":

@@ -6,6 +6,7 @@ job_body.py       a job of Vertex AI in whatever form it was written
 legacy_input.py   a legacy file while it is converted
 legacy_job.py     a trainingInput as a custom job or a tuning job
 legacy_pools.py   its machines as worker pools
+nearest.py        the nearest machines for those that are gone
 python_text.py    data as Python text
 sdk_program.py    a job as a program with Google's SDK
 source.py         a file, standard input or a gcloud line

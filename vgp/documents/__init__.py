@@ -2,6 +2,7 @@
 
 budget.py         how much work one document may cost
 document.py       the documents of a file, and the lines of their keys
+edits.py          single values of a text, changed where they stand
 field_path.py     where a value stands: keys and indexes
 json_text.py      JSON texts: data, repeated keys, lines
 node.py           a value with its place, its placeholders followed

@@ -40,7 +40,7 @@ def _within(places: Mapping[Words, object], path: Words) -> Words:
 
 
 @dataclass
-class _Level:
+class Level:
     """A list (`index`: of its next item) or a mapping (`key`: where its next value stands) at a path."""
 
     path: Words
@@ -61,7 +61,7 @@ class _Level:
 
 def _places(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words | None]]:
     """(path, line, None) of each key or item that is wanted, and (path, line, what it names) of each wanted alias."""
-    stack: list[_Level] = []
+    stack: list[Level] = []
     anchors: dict[str, Words] = {}
     for event in events(text):
         if isinstance(event, yaml.DocumentEndEvent):
@@ -80,4 +80,4 @@ def _places(text: str, wanted: set[Words]) -> Iterator[tuple[Words, int, Words |
         if is_here and path in wanted:
             yield path, event.start_mark.line + 1, original
         if isinstance(event, yaml.CollectionStartEvent):
-            stack.append(_Level(path, 0 if isinstance(event, yaml.SequenceStartEvent) else None))
+            stack.append(Level(path, 0 if isinstance(event, yaml.SequenceStartEvent) else None))

@@ -50,7 +50,9 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
     if not name.strip():
         message = "The machine type is empty."
-    return Problem("GPU001", MACHINE, message, f"Nearest: {near}." if near else "See `pipelines machines`.")
+    if near is None:
+        return Problem("GPU001", MACHINE, message, "See `pipelines machines`.")
+    return Problem("GPU001", MACHINE, message, f"Nearest: {near}.", nearest=((MACHINE, near),))
 
 
 def unknown_accelerator(name: str, as_of: date) -> Problem:
@@ -62,7 +64,7 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     if other := nearest.not_on_vertex(name):
         return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
     if near:
-        return Problem("GPU002", TYPE, message, f"Did you mean {near}?")
+        return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
     living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]
     return Problem("GPU002", TYPE, message, f"The accelerators: {', '.join(living)}.")
 
@@ -82,17 +84,17 @@ class _Parts:
             return self._without_gpu()
         if self.count < 1:
             text = f"{TYPE} is {self.accelerator.name}, but {COUNT} is {self.count}."
-            return [Problem("GPU005", COUNT, text, self._near(1))]
+            return [self._near("GPU005", COUNT, text, 1)]
         return self._mismatch(self.accelerator) or self._end(self.accelerator)
 
     def _without_gpu(self) -> list[Problem]:
         """No GPU is asked for: half of a request, or a machine that has some anyway."""
         if self.count:
             text = f"{COUNT} is {self.count}, but {TYPE} is missing: the count is dropped or refused."
-            return [Problem("GPU005", TYPE, text, self._own() or f"Name the accelerator, or drop {COUNT}.")]
+            return [self._own("GPU005", text, f"Name the accelerator, or drop {COUNT}.")]
         if self.machine and self.machine.accelerator:
             text = f"{self.machine.name} has {_built_in(self.machine)} built in, and the request names neither."
-            return [Problem("GPU006", TYPE, text, self._own())]
+            return [self._own("GPU006", text)]
         return []
 
     def _mismatch(self, accelerator: Accelerator) -> list[Problem]:
@@ -107,13 +109,13 @@ class _Parts:
             text = f"{machine.name} takes {listed(counts)} of {name}, not {self.count}."
         else:
             rule = "GPU011" if accelerator.is_retired(self.as_of) else "GPU004"
-            return [Problem(rule, TYPE, self._why_not(machine, accelerator), self._near(self.count))]
-        return [Problem("GPU003", COUNT, text, self._near(self.count))]
+            return [self._near(rule, TYPE, self._why_not(machine, accelerator), self.count)]
+        return [self._near("GPU003", COUNT, text, self.count)]
 
     def _end(self, accelerator: Accelerator) -> list[Problem]:
         """The hardware is gone, or has a date on which it goes (a warning in the half year before)."""
         if accelerator.is_retired(self.as_of):
-            return [Problem("GPU011", TYPE, _retired(accelerator), self._near(self.count))]
+            return [self._near("GPU011", TYPE, _retired(accelerator), self.count)]
         end = accelerator.end_of_support
         if end is None or (end - self.as_of).days > 180:
             return []
@@ -133,15 +135,27 @@ class _Parts:
         living = (name for name in machine.choices if not catalog.accelerators()[name].is_retired(self.as_of))
         return f"{machine.name} does not take {accelerator.name}; it takes {', '.join(living)}."
 
-    def _own(self) -> str:
-        """The machine with its own accelerator, where it has one built in."""
+    def _own(self, rule: str, text: str, otherwise: str = "") -> Problem:
+        """A problem whose nearest is the machine with its own accelerator, where it has one built in."""
         if self.machine is None or self.machine.accelerator is None:
-            return ""
-        return f"Nearest that works: {of_machine(self.machine)[0].with_prices(self.region)}."
+            return Problem(rule, TYPE, text, otherwise)
+        return self._proposing(rule, TYPE, text, of_machine(self.machine)[0])
 
-    def _near(self, count: int) -> str:
+    def _near(self, rule: str, field: str, text: str, count: int) -> Problem:
         near = nearest.combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
-        return f"Nearest that works: {near.with_prices(self.region)}." if near else ""
+        return self._proposing(rule, field, text, near) if near else Problem(rule, field, text)
+
+    def _proposing(self, rule: str, field: str, text: str, near: Combination) -> Problem:
+        return Problem(
+            rule, field, text, f"Nearest that works: {near.with_prices(self.region)}.", nearest=fields_of(near)
+        )  # fmt: skip
+
+
+def fields_of(combination: Combination) -> tuple[tuple[str, str | int], ...]:
+    """The fields of a machineSpec that ask for it; none without GPUs, of which none is ever the nearest to some."""
+    if combination.accelerator is None:
+        return ()
+    return (MACHINE, combination.machine_type), (TYPE, combination.accelerator.name), (COUNT, combination.count)
 
 
 def _built_in(machine: Machine) -> str:

@@ -20,11 +20,13 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
     """Whether the machine takes a boot disk of this type and size; None leaves the field to the API's default."""
     if size_gb is not None and not MIN_DISK_GB <= size_gb <= MAX_DISK_GB:
         text = f"A boot disk of {size_gb} GB is not possible: {MIN_DISK_GB} to {MAX_DISK_GB} GB."
-        yield Problem("GPU012", "bootDiskSizeGb", text, f"The default is {DEFAULT_DISK_GB} GB.")
+        near_gb = MIN_DISK_GB if size_gb < MIN_DISK_GB else MAX_DISK_GB
+        fix, size = f"The default is {DEFAULT_DISK_GB} GB.", (("bootDiskSizeGb", near_gb),)
+        yield Problem("GPU012", "bootDiskSizeGb", text, fix, nearest=size)
     if disk_type and disk_type not in DISK_TYPES:
         near = machine.default_boot_disk if machine else nearest(disk_type, DISK_TYPES, 0.7) or "pd-ssd"
         text = f"No boot disk type of training is called '{disk_type}'."
-        yield Problem("GPU012", "bootDiskType", text, f"Nearest: {near}.")
+        yield Problem("GPU012", "bootDiskType", text, f"Nearest: {near}.", nearest=(("bootDiskType", near),))
     elif machine and disk_type and disk_type not in machine.boot_disks:
         fix = f"Set bootDiskType to {machine.default_boot_disk}."
         if disk_type in machine.unconfirmed_boot_disks:
@@ -32,7 +34,8 @@ def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) ->
             yield Problem("GPU012", "bootDiskType", text, fix, severity="warning")
         else:
             text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."
-            yield Problem("GPU012", "bootDiskType", text, fix)
+            change = (("bootDiskType", machine.default_boot_disk),)
+            yield Problem("GPU012", "bootDiskType", text, fix, nearest=change)
 
 
 def reservation(

@@ -6,7 +6,7 @@ from vgp.catalog.machine import Machine
 from vgp.placement.combination import Combination
 from vgp.placement.rules import Problem
 from vgp.text.figures import listed
-from vgp.text.nearest import did_you_mean
+from vgp.text.nearest import did_you_mean, nearest
 
 #: Scheduling.Strategy of the API -> what the catalog calls it. The first two are deprecated names.
 STRATEGIES = {
@@ -82,10 +82,14 @@ def region_known(region: str) -> list[Problem]:
     regions = catalog.regions()
     if region in regions:
         return []
-    if region.rsplit("-", 1)[0] in regions:
-        return [Problem("GPU030", "region", f"'{region}' is a zone.", f"Write its region, {region.rsplit('-', 1)[0]}.")]
-    hint = did_you_mean(region, regions, "See `pipelines machines`.", cutoff=0.5)
-    return [Problem("GPU030", "region", f"Vertex AI training has no region '{region}'.", hint)]
+    around = region.rsplit("-", 1)[0]
+    if around in regions:
+        text, fix = f"'{region}' is a zone.", f"Write its region, {around}."
+        return [Problem("GPU030", "region", text, fix, nearest=(("region", around),))]
+    text, near = f"Vertex AI training has no region '{region}'.", nearest(region, sorted(regions), 0.5)
+    if near is None:
+        return [Problem("GPU030", "region", text, "See `pipelines machines`.")]
+    return [Problem("GPU030", "region", text, f"Did you mean {near}?", nearest=(("region", near),))]
 
 
 def region(machine: Machine | None, accelerator: Accelerator, where: str, *, serving: bool = False) -> list[Problem]:

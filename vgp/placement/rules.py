@@ -29,6 +29,8 @@ class Problem:
     message: str
     suggestion: str = ""
     severity: str = ""
+    #: What the request would say instead to have the nearest that works: names of fields, and values.
+    nearest: tuple[tuple[str, str | int], ...] = ()
 
     @property
     def level(self) -> str:

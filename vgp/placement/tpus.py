@@ -3,6 +3,7 @@
 What Google's tables do not say is a warning: https://docs.cloud.google.com/vertex-ai/docs/training/configure-compute#tpus
 """
 
+import math
 import re
 
 from vgp.catalog import catalog, tpus
@@ -81,7 +82,10 @@ def _board(accelerator: str | None, count: int, topology: str | None) -> list[Pr
             f"{tpus.board_machine()} needs {TYPE} and {COUNT}."
         )  # fmt: skip
         rule = "GPU004" if accelerator else "GPU006"
-        return [Problem(rule, TYPE, text, f"Choices: {choices}; later TPUs have machine types of their own.")]
+        first = next(iter(tpus.boards().values()))
+        near = ((TYPE, first.accelerator), (COUNT, first.single))
+        fix = f"Choices: {choices}; later TPUs have machine types of their own."
+        return [Problem(rule, TYPE, text, fix, nearest=near if rule == "GPU006" else ())]
     given = [Problem("GPU032", TOPOLOGY, f"{accelerator} is asked for by {COUNT}, not by a topology.",
                      f"Drop {TOPOLOGY}.", severity="warning")] if topology else []  # fmt: skip
     return _cores(board, count) + given
@@ -92,13 +96,15 @@ def _cores(board: TpuBoard, count: int) -> list[Problem]:
         return []
     if count < 1:
         text = f"{TYPE} is {board.accelerator}, but {COUNT} is {count}."
-        return [Problem("GPU005", COUNT, text, f"Nearest that works: {board.single}.")]
+        return [
+            Problem("GPU005", COUNT, text, f"Nearest that works: {board.single}.", nearest=((COUNT, board.single),))
+        ]
     near = min(board.counts, key=lambda allowed: (abs(allowed - count), allowed))
     text = (
         f"{board.accelerator} comes as {board.single} cores, or as a Pod in multiples of {board.pod} up to "
         f"{board.largest}, not {count}."
     )
-    return [Problem("GPU003", COUNT, text, f"Nearest that works: {near}.")]
+    return [Problem("GPU003", COUNT, text, f"Nearest that works: {near}.", nearest=((COUNT, near),))]
 
 
 def _chips(machine: TpuMachine, accelerator: str | None, count: int) -> list[Problem]:
@@ -128,7 +134,19 @@ def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[
     others = [row.name for row in tpus.machines().values() if topology in row.topologies]
     near = f" {topology} is a topology of {listed(others)}." if others else ""
     text = f"{machine.name} has no topology {topology}."
-    return [Problem("GPU032", TOPOLOGY, text, choices + near, severity="warning" if serving else "")]
+    nearest = min(machine.topologies, key=lambda own: abs(_chips_of(own) - _chips_of(topology)))
+    change = ((TOPOLOGY, nearest),)
+    return [Problem("GPU032", TOPOLOGY, text, choices + near, "warning" if serving else "", change)]
+
+
+def _chips_of(topology: str) -> int:
+    """2x4 has 8 chips; what is no topology has none."""
+    sizes = topology.split("x")
+    return (
+        math.prod(map(int, sizes))
+        if all(re.fullmatch(r"[0-9]{1,6}", size) for size in sizes[:4]) and len(sizes) < 5
+        else 0
+    )
 
 
 def _unknown(machine_type: str) -> Problem:

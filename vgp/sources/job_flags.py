@@ -55,6 +55,12 @@ def tuning_job(line: Line) -> dict[str, Any]:
     for flag, name in counts.items():
         if line.value(flag) is not None:
             job[name] = whole(str(line.value(flag)), flag)
+    if line.value("algorithm"):
+        study = job.get("studySpec")
+        job["studySpec"] = {
+            **(study if isinstance(study, dict) else {}),
+            "algorithm": accelerator(line.value("algorithm") or ""),
+        }
     return _beside(job, line)
 
 

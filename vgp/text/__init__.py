@@ -1,6 +1,7 @@
 """Text for people: made safe to print, written to a terminal that may be none, and the few things said in one way.
 
 bucket_uri.py   gs://BUCKET/OBJECT, cut and put together
+diff.py         two texts as a unified diff
 figures.py      money, durations, numbers, lists in a sentence
 files.py        a file written whole or not at all
 google_names.py names of projects, accounts, datasets and the like

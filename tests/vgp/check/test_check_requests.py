@@ -1,0 +1,123 @@
+"""Requests as they go to the API: envelopes, endpoints with their models, persistent resources and jobs on them."""
+
+import pytest
+
+from tests.vgp.check.test_check_jobs import errors, job, judged, pool, snake
+
+PARENT = "projects/p/locations/us-central1"
+ENVELOPES = {
+    "customJob": lambda spec: {"displayName": "j", "jobSpec": spec},
+    "custom_job": lambda spec: {"display_name": "j", "job_spec": spec},
+    "hyperparameterTuningJob": lambda spec: {"maxTrialCount": 4, "parallelTrialCount": 2, "trialJobSpec": spec},
+    "trainingPipeline": lambda spec: {"displayName": "j", "trainingTaskInputs": spec},
+    "training_pipeline": lambda spec: {"display_name": "j", "training_task_inputs": spec},
+}
+
+
+def machine(name="g2-standard-12", accelerator="NVIDIA_L4", count=1):
+    return {"machineType": name, "acceleratorType": accelerator, "acceleratorCount": count}
+
+
+def rules(data, **options):
+    return {finding.rule for finding in judged(data, **options).findings}
+
+
+@pytest.mark.parametrize("name", ENVELOPES)
+def test_the_job_of_a_request_is_judged_in_the_region_of_its_parent(name):
+    request = {"parent": PARENT, name: ENVELOPES[name](job(pool()))}
+    report = judged(request)
+    assert report.exit_code == 0 and [row.region for row in report.steps] == ["us-central1"]
+    assert errors({**request, name: ENVELOPES[name](job(pool(count=3)))}) == ["GPU003"]
+    assert errors({**request, "parent": "projects/p/locations/us-centrall1"}) == ["GPU030"]
+
+
+def test_a_request_goes_to_the_api_which_takes_no_mapping_of_pools():
+    assert errors({"parent": PARENT, "customJob": {"jobSpec": {"workerPoolSpecs": pool()}}}) == ["GPU026"]
+
+
+@pytest.mark.parametrize("data", [{"customJob": {}}, {"endpoint": "projects/p/x"}, {"trainingPipeline": {"a": 1}}])
+def test_an_envelope_around_nothing_of_ours_is_no_request(data):
+    assert judged(data).exit_code == 2
+
+
+def test_machines_of_automl_are_its_own_business():
+    definition = "gs://google-cloud-aiplatform/schema/trainingjob/definition/automl_tables_1.0.0.yaml"
+    body = {"trainingTaskDefinition": definition, "trainingTaskInputs": {"targetColumn": "y"}}
+    report = judged({"parent": PARENT, "trainingPipeline": body})
+    assert not report.findings and not report.steps
+    custom = {**body, "trainingTaskDefinition": definition.replace("automl_tables", "custom_task")}
+    assert errors({"trainingPipeline": custom}) == ["GPU025"]
+
+
+def test_every_model_of_an_endpoint_is_judged_under_its_own_name():
+    models = [
+        {"displayName": "a", "dedicatedResources": {"machineSpec": machine(), "maxReplicaCount": 3}},
+        {"displayName": "b", "dedicatedResources": {"machineSpec": machine(count=8)}},
+        {"automaticResources": {"minReplicaCount": 1}},
+    ]
+    endpoint = {"displayName": "e", "deployedModels": models, "trafficSplit": {"1": 100}}
+    for body in (endpoint, {"parent": PARENT, "endpoint": endpoint}, {"deployed_models": models}):
+        report = judged(body)
+        assert [(finding.rule, finding.step[-2:]) for finding in report.findings] == [("GPU003", "/b")]
+        assert [(row.step[-2:], row.replicas) for row in report.steps] == [("/a", 3), ("/b", 1)]
+    assert errors({"deployedModels": {"displayName": "a"}}) == ["GPU025"]
+    assert errors({"deployedModels": [3]}) == ["GPU025"]
+
+
+def resource(**changes):
+    whole = {"machineSpec": machine(), "replicaCount": 2, "diskSpec": {"bootDiskType": "pd-ssd"}}
+    return {"displayName": "r", "resourcePools": [{**whole, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, []),
+        ({"machineSpec": machine(count=3)}, ["GPU003"]),
+        ({"machineSpec": machine("g2-standard-13")}, ["GPU001"]),
+        ({"machineSpec": None}, ["GPU025"]),
+        ({"diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 20}}, ["GPU012"]),
+        ({"replicaCount": 0}, ["GPU007"]),
+        ({"replicaCount": "two"}, ["GPU025"]),
+        ({"autoscalingSpec": {"minReplicaCount": 1, "maxReplicaCount": 4}}, []),
+        ({"autoscalingSpec": {"minReplicaCount": 0, "maxReplicaCount": 4}}, ["GPU007"]),
+        ({"autoscalingSpec": {"minReplicaCount": 4, "maxReplicaCount": 4}}, ["GPU007"]),
+        ({"replicaCount": 5, "autoscalingSpec": {"minReplicaCount": 1, "maxReplicaCount": 4}}, ["GPU007"]),
+        ({"machineSpec": {**machine(), "reservationAffinity": {"reservationAffinityType": "SOME"}}}, ["GPU013"]),
+        ({"replicaCont": 1}, ["GPU025"]),
+        ({"somethingNew": 1}, []),
+    ],
+)
+def test_the_pools_of_a_persistent_resource_are_judged(changes, found):
+    for body in (resource(**changes), {"parent": PARENT, "persistentResource": resource(**changes)}):
+        assert errors(body) == found and judged(body).exit_code == bool(found)
+
+
+def test_a_persistent_resource_has_a_place_and_a_price_but_no_quota_and_no_end():
+    scaled = resource(autoscalingSpec={"minReplicaCount": 1, "maxReplicaCount": 40})
+    report = judged(scaled, regions=["us-central1"])
+    assert not report.findings
+    [row] = report.steps
+    assert row.replicas == 40 and row.usd_per_hour and row.max_usd is None
+    assert errors(scaled, regions=["europe-west1"]) == ["GPU010"]
+    assert [row.replicas for row in judged(snake(resource())).steps] == [2]
+    assert errors({"resourcePools": []}) == ["GPU025"]
+
+
+def test_a_ray_cluster_may_go_down_to_no_machine():
+    spec = resource(autoscalingSpec={"minReplicaCount": 0, "maxReplicaCount": 4})
+    assert errors({**spec, "resourceRuntimeSpec": {"raySpec": {"imageUri": "x"}}}) == []
+
+
+def test_a_job_on_a_persistent_resource_asks_for_no_machine():
+    """Region, quota and provisioning are those of the resource; the names must still be right."""
+    far = pool("a3-highgpu-1g", "NVIDIA_H100_80GB", 1)
+    asked, there = job(far, strategy="STANDARD"), {**job(far, strategy="STANDARD"), "persistentResourceId": "r"}
+    assert {"GPU009", "GPU010"} <= rules(asked, regions=["europe-west1"])
+    assert not rules(there, regions=["europe-west1"]) & {"GPU008", "GPU009", "GPU010", "GPU017"}
+    many = job(pool(count=4), pool(count=4, replicas=9))
+    assert "GPU017" in rules(many, regions=["us-central1"])
+    assert "GPU017" not in rules({**many, "persistent_resource_id": "r"}, regions=["us-central1"])
+    assert errors({**job(pool(count=3)), "persistentResourceId": "r"}) == ["GPU003"]
+    assert errors({**job(pool()), "persistentResourceId": "r"}, regions=["us-centrall1"]) == ["GPU030"]
+    assert "GPU017" in rules({**many, "persistentResourceId": ""}, regions=["us-central1"])

@@ -1,0 +1,169 @@
+"""The nearest that works, written into the files that were checked: only the values of findings, all else stays.
+
+A file is replaced whole, or not at all; nothing is written unless the new text has fewer errors and none of a new kind.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from vgp.check import kinds
+from vgp.check.check import check, files
+from vgp.check.finding import Finding
+from vgp.check.report import Report
+from vgp.documents import document as documents
+from vgp.documents.document import Document
+from vgp.documents.edits import CannotEdit, Editor
+from vgp.documents.reading import Unreadable, read
+from vgp.errors import RequestError
+from vgp.sources.reading import is_program, parse
+from vgp.text.files import write
+
+#: A nearest may have a nearest of its own: a machine's name first, then its GPUs.
+_ROUNDS = 4
+_MAX_CHARACTERS = 2_000_000
+
+
+@dataclass
+class Fix:
+    """What would become of one file, and what stays wrong in it although something comes near."""
+
+    path: Path
+    before: str
+    after: str
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def changes(self) -> bool:
+        return self.before != self.after
+
+    def write(self) -> None:
+        """Replaces the file, with its line endings; raises RequestError: it was changed meanwhile, or cannot be."""
+        if not self.changes:
+            return
+        try:
+            content = self.path.read_bytes()
+            raw = content.decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            content, raw = b"", ""
+        if _unified(raw) != self.before:
+            raise RequestError(f"{self.path} was changed meanwhile: nothing is written to it. Run it again.")
+        text = self.after.replace("\n", "\r\n") if "\r\n" in raw else self.after
+        write(self.path, text.encode("utf-8-sig" if content.startswith(b"\xef\xbb\xbf") else "utf-8"))
+
+
+@dataclass(frozen=True)
+class Options:
+    """Those of a check."""
+
+    regions: Sequence[str] = ()
+    strategy: str | None = None
+    ignore: Sequence[str] = ()
+    as_of: date | None = None
+
+    def report(self, documents: Iterable[Document]) -> Report:
+        return check(
+            documents, regions=self.regions, strategy=self.strategy, ignore=self.ignore, as_of=self.as_of
+        )  # fmt: skip
+
+
+def fixes(paths: Iterable[str], options: Options) -> Iterator[Fix]:
+    """What each of the files, and of those in the folders, would become; those that cannot be read are left out."""
+    for path in paths:
+        if path == "-":
+            raise RequestError("--fix writes into files: give their paths, not standard input.")
+        for file in files(Path(path), Report()):
+            try:
+                fix = _of_file(file, options, named=file == Path(path))
+            except Unreadable:
+                continue  # the check says so
+            if fix is not None:
+                yield fix
+
+
+def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
+    """None: there is nothing that comes near any error of it."""
+    raw = read(path)
+    before = _unified(raw)
+    found = [each for each in parse(str(path), before, path.parent) if named or kinds.recognises(each)]
+    wrong = [each for each in found if _fixable(options.report([each]))]
+    if not wrong:
+        return None
+    why = _why_not(path, raw)
+    if why:
+        return Fix(path, before, before, [f"{path}: {why}"])
+    fix = Fix(path, before, before)
+    for document in reversed(wrong):  # from the end: what stands above keeps its place
+        start = _start(fix.after, document)
+        if start is None:
+            fix.left.append(f"{path}:{document.above + 1}: this document cannot be told from those around it")
+            continue
+        text, left = of_document(document, options)
+        fix.after = fix.after[:start] + text + fix.after[start + len(document.text) :]
+        fix.left[:0] = [f"{path}:{line}" for line in left]
+    return fix
+
+
+def _unified(raw: str) -> str:
+    return raw.replace("\r\n", "\n")
+
+
+def _why_not(path: Path, raw: str) -> str:
+    if is_program(str(path)):
+        return "programs, notebooks and scripts are not changed: do it by hand"
+    if len(raw) > _MAX_CHARACTERS:
+        return f"more than {_MAX_CHARACTERS:,} characters: it was made by a program, which is to be changed"
+    lines = raw.count("\n")
+    if raw.count("\r\n") not in (0, lines) or raw.replace("\r\n", "").count("\r"):
+        return "its lines end in different ways"
+    return ""
+
+
+def _start(text: str, document: Document) -> int | None:
+    """Where the document begins in the text of its file."""
+    start = 0
+    for _ in range(document.above):
+        start = text.index("\n", start) + 1
+    return start if text.startswith(document.text, start) and document.text else None
+
+
+def _fixable(report: Report) -> list[Finding]:
+    return [finding for finding in report.of_severity("error") if finding.changes]
+
+
+def of_document(document: Document, options: Options) -> tuple[str, list[str]]:
+    """The text of one document with what comes near, and a line for each error that stays."""
+    left: list[str] = []
+    first, now = options.report([document]), document
+    for _ in range(_ROUNDS):
+        findings = _fixable(options.report([now]))
+        # Of the last round: what stands behind an alias is right once its anchor is.
+        text, left = _edited(now, findings, document.above)
+        if text == now.text:
+            break
+        now = documents.parse(document.file, text)[0]
+    if now is document:
+        return document.text, list(dict.fromkeys(left))
+    last, kinds_before = options.report([now]), Counter(each.rule for each in first.of_severity("error"))
+    new = Counter(each.rule for each in last.of_severity("error")) - kinds_before
+    if new or last.errors >= first.errors:
+        what = ", ".join(sorted(new)) or "as many as before"
+        return document.text, [f"{document.above + 1}: what comes near has errors of its own ({what})"]
+    return now.text, list(dict.fromkeys(left))
+
+
+def _edited(document: Document, findings: Sequence[Finding], above: int) -> tuple[str, list[str]]:
+    editor = Editor(document, [change.path for finding in findings for change in finding.changes])
+    left = []
+    for finding in findings:
+        try:
+            editor.take(finding.changes)
+        except CannotEdit as error:
+            line = above + document.line(finding.path) - document.above
+            left.append(f"{line}: {finding.rule} is left: {error}")
+    try:
+        return editor.result(), left
+    except CannotEdit as error:
+        return document.text, [f"{above + 1}: nothing is changed: {error}"]
