@@ -10,7 +10,7 @@ from vgp.check.serving import judge_resources
 from vgp.documents.node import Node, spellings
 
 #: Fields by which an object is recognised, most telling first.
-_TELLING = (
+TELLING = (
     "trialJobSpec", "jobSpec", "deployedModel", "dedicatedResources", "trainingTaskInputs", "workerPoolSpecs",
     "machineSpec",
 )  # fmt: skip
@@ -20,7 +20,7 @@ def telling_field(value: Any) -> str | None:
     """The field that tells what the object is; None if it is nothing of ours."""
     if not isinstance(value, dict):
         return None
-    return next((name for name in _TELLING if any(spelled in value for spelled in spellings(name))), None)
+    return next((name for name in TELLING if any(spelled in value for spelled in spellings(name))), None)
 
 
 def is_pool_list(value: Any) -> bool:
