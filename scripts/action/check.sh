@@ -59,7 +59,10 @@ echo "::stop-commands::$token"
 code=0
 "$pipelines" check --skip-others "${options[@]}" -- "${there[@]}" || code=$?
 echo "::$token::"
-[ -z "$RULES_URL" ] || options+=("--rules-url=$RULES_URL")
+# Help links lead to the version of the action that runs; its folder is named .../_actions/OWNER/NAME/REF.
+if [[ "$ACTION_PATH" =~ /_actions/([^/]+/[^/]+)/(.+)$ ]]; then
+  options+=("--rules-url=$GITHUB_SERVER_URL/${BASH_REMATCH[1]}/blob/${BASH_REMATCH[2]}/docs/rules")
+fi
 "$pipelines" check --skip-others --format sarif "${options[@]}" -- "${there[@]}" >"$folder/check.sarif" || [ $? -le 2 ]
 if [ -n "$before" ]; then
   if [ ${#paths[@]} -gt 0 ]; then

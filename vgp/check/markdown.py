@@ -41,7 +41,8 @@ def markdown(before: State, after: State) -> str:
 
 def code(text: str, most: int = 120) -> str:
     """Text of a file as a span of code, also within a table."""
-    plain = one_line(text, most).replace("`", "'").replace("|", "\\|").strip()
+    # A backslash before | would say different things in a span and in a table.
+    plain = one_line(text, most).replace("`", "'").replace("|", "¦").strip()
     return f"`{plain}`" if plain else "` `"
 
 
