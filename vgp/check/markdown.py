@@ -6,7 +6,7 @@ What comes from the files stands in code, where GitHub reads neither links, ment
 from collections.abc import Iterator, Sequence
 
 from vgp.check.comparison import Recurring, State, pairs, run_cost
-from vgp.check.cost import Cost, cells, not_in_it
+from vgp.check.cost import Cost, line_of, not_in_it
 from vgp.check.finding import Finding, StepRow
 from vgp.check.report import Report
 from vgp.text.figures import plural, usd
@@ -77,7 +77,7 @@ def _file(before: Sequence[StepRow], after: Sequence[StepRow]) -> list[str]:
     alone = not before or not after
     rows = [_row(old, new, alone) for old, new in pairs(before, after)]
     old, new = (run_cost(side) if side else None for side in (before, after))
-    total = ["**a run**", "", "", "", "", f"**{_change(old, new)}**"]
+    total = ["**a run**", "", "", "", "", f"**{_change(old or new, new or old)}**"]
     table = [_line(_HEAD), _line(["---", "---", "---", "---", "---:", "---:"]), *map(_line, [*rows, total])]
     left_out = not_in_it(after)
     return [*table, "", f"Not in it: {code(left_out, 400)}"] if left_out else table
@@ -94,10 +94,10 @@ def _row(old: StepRow | None, new: StepRow | None, alone: bool) -> list[str]:
 def _cells(row: StepRow | None) -> list[str]:
     if row is None:
         return [_NONE] * 5
-    line = cells(row)
+    line = line_of(row)
     machines = code(line["machine"]) if line["nodes"] == "1" else f"{line['nodes']} x {code(line['machine'])}"
     gpus = code(line["GPUs"]) if row.accelerator_type else _NONE
-    where = f"{code(line['region'])}, {line['provisioning'].replace('_', '-')}"
+    where = f"{code(row.region) if row.region else 'any region'}, {line['provisioning'].replace('_', '-')}"
     return [machines, gpus, where, line["$/hour"], _bound(run_cost([row]))]
 
 
