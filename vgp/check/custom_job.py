@@ -13,6 +13,7 @@ from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.documents.node import Node
 from vgp.placement import quota
 from vgp.placement.provisioning import STRATEGIES
+from vgp.text.figures import listed
 
 MAX_POOLS = 4
 
@@ -43,6 +44,7 @@ def judge(
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
     _tpus(reader, judged)
+    _one_zone(reader, judged)
     has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
     if job_terms.strategy == "FLEX_START":
@@ -94,6 +96,16 @@ def _tpus(reader: Reader, pools: list[Pool]) -> None:
         )
         fix = "Keep that pool: its topology, or count, says how many machines there are."
         reader.judgement.add(reader.step, next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
+
+
+def _one_zone(reader: Reader, pools: list[Pool]) -> None:
+    """All GPUs of a job must be had in one zone of its region; which zones have which, the catalog does not know."""
+    kinds = dict.fromkeys(pool.spec.accelerator for pool in pools if pool.spec.combination and pool.spec.accelerator)
+    if len(kinds) < 2:
+        return
+    other = next(pool for pool in pools if pool.spec.accelerator == list(kinds)[1])
+    text = f"The job mixes {listed(kinds, 'and')}: they must all be in one zone of its region, which is not checkable."
+    reader.judgement.add(reader.step, other.at, "GPU010", text, "Use one kind of GPU, or look up its zones.", "warning")
 
 
 def _flex_start(reader: Reader, pools: list[Pool]) -> None:

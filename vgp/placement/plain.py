@@ -24,6 +24,12 @@ DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
 #: Of a Python step that fails; a custom job has none by itself.
 DEFAULT_RETRIES = 2
 DEFAULT_MACHINE = "e2-standard-4"
+#: GPUs of newer machines that the page lists as node selectors of plain steps, though no machine of theirs is within
+#: its limits on demand.
+_LISTED = (
+    "NVIDIA_H100_80GB", "NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200", "NVIDIA_GB200",
+    "NVIDIA_RTX_PRO_6000",
+)  # fmt: skip
 
 #: CPU series; of equal machines the earlier one is taken to be chosen, as the default machine is an E2.
 _FAMILIES = ("e2", "n1", "n2", "c2", "n4")
@@ -95,8 +101,12 @@ def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, co
     if not reachable:
         first = having[0].machine
         why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {listed(first.provisioning)} only"
-        text = f"{count} x {accelerator} needs {first.name}, which {why}: a plain step cannot get it."
-        return [Problem("GPU014", "accelerator", text, "Run it as a custom job with that machine type.")]
+        text = f"{count} x {accelerator} needs {first.name}, which {why}"
+        fix = "Run it as a custom job with that machine type."
+        if accelerator in _LISTED:
+            text += f": Google's page lists {accelerator} for plain steps, and its own limits leave no machine for it."
+            return [Problem("GPU014", "accelerator", text, fix, severity="warning")]
+        return [Problem("GPU014", "accelerator", f"{text}: a plain step cannot get it.", fix)]
     if _closest(reachable, vcpu, memory_gb) is None:
         best = max(reachable, key=lambda row: (row.vcpu, row.memory_gb))
         limits = [f"{vcpu:g} vCPU"] if vcpu is not None else []

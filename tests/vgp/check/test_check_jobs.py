@@ -295,3 +295,11 @@ def test_a_variable_that_looks_like_a_credential_is_told_without_its_value(name,
     container = {**IMAGE, "env": [{"name": name, "value": value}]}
     found = [each for each in judged(job(pool(containerSpec=container))).findings if each.rule == "GPU033"]
     assert bool(found) == told and not any(value in each.message for each in found)
+
+
+def test_several_kinds_of_gpu_must_be_in_one_zone():
+    mixed = job(pool(), pool(accelerator="NVIDIA_TESLA_V100"), pool(accelerator="NVIDIA_TESLA_P4"))
+    found = [each for each in judged(mixed, regions=["us-central1"]).findings if "one zone" in each.message]
+    assert [(each.rule, each.severity) for each in found] == [("GPU010", "warning")]
+    assert "NVIDIA_TESLA_T4, NVIDIA_TESLA_V100 and NVIDIA_TESLA_P4" in found[0].message
+    assert not [each for each in judged(job(pool(), pool(count=2))).findings if "one zone" in each.message]

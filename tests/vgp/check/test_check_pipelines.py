@@ -296,3 +296,21 @@ def test_a_job_cannot_run_for_longer_than_the_task_that_waits_for_it(timeout, to
     report = check([Document("long.json", spec, json.dumps(spec))], as_of=DAY)
     found = [finding.message for finding in report.findings if finding.severity == "error"]
     assert [("GPU028" in {each.rule for each in report.findings}), bool(found)] == [told, told]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "severity"),
+    [("NVIDIA_H100_80GB", 8, "warning"), ("NVIDIA_B200", 8, "warning"), ("NVIDIA_H100_80GB", 3, "error"),
+     ("NVIDIA_L4", 4, "")],
+)  # fmt: skip
+def test_newer_gpus_on_a_plain_step_are_a_warning_since_the_pages_contradict_each_other(kind, count, severity):
+    spec = {
+        "root": {"dag": {"tasks": {"t": {"componentRef": {"name": "c"}}}}},
+        "components": {"c": {"executorLabel": "e"}},
+        "deploymentSpec": {"executors": {"e": {"container": {
+            "image": "us-docker.pkg.dev/p/r/i:1", "resources": {"accelerator": {"type": kind, "count": str(count)}},
+        }}}},
+    }  # fmt: skip
+    found = check([Document("p.json", spec, json.dumps(spec))], as_of=DAY).findings
+    about = [each.severity for each in found if each.rule in ("GPU014", "GPU003")]
+    assert about == ([severity] if severity else [])
