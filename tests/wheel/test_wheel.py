@@ -113,6 +113,11 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
     wrong["trainingInput"]["masterConfig"] = {"acceleratorConfig": {"count": 8, "type": "NVIDIA_H100"}}  # type: ignore[assignment]
     (tmp_path / "job.json").write_text(json.dumps(wrong))
     assert "H100" in run("check", "job.json", cwd=tmp_path, code=1).stdout
+    (tmp_path / "before").mkdir()
+    (tmp_path / "pipelines.toml").write_text('[schedules.nightly]\npipeline = "job"\ncron = "0 3 * * *"\n')
+    said = run("check", "job.json", "--compare", "before", "--format", "markdown", cwd=tmp_path, code=1).stdout
+    assert "`job.json`, new" in said and "30.4 |" in said
+    (tmp_path / "pipelines.toml").unlink()
     rows = json.loads(run("machines", "--accelerator", "L4", "--json", cwd=tmp_path).stdout)
     assert {row["accelerator_type"] for row in rows} == {"NVIDIA_L4"}
     line = (

@@ -2,6 +2,7 @@
 
 api_object.py     an object of the API: job, tuning, prediction, deployment, pools
 check.py          files in, a report out
+comparison.py     what two folders ask for, side by side
 cost.py           what a run can cost at most
 custom_job.py     a CustomJobSpec: its pools together
 executor.py       what a task runs: custom job, launcher, plain container
@@ -16,6 +17,7 @@ kinds.py          which kind a document is, and its judge
 launcher_job.py   the job in a launcher's arguments
 legacy.py         trainingInput of AI Platform
 machine_spec.py   machine, accelerator and count
+markdown.py       two folders as a table for a comment
 offer.py          region rules and the price
 pipeline.py       a compiled pipeline: every task
 plain_step.py     the resources of a plain step

@@ -11,7 +11,7 @@ from vgp.check.serving import judge_resources
 from vgp.documents.node import Node, spellings
 
 #: Fields by which an object is recognised, most telling first.
-_TELLING = (
+TELLING = (
     "trialJobSpec", "jobSpec", "deployedModel", "deployedModels", "dedicatedResources", "trainingTaskInputs",
     "resourcePools", "workerPoolSpecs", "machineSpec",
 )  # fmt: skip
@@ -27,7 +27,7 @@ def telling_field(value: Any) -> str | None:
     """The field that tells what the object is, or the envelope around one; None if it is nothing of ours."""
     if not isinstance(value, dict):
         return None
-    own = next((name for name in _TELLING if any(spelled in value for spelled in spellings(name))), None)
+    own = next((name for name in TELLING if any(spelled in value for spelled in spellings(name))), None)
     return own or _envelope(value)
 
 
@@ -39,7 +39,7 @@ def _envelope(value: dict[Any, Any]) -> str | None:
 
 def _is_own(value: Any) -> bool:
     """Whether the object itself tells what it is: envelopes hold no envelopes."""
-    return isinstance(value, dict) and any(spelled in value for name in _TELLING for spelled in spellings(name))
+    return isinstance(value, dict) and any(spelled in value for name in TELLING for spelled in spellings(name))
 
 
 def is_pool_list(value: Any) -> bool:

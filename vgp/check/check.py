@@ -17,7 +17,7 @@ from vgp.check.report import Report
 from vgp.documents import budget, toml_text
 from vgp.documents.document import Document
 from vgp.documents.node import Node
-from vgp.documents.reading import Unreadable, standard_input
+from vgp.documents.reading import Unreadable, read, standard_input
 from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
@@ -34,6 +34,7 @@ def check(
     strategy: str | None = None,
     ignore: Sequence[str] = (),
     as_of: date | None = None,
+    skip_others: bool = False,
 ) -> Report:
     """Checks files, folders (their specs, programs, scripts and notebooks) and documents.
 
@@ -43,6 +44,7 @@ def check(
         strategy: Taken where a job names none (standard, spot, flex_start).
         ignore: Ids or names of rules that are left out.
         as_of: Day on which retirements are judged; today by default.
+        skip_others: Passes over files that ask for no machine, also those that are named.
 
     Raises:
         RequestError: an unknown rule or strategy.
@@ -50,7 +52,7 @@ def check(
     ignored = _ids(ignore)
     strategy, as_of = _strategy(strategy), as_of or date.today()
     report = Report()
-    for document in _documents(inputs, report):
+    for document in _documents(inputs, report, skip_others):
         judgement = Judgement(document, as_of, tuple(regions), strategy)
         try:
             _within_budget(judgement)
@@ -58,6 +60,7 @@ def check(
             report.unreadable.append(str(error))
         report.findings += [finding for finding in judgement.findings if finding.rule not in ignored]
         report.steps += judgement.steps
+        report.by_file.setdefault(document.file, []).extend(judgement.steps)
     return report
 
 
@@ -101,17 +104,17 @@ def _strategy(name: str | None) -> str | None:
     return upper
 
 
-def own_regions() -> list[str]:
+def own_regions(file: Path | None = None) -> list[str]:
     """The region of pipelines.toml, if there is one. Its other settings do not matter here, nor their mistakes."""
     try:
-        file = settings_file()
+        file = file or settings_file()
         region = toml_text.load(file).get("region") if file else None
     except RequestError:
         return []
     return [region] if isinstance(region, str) else []
 
 
-def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Iterator[Document]:
+def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_others: bool) -> Iterator[Document]:
     for item in inputs:
         if isinstance(item, Document):
             yield item
@@ -119,10 +122,22 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report) -> Itera
             yield from _readable("<stdin>", lambda: parse("<stdin>", standard_input()), report)
         else:
             for path in files(Path(item), report):
-                named = path == Path(item)
+                if skip_others and _is_other(path):
+                    continue
+                named = path == Path(item) and not skip_others
                 documents = _readable(str(path), partial(load, path), report)
                 # A folder may hold other YAML; a file that was named is meant.
                 yield from documents if named else filter(kinds.recognises, documents)
+
+
+def _is_other(path: Path) -> bool:
+    """Whether a file that is there has none of the words of a request: known before YAML of megabytes is parsed."""
+    if is_program(str(path)) or not (path.is_file() and os.access(path, os.R_OK)):
+        return False
+    try:
+        return not kinds.may_ask(read(path))
+    except Unreadable:  # no text, or larger than any request
+        return True
 
 
 def _readable(file: str, read: Callable[[], list[Document]], report: Report) -> list[Document]:

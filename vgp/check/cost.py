@@ -98,7 +98,7 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
     """
-    lines = [dict(zip(_COLUMNS, _cells(row), strict=True)) for row in rows]
+    lines = [line_of(row) for row in rows]
     shared = _shared(lines) if width < _WIDE else {}
     titles = [title for title in _COLUMNS if title not in shared]
     drawn_lines = [each for line, row in zip(lines, rows, strict=True) for each in (line, *_services(row))]
@@ -146,7 +146,8 @@ def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
     return {title: next(iter(same)) for title, same in values.items() if len(same) == 1}
 
 
-def _cells(row: StepRow) -> list[str]:
+def line_of(row: StepRow) -> dict[str, str]:
+    """What the table says of a step, by the title of the column."""
     gpus = f"{row.accelerator_count} x {row.accelerator_type}" if row.accelerator_type else "-"
     hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
     nodes = "?" if row.replicas is None else str(row.replicas)
@@ -154,4 +155,5 @@ def _cells(row: StepRow) -> list[str]:
     times = None if row.tries is None or row.turns is None else row.tries * row.turns
     most = None if row.machines_usd is None or times is None else row.machines_usd * times
     costs = (unknown if amount is None else dollars(amount) for amount in (hourly, most))
-    return [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]
+    texts = [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]
+    return dict(zip(_COLUMNS, texts, strict=True))

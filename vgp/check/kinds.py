@@ -5,19 +5,33 @@ from typing import Any
 from vgp.check import api_object, legacy, pipeline, plain_step
 from vgp.check.judgement import Judgement
 from vgp.documents.document import Document
-from vgp.documents.node import Node
+from vgp.documents.node import Node, spellings
 from vgp.documents.reading import Unreadable
 from vgp.sources.reading import is_program
 
+#: Each request that is written as JSON or YAML has one of these words.
+_WORDS = (
+    "deploymentSpec", "trainingInput", "scaleTier", "masterType",
+    *sorted({spelled for name in api_object.TELLING for spelled in spellings(name)}),
+)  # fmt: skip
 _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction or deployment request, or trainingInput"
 
 
 def recognises(document: Document) -> bool:
     """Whether the document is of a kind that can be judged, or may be: nobody knows what it says."""
     data = document.data
-    kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_container)
-    # A program or script that cannot be read need not be about machines at all.
-    return (document.fault is not None and not is_program(document.file)) or any(bool(kind(data)) for kind in kinds)
+    if document.fault is not None:
+        # What cannot be read need not be about machines at all.
+        return not is_program(document.file)
+    if _is_container(data):
+        return document.places is not None
+    kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_list)
+    return any(bool(kind(data)) for kind in kinds)
+
+
+def may_ask(text: str) -> bool:
+    """Whether a JSON or YAML text has a word by which requests are recognised."""
+    return any(word in text for word in _WORDS)
 
 
 def judge(judgement: Judgement) -> None:
@@ -40,10 +54,15 @@ def judge(judgement: Judgement) -> None:
         plain_step.judge(judgement, document.default_step, node.get("container"))
     elif api_object.is_pool_list(data):
         api_object.judge_pools(judgement, "", node)
-    elif isinstance(data, list) and any(api_object.telling_field(item) for item in data):
+    elif _is_list(data):
         _objects(judgement, node)
     else:
         raise Unreadable(document.file, _why_not(data))
+
+
+def _is_list(data: Any) -> bool:
+    """A list of objects of the API."""
+    return isinstance(data, list) and any(api_object.telling_field(item) for item in data)
 
 
 def _is_container(data: Any) -> bool:

@@ -14,6 +14,8 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    #: The same steps, by the file that asks for them; a file that could be judged and asks for none has an empty list.
+    by_file: dict[str, list[StepRow]] = field(default_factory=dict)
 
     def of_severity(self, severity: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.severity == severity]

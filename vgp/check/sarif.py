@@ -15,13 +15,13 @@ from vgp.placement.rules import RULES, Rule
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(report: Report) -> dict[str, Any]:
-    """The log with one run."""
+def sarif(report: Report, rules_url: str = "") -> dict[str, Any]:
+    """The log with one run. `rules_url`: the folder on the web that has a page for each rule; empty: not known."""
     lines = report.lines()
     rules = sorted({finding.rule for finding in report.findings})
     notices = [{"level": "error", "message": {"text": text}} for text in report.unreadable]
     run = {
-        "tool": {"driver": {"name": "pipelines check", "rules": [_rule(RULES[rule]) for rule in rules]}},
+        "tool": {"driver": {"name": "pipelines check", "rules": [_rule(RULES[rule], rules_url) for rule in rules]}},
         "invocations": [{"executionSuccessful": report.exit_code != 2, "toolExecutionNotifications": notices}],
         "results": [
             _result(finding, rules.index(finding.rule), lines.get(id(finding), 1)) for finding in report.findings
@@ -30,12 +30,14 @@ def sarif(report: Report) -> dict[str, Any]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Rule, rules_url: str) -> dict[str, Any]:
+    page = f"{rules_url.rstrip('/')}/{rule.id}.md" if rules_url else ""
     return {
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": f"{rule.title}."},
-        "help": {"text": f"See {rule.page}."},
+        "help": {"text": f"See {page or rule.page}."},
+        **({"helpUri": page} if page else {}),
         "defaultConfiguration": {"level": rule.severity},
     }
 

@@ -2,6 +2,11 @@
 
 import json
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +14,8 @@ import typer
 from vgp.check import sarif, text
 from vgp.check.check import check, own_regions
 from vgp.check.fix import Options, fixes
+from vgp.check.report import Report
+from vgp.cli import extras
 from vgp.cli.options import console
 from vgp.errors import RequestError
 from vgp.text.diff import unified
@@ -18,7 +25,7 @@ from vgp.text.times import day
 
 app = typer.Typer()
 
-_FORMS = ("text", "json", "sarif")
+_FORMS = ("text", "json", "sarif", "markdown")
 
 
 @app.command(
@@ -37,12 +44,23 @@ def check_files(
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="RULE", help="Leave out a rule, by id or name; repeatable.")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
+    form: Annotated[str, typer.Option("--format", help="text, json, sarif, or markdown with --compare.")] = "text",
     as_of: Annotated[
         str | None, typer.Option(metavar="DATE", help="Judge retirements as of this day; default: today.")
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Show the nearest that works as a diff of the files.")] = False,
     write: Annotated[bool, typer.Option("--write", help="With --fix: also write it into the files.")] = False,
+    skip_others: Annotated[
+        bool, typer.Option("--skip-others", help="Pass over named files that ask for no machine, as in a folder.")
+    ] = False,
+    compare: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The same files as they were: steps and costs side by side, as Markdown."),
+    ] = None,
+    rules_url: Annotated[
+        str | None,
+        typer.Option("--rules-url", metavar="URL", help="Where SARIF's help links lead: a folder with docs/rules."),
+    ] = None,
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
@@ -55,19 +73,27 @@ def check_files(
         raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
     if write and not fix:
         raise RequestError("--write belongs to --fix: pipelines check FILE --fix --write.")
-    if fix and form != "text":
-        raise RequestError(f"--fix shows a diff: leave out --format {form}.")
-    regions = region or own_regions()
+    if fix and (form != "text" or compare is not None):
+        raise RequestError("--fix shows a diff: leave out --format and --compare.")
+    if (compare is None) != (form != "markdown"):
+        raise RequestError("--compare FOLDER and --format markdown go together.")
     if fix:
-        options = Options(regions, strategy, ignore or (), day(as_of))
+        options = Options(region or own_regions(), strategy, ignore or (), day(as_of))
         raise typer.Exit(_fix(paths, options, write=write))
-    report = check(paths, regions=regions, strategy=strategy, ignore=ignore or (), as_of=day(as_of))
+    judged = partial(check, strategy=strategy, ignore=ignore or (), as_of=day(as_of))
+    if compare is not None:
+        raise typer.Exit(_compare(paths, compare, region or (), judged))
+    report = judged(paths, regions=region or own_regions(), skip_others=skip_others)
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if form == "text":
         text.show(report, console())
     else:
-        print(json.dumps(sarif.sarif(report) if form == "sarif" else report.as_json(), indent=2))
+        print(
+            json.dumps(
+                sarif.sarif(report, rules_url or extras.rules_url()) if form == "sarif" else report.as_json(), indent=2
+            )
+        )
     raise typer.Exit(report.exit_code)
 
 
@@ -92,3 +118,17 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
     done = f"{many} written." if write else f"{many} would be written: add --write."
     print(f"{done if changed else 'Nothing to write.'} {report.summary}", file=sys.stderr)
     return report.exit_code
+
+
+def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
+    """Prints the comparison; the exit code is that of the files here."""
+    from vgp.check import comparison, markdown
+    from vgp.documents.settings_file import FILE_NAME
+    from vgp.vertex.schedules.monthly import declared
+
+    now = datetime.now(UTC)
+    before, after = comparison.sides(paths, folder, regions, judged)
+    before = replace(before, schedules=declared(folder / FILE_NAME, now))
+    after = replace(after, schedules=declared(Path(FILE_NAME), now))
+    print(markdown.markdown(before, after), end="")
+    return after.report.exit_code

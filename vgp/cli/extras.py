@@ -1,5 +1,6 @@
 """What a verb needs beyond the light base: when it is not installed, the command that installs it."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from vgp.errors import RequestError, lacking
 NAME = "vertex-gpu-pipelines"
 #: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.
 PACKAGES = {
-    "vertex": ("kfp", "google", "google_cloud_pipeline_components", "certifi", "cronsim", "requests", "urllib3"),
+    "vertex": ("kfp", "google", "google_cloud_pipeline_components", "certifi", "requests", "urllib3"),
     "training": ("torch", "numpy", "scipy", "sklearn", "pyarrow", "safetensors", "matplotlib", "jinja2", "tokenizers"),
 }
 
@@ -52,6 +53,12 @@ def requirement(*extras: str) -> str:
 def portable_requirement() -> str:
     """The same for other machines: a file of this one is named by its version."""
     return requirement() if "https://" in _origin() else f"{NAME}=={vgp.__version__}"
+
+
+def rules_url() -> str:
+    """The pages of the rules on the web, where this came from a repository on GitHub; else empty."""
+    found = re.fullmatch(r"git\+(https://github\.com/[\w.-]+/[\w.-]+?)(?:\.git)?@([0-9a-f]{40})", _origin())
+    return f"{found[1]}/blob/{found[2]}/docs/rules" if found else ""
 
 
 def _origin() -> str:

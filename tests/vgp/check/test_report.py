@@ -112,6 +112,16 @@ def test_text_shows_the_worst_first_with_file_line_and_fix(path):
     assert text.endswith("1 machine request, 2 errors, 3 warnings, 0 notes.")
 
 
+def test_help_links_lead_to_the_web_where_it_is_known(path):
+    log = sarif(check([path]), "https://github.com/o/r/blob/v1/docs/rules/")
+    Draft7Validator(SARIF).validate(log)
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
+    assert {rule["helpUri"] for rule in rules} == {
+        f"https://github.com/o/r/blob/v1/docs/rules/{rule['id']}.md" for rule in rules
+    }
+    assert "helpUri" not in sarif(check([path]))["runs"][0]["tool"]["driver"]["rules"][0]
+
+
 def test_sarif_validates_and_points_at_the_line(path, tmp_path):
     report = check([path, tmp_path / "missing.yaml"])
     log = json.loads(rendered(report)["sarif"])

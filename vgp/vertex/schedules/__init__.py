@@ -15,6 +15,7 @@ seen.py          whether a run that looked back could see the state of its time
 listing.py       every schedule with its last run
 cron.py          when an expression falls due, across changes of clocks
 forecast.py      the next runs of a declared schedule, their cost, and what is in doubt
+monthly.py       how often the schedules of a pipelines.toml run in a month
 outlook.py       what the next runs would do: the data now, against the last good run
 hits.py          which steps would take earlier results
 terraform.py     the declared schedules as Terraform resources

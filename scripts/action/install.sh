@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Installs the command of this very version into $RUNNER_TEMP/pipelines-check, once in a job; every file by its hash.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+folder="$RUNNER_TEMP/pipelines-check"
+[ ! -x "$folder/python/bin/pipelines" ] || exit 0
+mkdir -p "$folder"
+"$PYTHON" -m venv --clear "$folder/python"
+python="$folder/python/bin/python"
+"$python" scripts/locked.py --build >"$folder/build.txt"
+"$python" scripts/locked.py >"$folder/requirements.txt"
+pip() { "$python" -m pip --disable-pip-version-check install --quiet "$@"; }
+pip --require-hashes --no-deps -r "$folder/build.txt"
+pip --require-hashes --no-build-isolation -r "$folder/requirements.txt"
+pip --no-deps --no-build-isolation .
