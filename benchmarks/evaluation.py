@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from training.evaluation import predictions
+from training.evaluation import predictions, predictions_writer
 from training.evaluation.predictions import Header, Names
 
 BATCH_ROWS = 1 << 16
@@ -46,7 +46,7 @@ def write(folder: Path, rows: int, classes: int) -> None:
         group="day",
         slices=tuple(SLICES),
     )
-    predictions.write(folder, header, batches(rows, classes))
+    predictions_writer.write(folder, header, batches(rows, classes))
 
 
 def batches(rows: int, classes: int) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,6 @@ No times, speeds, paths or machine names go in; those are in `training.json` bes
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BufferedWriter
@@ -258,7 +257,7 @@ def _built(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
 
 
 def load_weights(directory: str | Path, module: "nn.Module") -> None:
-    """Puts the saved weights into `module`, of which this process may hold shares.
+    """Puts the saved weights into `module`, which this process holds whole.
 
     Raises:
         UserError: they cannot be read or do not fit.
@@ -270,43 +269,8 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
     try:
         with download.local_copy(path) as here:
             files.open_file(here).close()  # a pipe would be waited for
-            if _is_sharded(module):
-                _load_shares(here, module)
-            else:
-                load_model(module, here)
+            load_model(module, here)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{storage.plain(path)} cannot be read as weights: {error}") from None
     except RuntimeError as error:
         raise UserError(f"{storage.plain(path)} does not fit the model that the task builds: {error}") from None
-
-
-def _is_sharded(module: "nn.Module") -> bool:
-    """Whether this process holds shares of its parameters. What has none need not import them, which takes 1.5 s."""
-    tensors = sys.modules.get("torch.distributed.tensor")
-    return tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in module.parameters())
-
-
-def _load_shares(path: str, module: "nn.Module") -> None:
-    """Reads the rows that this process holds. Raises RuntimeError if the file is of another model."""
-    import torch
-    from safetensors import safe_open
-    from torch.distributed.tensor import DTensor
-
-    from training.checkpoint.state import own_rows
-
-    state = module.state_dict(keep_vars=True)
-    with safe_open(path, framework="pt") as file, torch.no_grad():
-        names = set(file.keys())
-        there = {id(state[name]) for name in names & state.keys()}
-        missing = sorted(name for name, tensor in state.items() if id(tensor) not in there)
-        other = {n: file.get_slice(n).get_shape() for n in names & state.keys()}
-        unlike = sorted(name for name, shape in other.items() if tuple(shape) != tuple(state[name].shape))
-        if missing or names - state.keys() or unlike:
-            raise RuntimeError(f"missing {missing}, unexpected {sorted(names - state.keys())}, other shapes {unlike}")
-        for name in sorted(names):
-            tensor = state[name].detach()
-            if isinstance(tensor, DTensor):
-                first, end = own_rows(tensor)
-                tensor.to_local().copy_(file.get_slice(name)[first:end])
-            else:
-                tensor.copy_(file.get_tensor(name))

@@ -1,16 +1,17 @@
 """A pretrained model of Hugging Face, tuned to your texts, in one file: CSV files with the columns `text` and `label`.
 
     pip install transformers     # here: scripts/setup.sh vertex training huggingface
-    pipelines run training --nproc 2 --data 'reviews/*.csv' --set task=docs.examples.finetune:Finetune \
+    pipelines run training --nproc 2 --set 'data=reviews/*.csv' --set task=docs.examples.finetune:Finetune \
       --set 'task_options={"pretrained": "/models/bert"}' --set epochs=3 --set global_batch_size=32 \
       --set learning_rate=1e-3
 
 `pretrained` is a folder that `save_pretrained` of a model and of its tokenizer wrote: nothing is fetched from a hub, no
-code of the folder runs, and weights are safetensors. Leave a folder as it is, and give other weights another name.
+code of the folder runs, and weights are safetensors. Its files are pinned with the data, and their checksums are part
+of the dataset: to the next run a changed folder is other data, to one that has begun it is an error.
 """
 
-from collections.abc import Mapping, Sequence
-from hashlib import md5
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import file_digest, md5
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import AdamW, Optimizer
 
-from training.data.manifest import Manifest
+from training.data.manifest import Manifest, SourceFile
 from training.errors import UserError
 from training.storage import download, storage
+from training.storage.storage import File
 from training.task import Batch, Task
 
 SPLITS = ("train", "validation", "test")
@@ -53,9 +55,32 @@ class Finetune(Task):
 
     # ---- the data: a file is a shard, so let no file be larger than memory
 
+    def files(self, data: str) -> Sequence[File]:
+        return [*self._texts(data), *storage.below(self.folder(), links=True)]
+
     def shards(self, data: str) -> Sequence[str]:
-        self.folder()
-        return [file.path for part in storage.parts(data) for file in storage.find(part, (".csv",))]
+        return [file.path for file in self._texts(data)]
+
+    def _texts(self, data: str) -> list[File]:
+        """Pins stand for all files of a run, those of the pretrained model too."""
+        other = {file.path for file in storage.below(self.folder(), links=True)}
+        found = [file for part in storage.parts(data) for file in storage.find(part, (".csv",))]
+        if not found:
+            raise UserError("data names no texts: give CSV files with the columns text and label.")
+        return [file for file in found if file.path not in other]
+
+    def combine(self, scans: Iterable[Any]) -> dict[str, Any]:
+        return {"sources": self._pretrained()}
+
+    def _pretrained(self) -> tuple[SourceFile, ...]:
+        """Every file of the pretrained model, with the checksum of its content."""
+        sources = []
+        for found in storage.below(self.folder(), links=True):
+            with open(found.path, "rb") as file:
+                sources.append(
+                    SourceFile(path=found.path, bytes=found.bytes, sha256=file_digest(file, "sha256").hexdigest())
+                )
+        return tuple(sources)
 
     def rows(self, shard: str, statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
         from transformers import AutoTokenizer
@@ -94,6 +119,9 @@ class Finetune(Task):
         from transformers import AutoModelForSequenceClassification
         from transformers.utils import logging
 
+        if data.sources and (changed := set(data.sources) ^ set(self._pretrained())):
+            names = ", ".join(sorted({Path(source.path).name for source in changed}))
+            raise UserError(f"{self.folder()}: {names} changed since the data was prepared.")
         logging.disable_progress_bar()
         logging.set_verbosity_error()  # it warns that the head is new, which is the point
         model: nn.Module = AutoModelForSequenceClassification.from_pretrained(

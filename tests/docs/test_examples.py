@@ -1,6 +1,7 @@
 """The examples on texts, part by part. Of digits: test_your_own_task.py; of images: training/data/test_images.py."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.errors import UserError
 from training.loop.batches import tensors
+from training.pins import data, store
+from training.pins.documents import Request
 from training.task import Task
 
 WORDS = {"sport": ["goal", "team"], "weather": ["rain", "sun"], "good": ["fine", "great"], "bad": ["awful", "dull"]}
@@ -101,6 +104,30 @@ def test_a_pretrained_model_is_tuned_slowly_below_and_fast_in_its_head(tmp_path:
     trained = {id(p) for group in groups for p in group["params"]}
     assert trained == {id(p) for p in model.parameters() if p.requires_grad}
     assert learns(task, made, tmp_path / "data", 25, 0.02) == 1.0
+
+
+def test_a_pretrained_model_is_pinned_with_the_texts_and_may_not_change_under_a_run(
+    tmp_path: Path, pretrained: str
+) -> None:
+    folder = shutil.copytree(pretrained, tmp_path / "bert")
+    texts, options = write(tmp_path / "reviews", Finetune.classes), {"pretrained": str(folder), "tokens": 16}
+    asked = Request(task="docs.examples.finetune:Finetune", data=texts, task_options=options, champion="")
+    runs = str(tmp_path / "pins")
+    pinned = data.pin(asked, pipeline="training", run="r", moment=None, epoch=0, folder=runs, dry_run=False).document
+    names = {Path(file.path).name for file in pinned.files}
+    assert names >= {"0.csv", "1.csv", "config.json", "model.safetensors"}
+    uri = store.save(runs, pinned, dry_run=False)
+    made = prepare(asked.task, uri, tmp_path / "data", options=options, workers=1)
+    assert sum(made.rows(split) for split in made.splits) == 200
+    with (folder / "config.json").open("a") as file:
+        file.write("\n")
+    with pytest.raises(UserError, match=r"bert: config.json changed since the data was prepared"):
+        Finetune(options).model(made)
+    assert Finetune(options).model(made.model_copy(update={"sources": ()}))  # a finished model is rebuilt from its card
+    with pytest.raises(UserError, match="config.json"):
+        prepare(asked.task, uri, tmp_path / "late", options=options, workers=1)
+    again = prepare(asked.task, texts, tmp_path / "again", options=options, workers=1)
+    assert again.fingerprint != made.fingerprint
 
 
 def test_a_folder_without_a_pretrained_model_is_refused_before_any_row(tmp_path: Path) -> None:

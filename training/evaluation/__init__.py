@@ -12,6 +12,7 @@ boosting.py        gradient boosting
 ngrams.py          the baseline of a language model
 names.py           values as names, for slices and groups
 predictions.py     what everything below reads
+predictions_writer.py  writes them, a row group at a time
 residuals.py       what figures of a regression are made of
 probabilities.py   what figures are made of, row by row
 ranked.py          rows in the order of their scores

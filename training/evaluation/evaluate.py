@@ -18,6 +18,7 @@ from training.evaluation import (
     measure,
     own_rows,
     predictions,
+    predictions_writer,
     reason,
     record,
     rivals,
@@ -106,7 +107,7 @@ def evaluate(
     header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem)
     batches = scored_rows.batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
-    predictions.write(destination, header, batches)
+    predictions_writer.write(destination, header, batches)
     measured = measure.measure(destination)
     return findings.add(measured, destination, challenger, data, dataset, task)
 

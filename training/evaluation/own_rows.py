@@ -8,7 +8,7 @@ import numpy as np
 
 from training.data.manifest import Manifest
 from training.errors import UserError
-from training.evaluation import champion_problem, measure, predictions, record, script_model
+from training.evaluation import champion_problem, measure, predictions_writer, record, script_model
 from training.evaluation.predictions import Header
 from training.evaluation.record import Evaluation
 from training.evaluation.script_model import ScriptModel
@@ -55,7 +55,7 @@ def evaluate(
     )
     columns = {"row_id": ours.row_id, "label": ours.label, **scored}
     record.discard(destination)
-    predictions.write(destination, header, _batches(columns))
+    predictions_writer.write(destination, header, _batches(columns))
     return measure.measure(destination)
 
 

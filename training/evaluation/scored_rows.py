@@ -44,7 +44,7 @@ def batches(
     scorers: dict[str, Scorer],
     batch_rows: int,
 ) -> Iterator[dict[str, Any]]:
-    """What `predictions.write` takes, a batch of rows at a time, in the order of the split.
+    """What `predictions_writer.write` takes, a batch of rows at a time, in the order of the split.
 
     Raises:
         UserError: a row has a label that is none of the task's classes.

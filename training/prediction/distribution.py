@@ -8,7 +8,7 @@ import numpy as np
 
 from training import outcome
 from training.data.manifest import Frozen
-from training.evaluation import measure, predictions
+from training.evaluation import measure, predictions_writer
 from training.evaluation.predictions import Header
 from training.evaluation.regression import Loss
 from training.prediction.shards import NewRows
@@ -52,7 +52,7 @@ def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path
         return spread.told(0, {})
     labelled = (batch for part in parts if (batch := _labelled(task, rows, spread, part)))
     folder = scratch / "labelled"
-    predictions.write(folder, _header(task, rows), labelled)
+    predictions_writer.write(folder, _header(task, rows), labelled)
     figures = measure.measure(folder).scalars
     return spread.told(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.evaluation import predictions, record
+from training.evaluation import predictions, predictions_writer, record
 from training.evaluation.decide import decide
 from training.evaluation.predictions import Header, Names
 
@@ -41,7 +41,7 @@ class Save:
         batch |= {name: names(values) for name, values in slices.items()}
         batch |= {} if group is None else {"group": names(group)}
         batch |= {} if group_2 is None else {"group_2": names(group_2)}
-        predictions.write(self.folder, header, [batch])
+        predictions_writer.write(self.folder, header, [batch])
         return self.folder
 
 

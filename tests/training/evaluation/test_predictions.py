@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from training.errors import UserError
-from training.evaluation import predictions
+from training.evaluation import predictions, predictions_writer
 from training.evaluation.predictions import Header, Names
 from training.evaluation.probabilities import normalised
 
@@ -29,7 +29,7 @@ def batch(first, count, classes=2):
 def test_what_is_written_in_batches_is_read_as_one(tmp_path, monkeypatch, classes):
     parts = [batch(0, 70, classes), batch(70, 30, classes)]
     named = header(classes=tuple("abcde"[:classes]), group="day", slices=("colour",))
-    predictions.write(tmp_path, named, iter(parts))
+    predictions_writer.write(tmp_path, named, iter(parts))
     data = predictions.read(tmp_path)
     assert len(data) == 100 and data.header == named and data.binary is (classes == 2)
     label, table = (np.concatenate([part[name] for part in parts]) for name in ("label", "challenger"))
@@ -52,7 +52,7 @@ def test_what_is_written_in_batches_is_read_as_one(tmp_path, monkeypatch, classe
 
 def test_two_classes_are_one_plain_column(tmp_path):
     part = batch(0, 10)
-    predictions.write(tmp_path, header(), [part])
+    predictions_writer.write(tmp_path, header(), [part])
     table = pq.read_table(tmp_path / "predictions.parquet")
     assert table.column_names == ["row_id", "label", "challenger"]
     assert table["challenger"].to_numpy() == pytest.approx(part["challenger"][:, 1])
@@ -61,7 +61,7 @@ def test_two_classes_are_one_plain_column(tmp_path):
 @pytest.mark.parametrize("name", ["label", "champion", "group"])
 def test_a_slice_may_not_take_a_name_that_is_taken(tmp_path, name):
     with pytest.raises(UserError, match=f"may not be called '{name}'"):
-        predictions.write(tmp_path, header(slices=(name,)), [batch(0, 3)])
+        predictions_writer.write(tmp_path, header(slices=(name,)), [batch(0, 3)])
 
 
 def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path):
@@ -71,7 +71,7 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path):
 
     for batches in (broken(), [], [batch(0, 0)]):
         with pytest.raises(UserError):
-            predictions.write(tmp_path, header(), batches)
+            predictions_writer.write(tmp_path, header(), batches)
         assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared
 
 from training.errors import UserError
 from training.evaluation import decide as deciding
-from training.evaluation import measure, predictions, record
+from training.evaluation import measure, predictions, predictions_writer, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.evaluation.predictions import Header
@@ -46,7 +46,7 @@ def save(tmp_path):
         batch |= {name: names(values) for name, values in (slices or {}).items()}
         batch |= {} if day is None else {"group": names(day)}
         cut = [{name: column[piece] for name, column in batch.items()} for piece in (slice(0, 700), slice(700, None))]
-        predictions.write(tmp_path / "evaluation", header, cut)
+        predictions_writer.write(tmp_path / "evaluation", header, cut)
         return tmp_path / "evaluation"
 
     return write

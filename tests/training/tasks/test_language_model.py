@@ -15,7 +15,7 @@ from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.data.tokens import BytePairs, Bytes, learn
 from training.errors import UserError
-from training.evaluation import measure, predictions
+from training.evaluation import measure, predictions, predictions_writer
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.fit import train
@@ -260,7 +260,9 @@ def test_a_single_file_is_refused_since_nothing_is_left_to_test_on(tmp_path):
 def test_bits_per_byte_of_a_uniform_guess_over_256_values_are_eight(tmp_path):
     size = np.array([16, 16, 3])
     header = predictions.Header(task="m:T", split="test", classes=(), weight="bytes", models=("challenger",))
-    predictions.write(tmp_path, header, [{"row_id": np.arange(3), "weight": size, "challenger": size * math.log(256)}])
+    predictions_writer.write(
+        tmp_path, header, [{"row_id": np.arange(3), "weight": size, "challenger": size * math.log(256)}]
+    )
     found = measure.measure(tmp_path)
     assert found.scalars["bits_per_byte"] == pytest.approx(8) and found.models["challenger"].scores.compression == 1
     assert found.confusion_matrix == [] and found.roc_curve is None

@@ -15,6 +15,8 @@ delimited.py   CSV text as typed columns
 records.py     where records of CSV text end, and on which lines
 json_lines.py  an object a line as typed columns
 parquet.py     Parquet as typed columns
+pages.py       which of its texts may be read as they are
+compact.py     the protocol of its pages' headers
 texts.py       how large its texts become
 values.py      what is missing, in every kind of file
 mistakes.py    what is wrong with a record

@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from training.data import schema
 from training.data.schema import Field
-from training.data.sources import header
+from training.data.sources import header, pages
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import BLOCK_BYTES, Opened
 from training.data.sources.texts import Texts
@@ -92,7 +92,8 @@ def parts(
     """
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
-        file = _opened(source, [field.name for field in fields if is_text(field.type)])
+        words = [field.name for field in fields if is_text(field.type)]
+        file = _opened(source, words)
         texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
@@ -108,15 +109,21 @@ def parts(
         if small and file.metadata.num_rows <= ROWS:
             yield Stored(number, texts.counted(file.read(names, use_threads=False)).replace_schema_metadata())
             return
+        if plain_words := pages.readable(source, file.metadata, words, ROWS):
+            file = _opened(source, [name for name in words if name not in plain_words], file.metadata)
         for batch in file.iter_batches(ROWS, columns=names, use_threads=not small):
             yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
 
 
-def _opened(source: pa.NativeFile, words: Sequence[str]) -> pyarrow.parquet.ParquetFile:
+def _opened(
+    source: pa.NativeFile, words: Sequence[str], footer: pyarrow.parquet.FileMetaData | None = None
+) -> pyarrow.parquet.ParquetFile:
     """A file whose texts are read as dictionaries, as they are held: written out, one long text can be a thousand times
     its file."""
     try:
-        return pyarrow.parquet.ParquetFile(source, read_dictionary=words, page_checksum_verification=True)
+        return pyarrow.parquet.ParquetFile(
+            source, metadata=footer, read_dictionary=words, page_checksum_verification=True
+        )
     except KeyError:  # it lacks one of them, which is told by its header
         source.seek(0)
         return pyarrow.parquet.ParquetFile(source)
