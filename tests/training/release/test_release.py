@@ -94,6 +94,13 @@ def test_a_champion_that_was_deleted_meanwhile_is_an_outcome_in_words(nights, ch
     assert outcome.words == "registered as version 2, not champion: compared with version 1; the champion is none now"
 
 
+def test_a_model_that_was_not_better_is_tested_anew_once_the_champion_is_gone(nights, challengers, here):
+    nights.night("one", challengers[0])
+    assert nights.night("two", challengers[1], promote=False).code == "kept"
+    (Path(nights.record.champion().model) / "model.safetensors").unlink()
+    assert nights.night("three", challengers[1], reference="baseline").code == "promoted"
+
+
 def test_a_registry_that_was_moved_hands_on_where_its_versions_lie_now(nights, challengers, here):
     nights.night("one", challengers[0])
     (nights.folder / "registry").rename(nights.folder / "moved")
