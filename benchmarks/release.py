@@ -1,12 +1,15 @@
 """`kill -9` at every step between the gate's word and the alias; then the step is tried again, as its retry would be.
 
     python -m benchmarks.release            # a line for each point, and what was found after the kill and the retry
+    python -m benchmarks.release --bucket   # the registry in a bucket, on a storage server of this machine
 
 A fork releases a model into a registry that has a champion, and kills itself before or after one of its effects: every
-copy, every flush to the disk, every rename, the check of the artifact. What must hold is in `judged`. The model is a
-file of random bytes, so the check, a process of its own, is taken as passed; where it fails nothing follows it.
+copy, every flush to the disk, every rename, every object that is put, the check of the artifact. What must hold is in
+`judged`. The model is a file of random bytes, so the check, a process of its own, is taken as passed; where it fails
+nothing follows it.
 """
 
+import argparse
 import io
 import os
 import shutil
@@ -32,10 +35,14 @@ from training.registry.documents import Record
 from training.release import check
 from training.release.release import Inputs, release
 from training.report import card
+from training.storage import storage
+from training.storage.objects import Folder
+from training.storage.slot import Slot
 
 #: What changes something outside of the process.
 EFFECTS: tuple[tuple[Any, str], ...] = (
     (shutil, "copyfile"), (os, "fsync"), (os, "replace"), (os, "mkdir"), (check, "check"),
+    (Folder, "replace"), (Slot, "put"),
 )  # fmt: skip
 MODEL = "flights"
 
@@ -81,52 +88,63 @@ def night(folder: Path, run: str, *, weights: bytes, champion: str) -> Inputs:
     return Inputs(*paths, champion=champion, run=run, pipeline="training")
 
 
-def begun(folder: Path) -> tuple[Path, Inputs]:
-    """A registry with a champion, and a run whose model is better."""
-    root = folder / "registry"
-    release(night(folder, "first", weights=b"1" * 70_000, champion=""), str(root), MODEL)
-    registry = registries.open(str(root), MODEL)
+def begun(folder: Path, root: str) -> Inputs:
+    """Makes a registry with a champion; a run whose model is better."""
+    release(night(folder, "first", weights=b"1" * 70_000, champion=""), root, MODEL)
+    registry = registries.open(root, MODEL)
     reigns = registry.read().champion()
     assert reigns
     pins = store.save(f"{folder}/pins", reigning.pin(registry, registry.read(), reigns, 1))
-    return root, night(folder, "second", weights=b"2" * 70_000, champion=pins)
+    return night(folder, "second", weights=b"2" * 70_000, champion=pins)
 
 
-def lives(folder: Path, every: int = 1) -> Iterator[Life]:
-    """Kills a release at each point, or at one of so many and at the last ones, each time from the same beginning."""
+def lives(folder: Path, every: int = 1, bucket: str = "") -> Iterator[Life]:
+    """Kills a release at each point, or at one of so many and at the last ones, each time from the same beginning.
+
+    Args:
+        bucket: gs:// of an empty bucket, where the registry is then.
+    """
+    top = bucket or str(folder)
     with passing():
-        root, asked = begun(folder)
-        expected = told(after(root, asked, folder / "undisturbed"))
-        point, life = 1, lived(root, asked, folder / "life", 1, expected)
+        asked = begun(folder, root := f"{top}/registry")
+        expected = told(after(asked, copied(root, f"{top}/undisturbed")))
+        point, life = 1, lived(root, asked, f"{top}/life-1", 1, expected)
         while life:
             yield life
             point += every
-            life = lived(root, asked, folder / "life", point, expected)
+            life = lived(root, asked, f"{top}/life-{point}", point, expected)
         for last in range(point - every + 1, point):
-            if life := lived(root, asked, folder / "life", last, expected):
+            if life := lived(root, asked, f"{top}/life-{last}", last, expected):
                 yield life
 
 
-def lived(root: Path, asked: Inputs, place: Path, point: int, expected: list[Any]) -> Life | None:
+def copied(root: str, place: str) -> str:
+    """The place, with a copy of the registry."""
+    if not storage.is_remote(root):
+        shutil.copytree(root, place)
+        return place
+    for file in storage.below(root):
+        storage.overwrite(file.path.replace(root, place, 1), storage.read(file.path, most=1 << 20))
+    return place
+
+
+def lived(root: str, asked: Inputs, place: str, point: int, expected: list[Any]) -> Life | None:
     """A release that is killed at the point and tried again; None if it ends before."""
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(root, place)
-    effect, killed = fork(point, lambda: release(asked, str(place), MODEL))
+    copied(root, place)
+    effect, killed = fork(point, lambda: release(asked, place, MODEL))
     if not killed:
         return None
-    found = registries.open(str(place), MODEL).read()
+    found = registries.open(place, MODEL).read()
     wrong = judged(place, found)
-    retried = after(place, asked, place)
+    retried = after(asked, place)
     wrong = wrong or judged(place, retried) or ("" if told(retried) == expected else "the retry ended otherwise")
     return Life(point, effect, "champion" if found.aliases["champion"] == 2 else "nothing", wrong)
 
 
-def after(root: Path, asked: Inputs, place: Path) -> Record:
+def after(asked: Inputs, place: str) -> Record:
     """The record once the release has been tried to its end."""
-    if place != root:
-        shutil.copytree(root, place)
-    release(asked, str(place), MODEL)
-    return registries.open(str(place), MODEL).read()
+    release(asked, place, MODEL)
+    return registries.open(place, MODEL).read()
 
 
 def told(found: Record) -> list[Any]:
@@ -136,9 +154,9 @@ def told(found: Record) -> list[Any]:
             [(spent.key, spent.level) for spent in found.spent]]  # fmt: skip
 
 
-def judged(root: Path, found: Record) -> str:
+def judged(root: str, found: Record) -> str:
     """What is wrong: a champion that is not whole, a half of a release, a gap, a level that is spent twice."""
-    registry, champion = registries.open(str(root), MODEL), found.champion()
+    registry, champion = registries.open(root, MODEL), found.champion()
     if champion is None:
         return "no champion"
     versions.verify(registry, champion)
@@ -209,14 +227,33 @@ def _armed(point: int, writing: int) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bucket", action="store_true", help="the registry in a bucket")
+    values = parser.parse_args()
     print(f"{'point':>5}  {'killed':<18}{'record after it':<18}after the retry")
     counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):
-        for life in lives(Path(folder)):
+    with tempfile.TemporaryDirectory() as folder, served(values.bucket) as bucket, redirect_stderr(io.StringIO()):
+        for life in lives(Path(folder), bucket=bucket):
             counts[life.after_kill] += 1
             counts["wrong"] += bool(life.wrong)
             print(f"{life.point:>5}  {life.effect:<18}{life.after_kill:<18}{life.wrong or 'as undisturbed'}")
     print(f"{counts.total() - counts['wrong']} kills, {counts['wrong']} wrong")
+
+
+@contextmanager
+def served(wanted: bool) -> Iterator[str]:
+    """gs:// of a bucket on a storage server of this machine; "" if none is wanted."""
+    if not wanted:
+        yield ""
+        return
+    from google.cloud.storage import Client
+
+    from tests.loopback.storage import storage_server
+
+    with storage_server() as url:
+        os.environ["STORAGE_EMULATOR_HOST"] = url
+        Client().create_bucket("drill")
+        yield "gs://drill"
 
 
 if __name__ == "__main__":

@@ -350,6 +350,7 @@ def decide(
     files.write(summary, training.report.report.markdown(evaluation=evaluation, decision=decision))
     if to:
         write_decision(decision, to)
+    print(decision.reason, file=sys.stderr, flush=True)
     training.tracking.judged.tell(
         Path(model) / training.bundle.CARD, training.evaluation.record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},

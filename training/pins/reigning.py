@@ -33,9 +33,14 @@ def is_folder(given: str) -> bool:
     return "/" in given or given.startswith((".", "~"))
 
 
+def named(given: str) -> bool:
+    """Whether a text names a model: a path, a number or what may be an alias."""
+    return is_folder(given) or given.isdecimal() or bool(ALIAS.fullmatch(given))
+
+
 def check(given: str) -> None:
     """Raises UserError if a champion is neither a path nor anything that names a version."""
-    if given and not is_folder(given) and given != AUTO and not given.isdecimal() and not ALIAS.fullmatch(given):
+    if given and given != AUTO and not named(given):
         raise UserError(
             f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its "
             "aliases, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."

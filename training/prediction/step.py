@@ -14,6 +14,7 @@ from training.pins import reading, reigning
 from training.pins.documents import Request
 from training.pins.model_name import chosen
 from training.pins.prediction import Resolved
+from training.printable import quoted
 from training.processes.launch import THREADS
 from training.storage import files, foreign, pinned, storage
 from training.storage.bigquery import names
@@ -61,11 +62,11 @@ def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
 
     if not model.strip():
         raise UserError("model is empty: champion, the number of a version, an alias, or a folder (with a /).")
-    if model != "champion":
-        try:
-            reigning.check(model)
-        except UserError as error:
-            raise UserError(str(error).replace("champion = ", "model = ", 1)) from None
+    if not reigning.named(model):
+        raise UserError(
+            f"model = {quoted(model)} is none of: champion, the number of a version, one of its aliases, or a folder "
+            "(with a /, such as ./model or gs://BUCKET/model)."
+        )
     pins_of.check_destination(destination)
     if names.is_table(destination):
         names.parse(destination)

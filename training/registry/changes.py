@@ -198,7 +198,7 @@ def usable(record: Record, number: int) -> Version:
 def numbers(record: Record) -> str:
     """The versions that can be used, for a message."""
     there = [str(one.number) for one in record.versions if one.state not in ("deleted", "rejected")]
-    return ", ".join(there[-10:]) if there else "a new run: there are no others"
+    return ", ".join(there[-10:]) if there else "none that can be used: a run registers the next"
 
 
 def known(record: Record, number: int) -> Version:

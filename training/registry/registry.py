@@ -64,6 +64,11 @@ class Registry:
         """The version that reigns now. Raises as `read`."""
         return self.read().champion()
 
+    def with_places(self, record: Record) -> Record:
+        """The record with each version where it lies now: that of a registry that was moved has the places before."""
+        places = [version.model_copy(update={"model": self.version_folder(version.key)}) for version in record.versions]
+        return record.model_copy(update={"versions": tuple(places)})
+
     def version_folder(self, key: str) -> str:
         """Where the files of the version with that key lie, also after the registry was moved."""
         return f"{self.folder}/versions/{key}"

@@ -44,9 +44,12 @@ def weights(model: Mapping[str, VersionFile]) -> dict[str, str]:
 
 
 def _of_champion(champion: ChampionPins | None) -> str:
-    """A version by its key; another folder by its files, the same in every cache epoch."""
+    """A version by its key, and by what is the matter with its files; another folder by its files, the same in every
+    cache epoch."""
     if champion is None:
         return ""
+    if champion.key and champion.problem:
+        return f"{champion.key} gone"
     return champion.key or store.digest(champion.model_copy(update={"epoch": 0}))
 
 

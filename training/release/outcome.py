@@ -85,6 +85,10 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
     if promoted and reigns == number:
         instead = f" in place of version {promoted.before}" if promoted.before else ""
         return "promoted", f"registered as version {number}, champion since {_last(record, number).at}{instead}"
+    if (back := _rolled_back(record, number)) and reigns != number:
+        return "promoted" if promoted else "registered", (
+            f"registered as version {number}, rolled back on {back.at} by {back.who}; the champion is {_now(record)}"
+        )
     if promoted:
         return (
             "promoted",
@@ -102,6 +106,13 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
         f"registered as version {number}, not champion: compared with {compared(version.champion)}; "
         f"the champion is {_now(record)}"
     )
+
+
+def _rolled_back(record: Record, number: int) -> Event | None:
+    """The event that took the alias from the version for another one; None if a promotion came after it."""
+    took = (event for event in reversed(record.events) if event.what in ("promoted", "rolled_back"))
+    last = next((event for event in took if number in (event.version, event.before)), None)
+    return last if last and last.what == "rolled_back" and last.before == number else None
 
 
 def _now(record: Record) -> str:

@@ -80,7 +80,8 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     if not effects.done(record, release.key) and effects.applied(record, release).keyed(release.key):
         release = _copied(release, registry, inputs)
     record = registry.change(lambda newer: effects.applied(newer, release))
-    return replace(outcome.of(record, release.key, release.who), read=lambda: registry.read().model_dump(mode="json"))
+    told = outcome.of(record, release.key, release.who)
+    return replace(told, read=lambda: registry.with_places(registry.read()).model_dump(mode="json"))
 
 
 def _version(

@@ -124,11 +124,12 @@ def _live(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
 
 
 def drift_words(drifted: Sequence[Shift]) -> str:
-    """`dest and 2 more columns drifted: dest by a stability index of 0.31 (0.02 by chance, p = 0.0004).`"""
+    """`dest and 2 more columns drifted, dest the most, by a stability index of 0.31, where 0.02 is chance.`"""
     first, more = drifted[0], len(drifted) - 1
     others = f" and {more} more column{'s' * (more > 1)}" if more else ""
+    most = f", {first.column} the most," if more else ""
     return (
-        f"{first.column}{others} drifted: {first.column} by a stability index of {first.index:.2f}, where "
+        f"{first.column}{others} drifted{most} by a stability index of {first.index:.2f}, where "
         f"{first.expected:.2g} is chance (p = {first.adjusted:.2g} over all columns)."
     )
 

@@ -1,34 +1,33 @@
 """The decision of a run as one page without scripts: the reason, what was looked at, and the table of columns."""
 
 from html import escape
+from pathlib import Path
 
+import training.report
 from training.retraining.findings import Findings
 from training.retraining.shift import Shift
 from training.retraining.verdict import Verdict
 
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#1a1a1a}"
-    "table{border-collapse:collapse;margin:1em 0}"
-    "td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}tr.drifted td{background:#fff1e0}p.why{font-size:1.2em}"
-)
 _HEAD = ("column", "stability index", "by chance", "p", "missing then", "now", "never seen", "")
 
 
 def html(made: Verdict) -> str:
     """The page, self-contained."""
     found = made.findings
+    notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
     parts = [
         f"<h1>{'Trains' if made.train else 'Does not train'}</h1>",
-        f'<p class="why">{escape(made.why)}</p>',
+        f'<p class="lead">{escape(made.why)}</p>',
         *(f"<p>{escape(line)}</p>" for line in told(made)),
         _table(found),
-        *([f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in found.notes)}</ul>"] if found.notes else []),
+        f'<ul class="sentences">{notes}</ul>' if notes else "",
     ]
-    title = "Retraining: " + ("train" if made.train else "skip")
+    style = (Path(training.report.__file__).parent / "style.css").read_text()
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"</head><body>{''.join(parts)}</body></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Retraining: {'train' if made.train else 'skip'}</title><style>{style}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
     )
 
 
@@ -54,15 +53,18 @@ def told(made: Verdict) -> list[str]:
 def _table(found: Findings) -> str:
     if not found.shifts:
         return ""
-    head = "".join(f"<th>{escape(title)}</th>" for title in _HEAD)
-    return f"<table><tr>{head}</tr>{''.join(map(_row, found.shifts))}</table>"
+    first, *others = (escape(title) for title in _HEAD)
+    head = f'<th scope="col">{first}</th>' + "".join(f'<th class="number" scope="col">{title}</th>' for title in others)
+    rows = "".join(map(_row, found.shifts))
+    return f'<div class="panel wide scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _row(one: Shift) -> str:
     cells = [
-        one.column, f"{one.index:.3f}", f"{one.expected:.3f}", f"{one.adjusted:.2g}", f"{one.missing[0]:.1%}",
+        f"{one.index:.3f}", f"{one.expected:.3f}", f"{one.adjusted:.2g}", f"{one.missing[0]:.1%}",
         f"{one.missing[1]:.1%}", f"{one.unseen:.1%} {', '.join(one.unseen_values)}".strip() if one.unseen else "",
         "drifted" if one.drifted else "",
     ]  # fmt: skip
-    mark = ' class="drifted"' if one.drifted else ""
-    return f"<tr{mark}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    mark = ' class="chosen"' if one.drifted else ""
+    told = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+    return f'<tr{mark}><th scope="row">{escape(one.column)}</th>{told}</tr>'

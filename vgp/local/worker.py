@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from vgp.local import script
@@ -42,13 +43,22 @@ def main(folder: str, root: str) -> int:
     local.init(
         local.SubprocessRunner(use_venv=False), pipeline_root=steps, enable_caching=True, cache_root=f"{steps}/reuse"
     )
-    pipeline = components.load_component_from_file(f"{folder}/pipeline.json")
+    pipeline = components.load_component_from_text(_named(folder))
     try:
         pipeline(**values)
     except Exception as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _named(folder: str) -> str:
+    """The spec with the folder's name as the name of the run: kfp.local would make another one at every start, which a
+    registry's history would have and nobody could find."""
+    from kfp import dsl
+
+    spec, name = Path(folder, "pipeline.json").read_text(encoding="utf-8"), json.dumps(Path(folder).name)[1:-1]
+    return spec.replace(dsl.PIPELINE_JOB_NAME_PLACEHOLDER, name)
 
 
 def _holds(condition: str, values: Any) -> bool:

@@ -50,7 +50,7 @@ def change(
     try:
         return {**told, "vertex": projection.follow(place.settings, place.root, told["model"])}
     except WorkFailed as failure:
-        raise WorkFailed(f"{told['said']}. {failure}\n  Repeat the command: it changes nothing twice.") from None
+        raise WorkFailed(f"{told['said']}; {failure}\n  Repeat the command: it changes nothing twice.") from None
 
 
 def listing(place: Place, model: str | None) -> dict[str, Any]:

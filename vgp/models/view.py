@@ -16,6 +16,8 @@ Values = Mapping[str, Any]
 
 #: Columns of metrics in the list: more do not fit beside the rest.
 _METRICS = 3
+#: Figures that tell of the test, and not how good a model is.
+_NO_METRICS = ("rows", "threshold")
 _COLOURS = {"champion": "bold green", "candidate": "cyan"}
 _STATES = {"deleted": "dim", "rejected": "dim", "candidate": "cyan"}
 _DID = {
@@ -39,7 +41,7 @@ def listing(told: Values) -> RenderableType:
         return Text(f"The registry {printable(told['registry'])} holds no model yet: a run registers its first.")
     parts: list[RenderableType] = []
     for one in told["models"]:
-        parts += [*([Text("")] if parts else []), _headline(one), _versions(one)]
+        parts += [*([Text("")] if parts else []), _headline(one), *([_versions(one)] if one["versions"] else [])]
         if one["left"]:
             parts.append(Text(f"and {one['left']:,} older ones; more with --limit", "dim"))
         behind = told.get("vertex", {}).get(one["model"], [])
@@ -52,14 +54,15 @@ def _headline(model: Values) -> Text:
     text = Text.assemble((printable(model["model"]), "bold"), ": ")
     reign = model["reign"]
     if not reign:
-        return text.append("no champion")
+        return text.append("no champion" if model["versions"] else "no version yet: no model was better so far")
     text.append(f"version {reign['version']} is the champion since {since(reign['since'])}")
     return text.append(f", in place of version {reign['replaced']['number']}" if reign["replaced"] else "")
 
 
 def _versions(model: Values) -> RenderableType:
     versions = model["versions"]
-    names = list(dict.fromkeys(name for one in versions for name in one["metrics"]))[:_METRICS]
+    named = dict.fromkeys(name for one in versions for name in one["metrics"] if name not in _NO_METRICS)
+    names = list(named)[:_METRICS]
     rows = [
         (
             str(one["number"]), _aliases(one["aliases"]), Text(one["state"], _STATES.get(one["state"], "")),
@@ -75,23 +78,28 @@ def version(told: Values, now: datetime) -> RenderableType:
     """A version in full; of the champion first since when, why, and what it replaced."""
     head = Text.assemble((f"{printable(told['model'])} version {told['number']}", "bold"), "  ")
     head.append(_aliases(told["aliases"]) if told["aliases"] else Text(told["state"], _STATES.get(told["state"], "")))
-    rows = [*_reign(told["reign"], now), *_standing(told), *_origin(told)]
+    rows = [*_reign(told["reign"], told["reason"], now), *_standing(told), *_origin(told)]
     history = [
-        (time(one["at"]), _did(one, told["number"]), printable(one["who"]), one_line(one["why"]))
+        (time(one["at"]), _did(one, told["number"]), printable(one["who"]), _why(one["why"], told["reason"]))
         for one in told["history"]
     ]
     titles = ("when", "what", "who", "why")
     return Group(head, facts((name, value) for name, value in rows if value), Text(""), table(titles, history))
 
 
-def _reign(reign: Values | None, now: datetime) -> list[tuple[Cell, Cell]]:
+def _why(why: str, decision: str) -> str:
+    """The reason of an event; the decision's, which stands above, is not told again."""
+    return "as decided" if why and why == decision else one_line(why)
+
+
+def _reign(reign: Values | None, decision: str, now: datetime) -> list[tuple[Cell, Cell]]:
     if not reign:
         return []
     did = "promoted" if reign["by"] == "promoted" else "by a rollback"
     before = reign["replaced"]
     return [
         ("champion", f"since {since(reign['since'], now)}, {did}, by {printable(reign['who'])}"),
-        ("why", one_line(reign["why"]) or "no reason was given"),
+        ("why", _why(reign["why"], decision) or "no reason was given"),
         ("replaced", _named(before) if before else "no version: it was the first champion"),
         ("rollback", _way_back(reign)),
     ]
@@ -115,7 +123,7 @@ def _standing(told: Values) -> list[tuple[Cell, Cell]]:
 
 
 def _named(one: Values) -> str:
-    data = f", of {one_line(one['data'])}" if one["data"] else ""
+    data = f", data: {one_line(one['data'])}" if one["data"] else ""
     return f"version {one['number']}{data}" + ("" if one["state"] == "registered" else f" ({one['state']})")
 
 
@@ -155,9 +163,9 @@ def comparison(told: Values) -> RenderableType:
     equal = [name for name, values in told["facts"].items() if len(set(values)) == 1 and values[0]]
     parts: list[RenderableType] = [
         table(("metric", *numbers, *(("difference",) if two else ())), metrics, right=(*numbers, "difference")),
-        Text(""),
-        table(("", *numbers), unlike),
     ]
+    if unlike:
+        parts += [Text(""), table(("", *numbers), unlike)]
     return Group(*parts, *([Text(f"equal: {', '.join(equal)}", "dim")] if equal else []))
 
 

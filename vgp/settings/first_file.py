@@ -159,9 +159,9 @@ project = {prod_project}
 {prod_others}labels = {{environment = "prod"}}
 #encryption_key = {key}
 
-# A run every night, only in prod: pipelines schedule plan --env prod.
+# A run every night, only in prod, which decides whether to train: pipelines schedule plan --env prod.
 #[environments.prod.schedules.nightly]
-#pipeline = "training"
+#pipeline = "retraining"
 #cron = "30 2 * * *"
 #time_zone = "Europe/Berlin"
 #parameters = {{epochs = 3.0}}

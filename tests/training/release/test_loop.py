@@ -44,6 +44,7 @@ def test_the_next_night_is_held_against_the_champion_and_nothing_new_is_said(nig
     assert "champion: version 1 of digits." in capsys.readouterr().err
     decision, report, outcome = lived(nights, "two", challengers[1], first)
     assert (decision.reference, outcome.code) == ("champion", "promoted")
+    assert decision.reason in capsys.readouterr().err, "whoever follows the run reads why"
     assert (nights.folder / "two" / "told").read_text().startswith("# digits: Registered as version 2, champion since ")
     version = nights.record.version(1)
     assert f'href="file://{version.report}"' in report and "The champion is version 1" in report

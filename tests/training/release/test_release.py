@@ -60,7 +60,8 @@ def test_after_a_rollback_the_same_nights_promote_nothing_again(nights, challeng
     release.release(asked, nights.root, "digits")
     nights.registry.change(lambda r: changes.rollback(r, who="ann", why="late features", key="r1"))
     outcome = nights.night("three", challengers[1])
-    assert outcome.code == "nothing new" and outcome.words.endswith("the champion is version 1 now")
+    assert outcome.code == "nothing new" and outcome.words.endswith("by ann; the champion is version 1 now")
+    assert "registered as version 2, rolled back on 20" in outcome.words
     tested_anew = nights.night("four", challengers[1], margin=0.001)
     event = nights.record.events[-1]
     assert (tested_anew.code, event.what) == ("kept", "kept")
@@ -91,6 +92,21 @@ def test_a_champion_that_was_deleted_meanwhile_is_an_outcome_in_words(nights, ch
         nights.registry.change(change)
     outcome = release.release(inputs, nights.root, "digits")
     assert outcome.words == "registered as version 2, not champion: compared with version 1; the champion is none now"
+
+
+def test_a_model_that_was_not_better_is_tested_anew_once_the_champion_is_gone(nights, challengers, here):
+    nights.night("one", challengers[0])
+    assert nights.night("two", challengers[1], promote=False).code == "kept"
+    (Path(nights.record.champion().model) / "model.safetensors").unlink()
+    assert nights.night("three", challengers[1], reference="baseline").code == "promoted"
+
+
+def test_a_registry_that_was_moved_hands_on_where_its_versions_lie_now(nights, challengers, here):
+    nights.night("one", challengers[0])
+    (nights.folder / "registry").rename(nights.folder / "moved")
+    moved = replace(nights, root=str(nights.folder / "moved"))
+    told = moved.night("two", challengers[0]).read()
+    assert told["versions"][0]["model"] == moved.registry.version_folder(told["versions"][0]["key"])
 
 
 def test_a_person_is_asked_and_decides(nights, challengers, here):

@@ -27,7 +27,7 @@ def test_new_data_like_the_old_is_no_reason_and_the_page_says_what_was_seen(shop
     assert found.why.startswith("no column drifted in 2020-01-21 to 2020-02-13 (24 days), ")
     assert {one.column for one in found.findings.shifts} == {"colour", "size", "lately", "label"}
     assert (found.findings.live.rows, found.findings.live.days, found.findings.rows) == (420, 14, 720)
-    assert page.startswith("<!doctype html>") and "Does not train" in page and "<td>colour</td>" in page
+    assert page.startswith("<!doctype html>") and "Does not train" in page and ">colour</th>" in page
     assert made.outputs.Output == "skip" and made.outputs.why == found.why == made.metadata["why"]
     assert made.outputs.data == made.resolved.data and made.outputs.champion.endswith(".json")
 
@@ -36,7 +36,7 @@ def test_a_column_that_drifted_trains_and_is_named(shop):
     shop.new(*range(30, 44), colours="red <teal>")
     found = shop.verdict()
     assert (found.train, found.cause) == (True, "drift")
-    assert found.why.startswith("colour drifted: colour by a stability index of ")
+    assert found.why.startswith("colour drifted by a stability index of ")
     colour = found.findings.drifted[0]
     assert colour.unseen == pytest.approx(0.3, abs=0.05) and colour.unseen_values == ("<teal>",)
 

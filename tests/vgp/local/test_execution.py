@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from vgp.errors import RequestError
-from vgp.local import execution
+from vgp.local import execution, worker
 from vgp.local import folder as folders
 from vgp.local.folder import Run
 from vgp.local.output import Event
@@ -244,6 +244,12 @@ def test_a_value_cannot_break_or_turn_a_branch(tmp_path: Path, small: dict[str, 
     assert not run.failed
     ran = [event.step for event in events if event.kind == "succeeded"]
     assert ran == (["show", "own"] if text == "go" else ["show"])
+
+
+def test_the_name_of_a_run_is_that_of_its_folder_at_every_start(tmp_path: Path) -> None:
+    """What a registry's history says of who registered a version leads to the run."""
+    write_run(tmp_path / 'training-"1"', {"pipelineInfo": {"name": "{{$.pipeline_job_name}}"}}, {})
+    assert json.loads(worker._named(str(tmp_path / 'training-"1"'))) == {"pipelineInfo": {"name": 'training-"1"'}}
 
 
 def test_a_step_cannot_speak_for_kfp(tmp_path: Path, small: dict[str, Any]) -> None:

@@ -43,10 +43,10 @@ def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
     assert lines[0] == "flights version 2 champion"
     assert re.fullmatch(r"champion since \w{3} \d\d \d\d:\d\d \(\d+s\), promoted, by the run", lines[1])
     assert lines[2:6] == [
-        "why better by 2", "replaced version 1, of month 1", "rollback to version 1: pipelines models rollback",
+        "why as decided", "replaced version 1, data: month 1", "rollback to version 1: pipelines models rollback",
         "decision better by 2",
     ]  # fmt: skip
-    assert "metrics roc_auc 0.72" in lines and any("promoted the run better by 2" in line for line in lines)
+    assert "metrics roc_auc 0.72" in lines and any("promoted the run as decided" in line for line in lines)
 
 
 def test_list_and_compare_show_metrics_side_by_side(here: None, registry: str, models: Models) -> None:

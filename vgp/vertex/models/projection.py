@@ -45,7 +45,7 @@ def differences(settings: Settings, root: str, model: str) -> list[str]:
 
 
 def record(settings: Settings, root: str, model: str) -> dict[str, Any]:
-    """The record of the model in its JSON form.
+    """The record of the model in its JSON form; each version lies where the registry does, also if that was moved.
 
     Raises:
         RequestError: there is none, or it is no JSON.
@@ -56,10 +56,12 @@ def record(settings: Settings, root: str, model: str) -> dict[str, Any]:
     bucket, name = cut(uri)
     try:
         content = clients.storage(settings).bucket(bucket).blob(name).download_as_bytes(**clients.reading())
-        return dict(json.loads(content))
+        found = dict(json.loads(content))
+        folder = f"{uri.removesuffix(RECORD)}versions"
+        return {**found, "versions": [{**one, "model": f"{folder}/{one['key']}"} for one in found["versions"]]}
     except NotFound:
         raise RequestError(f"{uri} is not there: a run that registers its model makes it.") from None
-    except ValueError as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise RequestError(f"{uri} is damaged: {error}. Restore an earlier version of the object.") from None
 
 

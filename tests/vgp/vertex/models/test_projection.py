@@ -55,6 +55,17 @@ def test_the_record_of_the_bucket_is_shown_with_the_terms_of_the_settings(cloud:
     assert projection.differences(served, ROOT, "flights") == []
 
 
+def test_the_versions_of_a_registry_that_was_moved_are_uploaded_from_where_they_lie(
+    cloud: Cloud, served: Settings
+) -> None:
+    registry = Registry()
+    registry.register(1, model="/home/ana/runs/registry/flights/versions/1")
+    put(served, registry)
+    assert projection.follow(served, ROOT, "flights")
+    (uploaded,) = next(iter(cloud.models.models.values())).versions.values()
+    assert uploaded.message.artifact_uri == f"{ROOT}/flights/versions/{registry.record.versions[0].key}"
+
+
 def test_what_cannot_be_read_or_shown_is_said_in_words(
     cloud: Cloud, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +102,7 @@ def test_a_change_that_vertex_ai_does_not_show_yet_fails_with_what_was_done(
     assert asking.listing(place, None)["vertex"] == {"flights": ["not yet: version 1 uploaded"]}
     assert asking.change(place, "promote", "1", model=None, why=None)["vertex"] == ["version 1 uploaded"]
     cloud.policies.missing.add("aiplatform.models.list")
-    with pytest.raises(WorkFailed, match=r"(?s)^version 1 is the champion of flights\. the registry has it, .*Repeat"):
+    with pytest.raises(WorkFailed, match=r"(?s)^version 1 is the champion of flights; the registry has it, .*Repeat"):
         asking.change(place, "promote", "1", model=None, why=None)
     [words] = asking.listing(place, None)["vertex"]["flights"]
     assert words.startswith("what Vertex AI shows of flights is not known: not allowed")

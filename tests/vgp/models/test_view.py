@@ -1,0 +1,25 @@
+"""What the list of a registry shows of its models."""
+
+from typing import Any
+
+from rich.console import Console
+
+from vgp.models import view
+
+
+def printed(*versions: dict[str, Any]) -> str:
+    told = {"registry": "r", "models": [{"model": "flights", "reign": None, "left": 0, "versions": list(versions)}]}
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(view.listing(told))
+    return capture.get()
+
+
+def test_a_model_without_a_version_is_told_as_one_and_without_an_empty_table() -> None:
+    assert printed().strip() == "flights: no version yet: no model was better so far"
+
+
+def test_the_columns_of_the_list_are_figures_that_tell_how_good_a_model_is() -> None:
+    version = {"number": 1, "aliases": [], "state": "registered", "created": "", "data": "", "run": "run-1"}
+    titles = printed({**version, "metrics": {"rows": 9, "threshold": 0.1, "loss": 0.5, "auc": 0.7}}).splitlines()[1]
+    assert titles.split() == ["version", "alias", "state", "registered", "loss", "auc", "data", "run"]
