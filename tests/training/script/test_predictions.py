@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from training.errors import UserError
-from training.evaluation import predictions as ours
+from training.evaluation import predictions_writer as ours
 from training.evaluation.predictions import Header
 from training.script import predictions, test_rows
 
