@@ -99,14 +99,14 @@ def check(
     if remote:
         _refuse_local_paths(parameters)
         if not {"prepare", "predict"} & set(bigquery):
-            workflow._refuse_bigquery(parameters["data"])
+            workflow.refuse_bigquery(parameters["data"])
     with_task = not remote or importlib.util.find_spec("torch") is not None
     check_request(**parameters, with_task=with_task)
 
 
 def _refuse_local_paths(parameters: dict[str, Any]) -> None:
     """Raises ValueError for what a step on Vertex AI cannot read or write."""
-    workflow._refuse_local_paths({name: parameters[name] for name in ("data", "registry", "pins")})
+    workflow.refuse_local_paths({name: parameters[name] for name in ("data", "registry", "pins")})
     for name in ("model", "destination", "staging"):
         path = parameters[name].strip()
         local = "/" in path if name == "model" else bool(path)

@@ -147,9 +147,9 @@ def check(
     from training.steps import check_request
 
     if remote:
-        _refuse_local_paths(parameters)
+        refuse_local_paths(parameters)
         if "prepare" not in bigquery:
-            _refuse_bigquery(parameters["data"])
+            refuse_bigquery(parameters["data"])
     with_task = not remote or importlib.util.find_spec("torch") is not None
     check_request(**parameters, with_task=with_task, with_training="train" not in commands)
 
@@ -194,7 +194,8 @@ def members() -> dict[str, Collection[str]]:
     return {"training_options": TrainConfig.model_fields.keys() - {"task", "options"}}
 
 
-def _refuse_bigquery(data: str) -> None:
+def refuse_bigquery(data: str) -> None:
+    """Raises ValueError for BigQuery as data where the settings do not say how much it may read."""
     from training.storage.bigquery import names
 
     for part in filter(names.is_bigquery, map(str.strip, data.split(","))):
@@ -208,7 +209,8 @@ def _refuse_bigquery(data: str) -> None:
 _WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_start": ("champion",)}
 
 
-def _refuse_local_paths(parameters: dict[str, Any]) -> None:
+def refuse_local_paths(parameters: dict[str, Any]) -> None:
+    """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
     from training.errors import UserError
     from training.storage import foreign
     from training.storage.bigquery import names
