@@ -188,7 +188,7 @@ def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
 def elements(column: pa.Array) -> NDArray[np.generic]:
     """A fixed-width column as numpy: (rows,), or (rows, width) for vectors; bytes become uint8."""
     if pa.types.is_fixed_size_list(column.type):
-        return _numbers(column.flatten()).reshape(len(column), -1)
+        return _numbers(column.flatten()).reshape(len(column), column.type.list_size)
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
         start = column.offset * width

@@ -111,17 +111,21 @@ def manifest_of(
         rows_dropped=statistics.get("rows_dropped", {}),
         notes=tuple(statistics.get("notes", ())),
         sources=sources,
-        fingerprint=fingerprint(name, task, sources),
+        fingerprint=fingerprint(name, task, sources, splits),
     )
 
 
-def fingerprint(name: str, task: Task, sources: Sequence[SourceFile]) -> str:
-    """A checksum of what decides the dataset: the task, its code and options, and the sources."""
+def fingerprint(name: str, task: Task, sources: Sequence[SourceFile], splits: Mapping[str, Sequence[ShardFile]]) -> str:
+    """A checksum of what decides the dataset: the task, its code and options, and the sources.
+
+    A task need not say what its sources are: then it is what came of them, the shards of the splits.
+    """
     parts = {
         "format": Manifest.model_fields["format"].default,
         "task": tasks.spec(name),
         "code": inspect.getsource(sys.modules[type(task).__module__]),
         "options": task.options,
         "sources": [source.sha256 for source in sources],
+        "shards": {} if sources else {split: [file.sha256 for file in files] for split, files in splits.items()},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

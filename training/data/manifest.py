@@ -103,7 +103,7 @@ class Manifest(Frozen):
     #: What a reader of the results must know about the rows: shown in the report.
     notes: tuple[str, ...] = ()
     sources: tuple[SourceFile, ...] = ()
-    #: sha256 over the sources' checksums and the configuration: same fingerprint, same shards.
+    #: sha256 over the configuration and the sources' checksums, else the shards': same fingerprint, same shards.
     fingerprint: str = ""
 
     def column(self, name: str) -> Column:

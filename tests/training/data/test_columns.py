@@ -92,3 +92,8 @@ def test_vectors_become_matrices():
     assert elements(binary.slice(1, 2)).tolist() == [[99, 100], [101, 102]]
     column = sketches(pa.table({"x": lists}), "label", train=True)["x"].column("x", ())
     assert (column.kind, column.width, column.mean, column.count) == ("vector", 2, 3.5, 6)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int32(), 4), pa.binary(4)])
+def test_a_split_without_rows_keeps_the_width_of_its_vectors(kind):
+    assert elements(pa.array([], kind)).shape == (0, 4)

@@ -177,6 +177,18 @@ def test_the_fingerprint_tells_other_data_and_other_configurations(visits, visit
     assert len({first, *others}) == 5
 
 
+def test_the_fingerprint_of_a_task_that_names_no_sources_tells_other_texts(tmp_path):
+    def fingerprint(word: str) -> str:
+        rows = [f"the {word} match,sport,{split}\nrain of {split},weather,{split}" for split in ("train", "test")]
+        (tmp_path / "texts.csv").write_text("\n".join(["text,label,split", *rows]) + "\n")
+        task, data = "docs.examples.topics:Topics", str(tmp_path / "texts.csv")
+        return prepare(task, data, tmp_path / "data", workers=1).fingerprint
+
+    first = fingerprint("long")
+    assert fingerprint("long") == first
+    assert fingerprint("short") != first
+
+
 def test_rows_without_an_outcome_are_left_out_and_counted(visits, write_csv, tmp_path):
     lines = visit_rows()
     lines[7] = lines[7].rpartition(",")[0] + ","
