@@ -22,14 +22,22 @@ from training.printable import listed, quoted
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
 #: A missing number may also be so many blanks, as where a column was padded.
 MOST_BLANKS = 16
+#: The end of a block that is looked at for fields that are filled in.
+MOST_BLANK_BYTES = 1 << 12
 #: Looked at together: what stays in a processor's cache.
 WINDOW_BYTES = 1 << 16
 REPEATED = " repeats the header: the file was put together from several; take the line out."
 
 
-def _nulls(missing: Sequence[str]) -> list[str]:
-    """What stands for a missing value, also with a blank beside it: Arrow strips numbers, but not these."""
+def _nulls(missing: Sequence[str], blanks: bool = True) -> list[str]:
+    """What stands for a missing value, also with a blank beside it: Arrow strips numbers, but not these.
+
+    Args:
+        blanks: Whether there is a blank: every text more is one that each value is compared with.
+    """
     texts = [*NULLS, *missing]
+    if not blanks:
+        return texts
     padded = [padded for text in texts if text for padded in (f" {text}", f"{text} ", f" {text} ")]
     return [*texts, *padded, *(" " * count for count in range(1, MOST_BLANKS + 1))]
 
@@ -63,7 +71,9 @@ class Delimited:
         marks = f"{self.separator}\r\n".encode()
         if len(self.columns) == 1 or data[-1:] not in (b"\n", self.separator.encode()):
             return len(data)
-        known = len(data.rstrip(marks))
+        # Most blocks end in a value: all of one is copied only where its last bytes do not tell.
+        end = data[-MOST_BLANK_BYTES:].rstrip(marks)
+        known = len(data) - len(data[-MOST_BLANK_BYTES:]) + len(end) if end else len(data.rstrip(marks))
         return data.find(b"\n", known) + 1 or len(data) if known else 0
 
     def line(self, data: bytes, record: int) -> int:
@@ -106,7 +116,7 @@ class Delimited:
                 include_columns=list(types),
                 include_missing_columns=True,  # those that the header may lack: it was checked
                 decimal_point=self.decimal,
-                null_values=_nulls(self.missing),
+                null_values=_nulls(self.missing, b" " in data),
             ),
         )
 

@@ -1,5 +1,6 @@
 """Blocks of records as typed rows: those of many small files in one go, or one by one where something is wrong."""
 
+import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -94,7 +95,7 @@ def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
     """Raises Mistake."""
     if isinstance(part, Stored):
         table = parquet.converted(part.table, fields)
-    elif not part.data.strip(b"\r\n"):
+    elif not re.search(rb"[^\r\n]", part.data):
         table = schema(fields).empty_table()
     else:
         try:
