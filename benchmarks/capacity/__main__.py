@@ -17,7 +17,10 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +109,16 @@ def row(name: str, outcomes: list[Outcome], base: float, late: int) -> dict[str,
     }
 
 
-def measured(given: argparse.Namespace, slack: float, over_s: float) -> Iterator[dict[str, Any]]:
+def outcomes(pool: Executor, asked: World, found: list[tuple[Supply, ...]], name: str) -> list[Outcome]:
+    worlds = [replace(asked, supplies=each) for each in found]
+    return list(pool.map(partial(_outcome, name), worlds, chunksize=max(len(worlds) // 16, 1)))
+
+
+def _outcome(name: str, asked: World) -> Outcome:
+    return simulate(asked, POLICIES[name]())
+
+
+def measured(pool: Executor, given: argparse.Namespace, slack: float, over_s: float) -> Iterator[dict[str, Any]]:
     work_s = given.hours * HOUR
     deadline_s = work_s * slack
     found = traces(given, deadline_s * 1.5)
@@ -126,11 +138,11 @@ def measured(given: argparse.Namespace, slack: float, over_s: float) -> Iterator
     }
     for sees in (True, False):
         asked = world(given, slack, over_s, sees)
-        reached = [simulate(replace(asked, supplies=each), rivals.on_demand).finished_s <= deadline_s for each in found]
+        reached = [each.finished_s <= deadline_s for each in outcomes(pool, asked, found, "on demand")]
         for name in given.policies or POLICIES:
-            outcomes = [simulate(replace(asked, supplies=each), POLICIES[name]()) for each in found]
-            late = sum(o.finished_s > deadline_s and could for o, could in zip(outcomes, reached, strict=True))
-            yield {**known, "information": "sight" if sees else "asking", **row(name, outcomes, base, late)}
+            ended = outcomes(pool, asked, found, name)
+            late = sum(each.finished_s > deadline_s and could for each, could in zip(ended, reached, strict=True))
+            yield {**known, "information": "sight" if sees else "asking", **row(name, ended, base, late)}
 
 
 def show(result: dict[str, Any]) -> str:
@@ -152,9 +164,8 @@ def means(results: list[dict[str, Any]]) -> str:
             [each["mean"] for each in mine if each["information"] in (information, "all")]
             for information in ("sight", "asking")
         ]
-        lines.append(
-            f"{name:32}  {np.mean(values[0]):.3f}  {np.mean(values[1]):.3f}   {sum(each.get('late', 0) for each in mine)}"
-        )
+        late = sum(each.get("late", 0) for each in mine)
+        lines.append(f"{name:32}  {np.mean(values[0]):.3f}  {np.mean(values[1]):.3f}   {late}")
     return "\n".join(lines)
 
 
@@ -174,6 +185,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--on-demand-stockout", type=float, default=0.0, help="share of time in outages of on demand")
     options.add_argument("--no-probes", action="store_true", help="a launcher that sends none")
     options.add_argument("--policies", nargs="+", choices=list(POLICIES))
+    options.add_argument("--processes", type=int, default=2)
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     if given.traces and given.zones > 1:
@@ -186,12 +198,13 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     given = arguments()
     began, results = time.monotonic(), list[dict[str, Any]]()
-    for over in given.change_overs:
-        for slack in given.slacks:
-            print(f"change-over {over:g} min, deadline {slack:g} x work", file=sys.stderr if given.json else sys.stdout)
-            for result in measured(given, slack, over * 60):
+    told = sys.stderr if given.json else sys.stdout
+    with ProcessPoolExecutor(given.processes) as pool:
+        for over, slack in product(given.change_overs, given.slacks):
+            print(f"change-over {over:g} min, deadline {slack:g} x work", file=told)
+            for result in measured(pool, given, slack, over * 60):
                 results.append(result)
-                print(show(result), file=sys.stderr if given.json else sys.stdout, flush=True)
+                print(show(result), file=told, flush=True)
     if given.json:
         print(json.dumps(results, indent=1))
     else:

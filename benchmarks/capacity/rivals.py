@@ -12,7 +12,8 @@ from dataclasses import replace
 from benchmarks.capacity.simulation import Sight
 from vgp.inside.capacity.policy import Choice, Offer, Situation, decide
 
-TICK_S = 60.0
+#: How often a rival looks where nothing happens: in the paper's simulator every ten minutes.
+TICK_S = 120.0
 #: Without sight: how long after a refusal Spot is asked, and probed, again.
 ASK_S, PROBE_S = 120.0, 900.0
 

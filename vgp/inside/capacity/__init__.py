@@ -7,5 +7,5 @@ It is a program, the container of that step on Vertex AI:
 plan.py       what the compiler wrote down: the rungs, each with the body of its custom job
 policy.py     which rung is next: pure functions
 prospect.py   what follows from a situation: prices of work, the net, the slack
-situation.py  what a choice depends on, and the choice
+choice.py     what a choice of a rung depends on, and the choice
 """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from .situation import Offer, Record, Situation, Strategy
+from vgp.inside.capacity.choice import Offer, Record, Situation, Strategy
 
 #: The least and most that is waited after a refusal: with a deadline, and without one, where nothing presses, seconds.
 PAUSES_S, PAUSES_WITHOUT_DEADLINE_S = (60.0, 300.0), (120.0, 1800.0)
