@@ -9,6 +9,7 @@ Each start of a launcher is a term. One that finds a later term than its own has
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Self
 
 from vgp.inside.capacity import clock
@@ -164,9 +165,10 @@ class Journal:
             after = alter(before)
             if after == before:
                 return after
-            content, generation = after.to_json(), there.generation if there else 0
+            content = after.to_json()
+            write = partial(self.folder.write, NAME, content, there.generation if there else 0)
             try:
-                self.patience("write the ladder", lambda c=content, g=generation: self.folder.write(NAME, c, g))
+                self.patience("write the ladder", write)
             except Changed:
                 continue
             return Ladder.from_json(content)
