@@ -91,6 +91,10 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
         fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
+    if request.capacity:
+        text = "A ladder (capacity) is not possible there: it is climbed by one custom job after the other."
+        fix = "Only a training step has one. A plain step is tried again: retries = 5; or takes Spot with a disk of its own"
+        yield Problem("GPU014", "capacity", text, f"{fix}: boot_disk_gb = 100, strategy = 'spot'.")
     for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
         if getattr(request, name) != getattr(defaults, name):
             fix = (
