@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from vgp.placement import job_fields, plain
 from vgp.placement.engines import VARIABLE, BigQuery, Dataflow
+from vgp.placement.job_options import JobOptions
 from vgp.placement.script import Command, Launch, ParameterServer, process_launcher
 from vgp.text.image_name import image_name
 
@@ -49,7 +50,7 @@ def _as_shells_write(value: Any) -> Any:
     return str(value) if isinstance(value, str | int | float) else value
 
 
-class Request(_Strict):
+class Request(JobOptions):
     """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
     #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.

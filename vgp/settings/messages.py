@@ -5,7 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from vgp.placement import custom_job_fields
 from vgp.placement.engines import BigQuery, Dataflow
+from vgp.placement.job_options import PrivateServiceConnect
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.script import ParameterServer
 from vgp.settings.document import Keys
@@ -90,7 +92,8 @@ def _message(keys: Keys, details: list[Any]) -> str:
     detail = details[0]
     match detail["type"]:
         case "extra_forbidden":
-            return f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
+            told = custom_job_fields.told(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
+            return told or f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
         case "missing":
             return "is missing."
         case "literal_error":
@@ -122,7 +125,7 @@ def _fields(keys: Keys) -> list[str]:
     tables: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
     inside: dict[str, type[BaseModel]] = {
         "reduction_server": ReductionServer, "parameter_server": ParameterServer,
-        "bigquery": BigQuery, "dataflow": Dataflow,
+        "bigquery": BigQuery, "dataflow": Dataflow, "private_service_connect": PrivateServiceConnect,
     }  # fmt: skip
     inner = next((name for name in keys[2:-1] if name in inside), "")
     return list((inside.get(inner) or tables[keys[0]]).model_fields)
