@@ -7,7 +7,6 @@ plan, as it stands in the text that Google's wrapper sends: the placeholders of 
 
 import copy
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vgp.check import images

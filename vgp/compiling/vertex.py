@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.compiling import engines, script
+from vgp.compiling import engines, job_fields, script
 from vgp.compiling.entrypoint import entrypoint, is_python
 from vgp.compiling.target import marked, with_tasks
 from vgp.placement import plain
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
-from vgp.placement.rules import PlacementError, Problem
+from vgp.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Vertex:
 
     def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
+        refuse(job_fields.problems(placement.options, self.settings), f"{step} is a custom job")
         self.placements[step] = placement
         return placement
 
@@ -172,15 +173,10 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     )
 
     _refuse_names(component, CustomTrainingJobOp)
-    scheduling = placement.scheduling()
     job = create_custom_training_job_from_component(
-        component,
-        display_name=component.name,
-        timeout=scheduling["timeout"],
-        strategy=scheduling["strategy"],
-        max_wait_duration=scheduling.get("max_wait_duration", "86400s"),
-        **_OF_THE_RUN,
+        component, display_name=component.name, **{**_OF_THE_RUN, **job_fields.arguments(placement)}
     )
+    job_fields.complete(job, placement)
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]
     if placement.region != home:

@@ -22,6 +22,7 @@ from pydantic import (
 
 from vgp.placement import job_fields, plain
 from vgp.placement.engines import VARIABLE, BigQuery, Dataflow
+from vgp.placement.job_options import JobOptions
 from vgp.placement.rung import Rung
 from vgp.placement.script import Command, Launch, ParameterServer, process_launcher
 from vgp.text.image_name import image_name
@@ -59,7 +60,7 @@ def _as_shells_write(value: Any) -> Any:
     return str(value) if isinstance(value, str | int | float) else value
 
 
-class Request(_Strict):
+class Request(JobOptions):
     """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
     #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
@@ -82,7 +83,6 @@ class Request(_Strict):
     max_wait: str | int | None = None
     #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
     reservation: str | None = None
-    persistent_resource: str | None = None
     #: With one of the two a plain step becomes a custom job, with that disk.
     boot_disk_type: str | None = None
     boot_disk_gb: int | None = None

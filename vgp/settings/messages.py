@@ -5,7 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from vgp.placement import custom_job_fields
 from vgp.placement.engines import BigQuery, Dataflow
+from vgp.placement.job_options import PrivateServiceConnect
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.rung import Rung
 from vgp.placement.script import ParameterServer
@@ -100,7 +102,8 @@ def _message(keys: Keys, details: list[Any]) -> str:
         case "extra_forbidden" if keys[2:3] == ("capacity",) and keys[-1] in Request.model_fields.keys() - {"region"}:
             return "is no key of a rung. Write it beside capacity: it holds for all rungs."
         case "extra_forbidden":
-            return f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
+            told = custom_job_fields.told(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
+            return told or f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
         case "missing":
             return "is missing."
         case "literal_error":
@@ -132,7 +135,8 @@ def _fields(keys: Keys) -> list[str]:
     tables: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
     inside: dict[str, type[BaseModel]] = {
         "reduction_server": ReductionServer, "parameter_server": ParameterServer,
-        "bigquery": BigQuery, "dataflow": Dataflow, "capacity": Rung,
+        "bigquery": BigQuery, "dataflow": Dataflow, "private_service_connect": PrivateServiceConnect,
+        "capacity": Rung,
     }  # fmt: skip
     inner = next((name for name in keys[2:-1] if name in inside), "")
     return list((inside.get(inner) or tables[keys[0]]).model_fields)

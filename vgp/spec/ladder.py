@@ -1,6 +1,6 @@
 """A ladder in a compiled spec: the plan in the arguments of the container that climbs it.
 
-    python3 -m vgp.inside.capacity --plan JSON --executor_input {{$}}
+python3 -m vgp.inside.capacity --plan JSON --executor_input {{$}}
 """
 
 import json
