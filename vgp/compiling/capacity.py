@@ -6,11 +6,13 @@ plan, as it stands in the text that Google's wrapper sends: the placeholders of 
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vgp.check import images
-from vgp.compiling import script
+from vgp.compiling import job_fields, script
+from vgp.compiling.base_image import base_image
 from vgp.compiling.entrypoint import passing_on
 from vgp.errors import RequestError
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
@@ -33,6 +35,7 @@ _GRACE_S = 1800
 RETRIES = 2
 #: What training reads of its rung: training/capacity.
 _WORLDS, _PREEMPTIONS, _STEP_IMAGE = "TRAINING_WORLD_SIZES", "TRAINING_PREEMPTIONS_PER_HOUR", "TRAINING_STEP_IMAGE"
+#: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
 IMAGE_VARIABLE = "TRAINING_IMAGE"
 
 
@@ -66,8 +69,8 @@ def launcher(ready: Any, plan: Plan, image: str) -> Any:
     text, step = plan.to_json(), plan.step
     if len(text.encode()) > _MOST_BYTES:
         raise RequestError(
-            f"[steps.{step}] capacity: its {len(plan.rungs)} rungs make a plan of {len(text.encode()):,} bytes, of which "
-            f"a container takes {_MOST_BYTES:,}. Take fewer rungs or regions, or a shorter env and command."
+            f"[steps.{step}] capacity: its {len(plan.rungs)} rungs make a plan of {len(text.encode()):,} bytes; a "
+            f"container takes {_MOST_BYTES:,} in one argument. Take fewer rungs or regions, or a shorter command."
         )
     climbing = copy.deepcopy(ready)
     spec = climbing.component_spec
@@ -112,20 +115,19 @@ def _planned(
 def _body(step: str, rung: PlacedRung, pools: list[dict[str, Any]], settings: Settings) -> dict[str, Any]:
     """What projects.locations.customJobs.create takes. Account, network and key are those of the run; the launcher
     leaves out what the run leaves empty."""
-    fields = {"scheduling": rung.placement.scheduling()}
-    spec = {"worker_pool_specs": pools, **fields}
-    spec["scheduling"] = {**fields["scheduling"], "disable_retries": True}
-    if rung.request.persistent_resource:
-        spec["persistent_resource_id"] = rung.request.persistent_resource
-        del spec["scheduling"]["strategy"]
+    fields = rung.placement.job_fields()
+    scheduling = {**fields["scheduling"], "disable_retries": True}
+    if rung.way == "persistent":
+        del scheduling["strategy"]
+    network = {} if "psc_interface_config" in fields else {"network": "{{$.pipeline_network}}"}
     return {
         "displayName": step,
         "labels": dict(settings.labels),
         "encryptionSpec": {"kmsKeyName": "{{$.pipeline_encryption_key_name}}"},
         "jobSpec": {
-            **_camel(spec),
+            **_camel({**fields, "worker_pool_specs": pools, "scheduling": scheduling}),
             "serviceAccount": "{{$.pipeline_service_account}}",
-            "network": "{{$.pipeline_network}}",
+            **network,
         },
     }
 
@@ -144,21 +146,25 @@ def _open(words: Sequence[str]) -> list[str]:
     return [EXECUTOR_INPUT if word == "{{$}}" else word for word in words]
 
 
-def _problems(rung: PlacedRung, image: str, settings: Settings) -> list[Problem]:
-    """What speaks against the image on this GPU, and the key in this region."""
-    gpu, region = rung.placement.combination.accelerator_type, rung.placement.region
-    built_from = image if image != settings.image else f"{image} {_base(settings)}"
-    problems = [Problem("GPU016", "image", *text, severity="error") for text in images.without_kernels(built_from, gpu)]
+def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
+    """What speaks against the image on this GPU, against the key in this region, and against the job's other fields."""
+    gpu, region, options = rung.placement.combination.accelerator_type, rung.placement.region, rung.placement.options
+    for problem in images.kernels(_with_base(image, settings), gpu) if gpu else ():
+        yield replace(problem, suggestion=f"{problem.suggestion} A rung has its own: image = '...'.", severity="error")
     key = settings.encryption_key
     if key and key_location(key) != region:
-        text = f"The encryption key is in {key_location(key)}, and a job takes a key of its own region: it cannot run."
-        problems.append(Problem("GPU010", "regions", text, f"Drop {region} from the rung, or run without a key."))
-    return problems
+        text = f"The encryption key is in {key_location(key)}; Vertex AI takes one of the job's region, {region}."
+        yield Problem("GPU010", "regions", text, f"Drop {region} from the rung, or run without encryption_key.")
+    if options.restart_job_on_worker_restart:
+        text = "restart_job_on_worker_restart has no effect on a rung: there Vertex AI restarts nothing."
+        yield Problem("GPU035", "restart_job_on_worker_restart", text, "Drop it.")
+    yield from job_fields.problems(options, settings)
 
 
-def _base(settings: Settings) -> str:
-    """The base that the Dockerfile of the repository names for the image of the settings; "" where none can be read."""
-    return ""
+def _with_base(image: str, settings: Settings) -> str:
+    """The image's name; where it is built here, with the base that the Dockerfile names."""
+    base = base_image(settings) if image == settings.image else ""
+    return f"{image}, built on {base}," if base else image
 
 
 def _camel(value: Any) -> Any:

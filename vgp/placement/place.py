@@ -94,8 +94,8 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
     if request.capacity:
-        text = "A ladder (capacity) is not possible there: it is climbed by one custom job after the other."
-        fix = "Only a training step has one. A plain step is tried again: retries = 5; or takes Spot with a disk of its own"
+        text = "capacity is not possible there: a ladder is climbed by one custom job after the other."
+        fix = "Only a training step has one. Here retries = 5 tries again; a step that prepares data takes Spot as well"
         yield Problem("GPU014", "capacity", text, f"{fix}: boot_disk_gb = 100, strategy = 'spot'.")
     for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
         if getattr(request, name) != getattr(defaults, name):

@@ -38,7 +38,7 @@ def restored(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_container(container: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The training container of the first rung, as each rung has it but for image and network; None if there is none."""
+    """The training container of the first rung, as each rung has it but for image and env; None if there is none."""
     told = plan(container)
     try:
         found = told["rungs"][0]["job"]["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] if told else None
