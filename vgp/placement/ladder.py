@@ -7,7 +7,7 @@ deadline, or for 7 days, which is how long Vertex AI lets the step live that cli
 there is, spent on the dearest rungs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -91,18 +91,18 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
     return Ladder(step=name, rungs=rungs, deadline_s=deadline_s)
 
 
-def dearest_usd(rungs: Iterable[tuple[float, float]], limit_s: float) -> float:
-    """The most that the jobs of a ladder can cost: the time that there is, spent on the dearest rungs.
+def dearest_way(rungs: Sequence[tuple[float, float]], limit_s: float) -> list[float]:
+    """Seconds on each rung in the dearest way that a ladder can go: the time that there is, on the dearest rungs.
 
     Args:
         rungs: $/hour of all machines of a rung, and for how many seconds its jobs may run together.
         limit_s: How long the whole may take.
     """
-    usd, left_s = 0.0, limit_s
-    for hourly_usd, timeout_s in sorted(rungs, reverse=True):
-        held_s = min(left_s, timeout_s)
-        usd, left_s = usd + hourly_usd * held_s / 3600, left_s - held_s
-    return usd
+    seconds, left_s = [0.0] * len(rungs), limit_s
+    for number in sorted(range(len(rungs)), key=lambda number: (-rungs[number][0], number)):
+        seconds[number] = min(left_s, rungs[number][1])
+        left_s -= seconds[number]
+    return seconds
 
 
 def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:

@@ -177,6 +177,11 @@ class Request(JobOptions):
         return type(self).model_validate(rung.over(own))
 
     @property
+    def images(self) -> tuple[str, ...]:
+        """Of the step and of its rungs, as far as they name their own."""
+        return tuple(filter(None, (self.image, *(rung.image for rung in self.capacity))))
+
+    @property
     def has_disk(self) -> bool:
         return self.boot_disk_type is not None or self.boot_disk_gb is not None
 
