@@ -4,5 +4,8 @@ It is a program, the container of that step on Vertex AI:
 
     python3 -m vgp.inside.capacity --plan JSON --executor_input JSON
 
-plan.py    what the compiler wrote down: the rungs, each with the body of its custom job
+plan.py       what the compiler wrote down: the rungs, each with the body of its custom job
+policy.py     which rung is next: pure functions
+prospect.py   what follows from a situation: prices of work, the net, the slack
+choice.py     what a choice of a rung depends on, and the choice
 """
