@@ -32,8 +32,8 @@ Without a deadline the rungs are asked in their order, and round again after a p
 from collections.abc import Sequence
 from math import inf
 
-from vgp.inside.capacity.prospect import Prospect
 from vgp.inside.capacity.choice import Choice, Offer, Record, Situation, Strategy
+from vgp.inside.capacity.prospect import Prospect
 
 __all__ = ["Choice", "Offer", "Record", "Situation", "Strategy", "decide"]
 
