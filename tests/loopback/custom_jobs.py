@@ -11,6 +11,7 @@ from .call import Call
 from .errors import ApiError, failed_precondition
 from .listing import Filter, one_page
 from .messages import new, parse, rfc3339, set_time, to_json
+from .web_access import fill_web_access
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -42,6 +43,7 @@ class Job:
         set_time(message, "update_time", max(m for m in (self.created, started, ended) if m <= now))
         set_time(message, "start_time", started if started <= min(now, ended) else None)
         set_time(message, "end_time", ended if ended <= now else None)
+        fill_web_access(message)
         if message.state == CANCELLED:
             message.error.code, message.error.message = 1, "The job was cancelled."
         elif message.state == FAILED:
