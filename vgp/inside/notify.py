@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vgp.inside import experiment as experiments
 from vgp.inside import climbs, google_api, webhook
+from vgp.inside import experiment as experiments
 from vgp.inside.climb import Climb
 from vgp.inside.page import markdown
 from vgp.inside.summary import Summary, run_page, summary_of

@@ -37,7 +37,9 @@ def with_started(settings: Settings, run: Run, *, calls: Calls = clients.reading
 
 
 def started_by(settings: Settings, run: Run, step: Step) -> str:
-    """Resource name of the newest job that the step started; empty where there is none. Google's errors come through."""
+    """Resource name of the newest job that the step started; empty where there is none. Google's own errors come
+    through.
+    """
     if BILLING not in run.labels:
         return ""
     there = settings.model_copy(update={"region": _region(run, step)})

@@ -13,8 +13,8 @@ from vgp.settings import Settings
 from vgp.text.printable import abridged, one_line
 from vgp.text.times import local
 from vgp.vertex import names
-from vgp.vertex.runs import outputs, report, search, view
 from vgp.vertex.runs import climbs as ladders
+from vgp.vertex.runs import outputs, report, search, view
 from vgp.vertex.runs.cost import Rows, machines
 from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.history import LastRuns
