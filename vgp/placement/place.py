@@ -93,6 +93,10 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
         fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
+    if request.capacity:
+        text = "capacity is not possible there: a ladder is climbed by one custom job after the other."
+        fix = "Only a training step has one. Here retries = 5 tries again; a step that prepares data takes Spot as well"
+        yield Problem("GPU014", "capacity", text, f"{fix}: boot_disk_gb = 100, strategy = 'spot'.")
     for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
         if getattr(request, name) != getattr(defaults, name):
             fix = (

@@ -35,7 +35,8 @@ class _Request:
 
 
 def questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
-    rows = [(row.machine_type, row.accelerator_type, row.region) for row in steps]
+    every = [each for row in steps for each in (row, *(inner for rung in row.rungs for inner in rung.rows))]
+    rows = [(row.machine_type, row.accelerator_type, row.region) for row in every]
     requests = list(
         dict.fromkeys(_Request(machine, gpu, region) for machine, gpu, region in rows if machine and region)
     )
