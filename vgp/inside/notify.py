@@ -64,9 +64,7 @@ def _climbs(job: Mapping[str, Any]) -> tuple[Climb, ...]:
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
     try:
-        from google.cloud.storage import Client
-
-        return climbs.of_run(Client(), root, str(job.get("name", "")).rpartition("/")[2])
+        return climbs.of_run(google_api.storage(), root, str(job.get("name", "")).rpartition("/")[2])
     except Exception as error:
         _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
         return ()

@@ -43,7 +43,9 @@ def test_a_model_of_this_machine_or_of_a_run_without_a_ladder_tells_nothing(mode
 def test_text_of_the_document_is_text_and_what_is_damaged_is_passed_over(model, tmp_path):
     folder = tmp_path / "runs/capacity/training-1a"
     told = json.loads(DOCUMENT.read_text())
-    told["attempts"] = [{"rung": "<b>", "words": "<script>", "outcome": "failed", "hours": 1, "usd": None, "number": "x"}]
+    told["attempts"] = [
+        {"rung": "<b>", "words": "<script>", "outcome": "failed", "hours": 1, "usd": None, "number": "x"}
+    ]
     (folder / "train-0123456789ab/ladder.json").write_text(json.dumps(told))
     for name, text in {"a": "{", "b": "[]", "c": '{"format": 2}', "d": '{"format": 1}'}.items():
         (folder / name).mkdir()
