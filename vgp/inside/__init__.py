@@ -1,7 +1,5 @@
 """The little of the tool that is part of a run: what components may import.
 
-climb.py           the way up a step's ladder, as its launcher wrote it down
-climbs.py          the ladders of a run, found in its bucket
 experiment.py      a run as part of a Vertex AI experiment
 following.py    Vertex AI's Model Registry brought after ours by the step that changed it
 google_api.py      calls of Google's APIs from within a run

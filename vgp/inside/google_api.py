@@ -54,15 +54,6 @@ def session() -> Iterator[Any]:
         yield authorized
 
 
-def storage() -> Any:
-    """Google's client of Cloud Storage, as the step's account."""
-    from google.cloud.storage import Client  # noqa: TID251 - of vgp/inside, where the step's own calls are
-
-    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that nobody takes.
-    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
-    return Client()
-
-
 def is_transient(error: Exception) -> bool:
     """Whether the same call may succeed a little later: Google is busy or down, or the connection was lost."""
     from google.api_core import exceptions

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from vgp.inside.climb import Climb
+from vgp.inside.capacity.way import Way
 from vgp.inside.job_steps import Json, Step, moment, steps_of, table
 from vgp.text.figures import listed
 from vgp.text.printable import one_line, printable
@@ -42,7 +42,7 @@ class Summary:
     #: Dollars per hour of each step, by its name in the spec.
     prices: Mapping[str, float] = field(default_factory=dict)
     #: The ways up its ladders.
-    climbs: tuple[Climb, ...] = ()
+    ways: tuple[Way, ...] = ()
 
     @property
     def run(self) -> str:
@@ -134,9 +134,9 @@ class Summary:
         """What the step cost: time x price, or what its attempts say; 0 if it did not run, None if it is not known."""
         if step.seconds is None:
             return 0.0
-        climbed = [climb for climb in self.climbs if climb.step == step.task]
+        climbed = [way for way in self.ways if way.step == step.task]
         if climbed:
-            return sum(climb.usd for climb in climbed) if all(climb.is_priced for climb in climbed) else None
+            return sum(way.usd for way in climbed) if all(way.is_priced for way in climbed) else None
         price = self.prices.get(step.task)
         return None if price is None else price * step.seconds / 3600
 
@@ -182,7 +182,7 @@ class Summary:
             "usd": round(self.total_usd, 4),
             "unpriced": self.unpriced,
             "steps": [self._step(step) for step in self.steps],
-            "ladders": [climb.as_json() for climb in self.climbs],
+            "ladders": [way.as_json() for way in self.ways],
             "links": self.links,
         }
 
@@ -203,11 +203,11 @@ def summary_of(
     *,
     state: str = "",
     error: str = "",
-    climbs: tuple[Climb, ...] = (),
+    ways: tuple[Way, ...] = (),
 ) -> Summary:
     """The summary of a PipelineJob; `state` and `error` are what its exit step is told while the job still runs.
 
-    `climbs` are the ways up its ladders, which the job itself does not tell.
+    `ways` are the ways up its ladders, which the job itself does not tell.
     """
     told = str(job.get("state", "")).removeprefix("PIPELINE_STATE_").lower()
     told = told if told in ENDED or not state else state.lower()
@@ -223,7 +223,7 @@ def summary_of(
         ended=moment(job.get("endTime")) or (max(ends) if ends else None),
         steps=steps,
         prices=prices or {},
-        climbs=climbs,
+        ways=ways,
     )
 
 

@@ -11,7 +11,7 @@ experiment.py     a run as part of an experiment
 search.py         runs found by what a person types, and listed by filters
 state.py          a run as Google tells it, in our words
 steps.py          its steps in DAG order, each with its state
-climbs.py         the ways up its ladders
+ways.py         the ways up its ladders
 shell.py          `shell`: the interactive shells of a step's job
 custom_jobs.py    the jobs that its steps started
 outputs.py        artifacts, metrics and values that its steps left

@@ -51,7 +51,7 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
         "template": {"uri": run.job.template_uri, "version": run.job.template_metadata.version},
         "pipeline_root": run.job.runtime_config.gcs_output_directory,
         "service_account": run.job.service_account,
-        "ladders": [climb.as_json() for climb in run.climbs],
+        "ladders": [way.as_json() for way in run.ways],
         "steps": [_step(step, rows, now) for step in run.steps],
         "parameters": parameters(run),
         "metrics": outputs.metrics(run),

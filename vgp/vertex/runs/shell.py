@@ -17,11 +17,11 @@ from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience
 from vgp.vertex.runs import search
-from vgp.vertex.runs.climbs import job_link, with_climbs
 from vgp.vertex.runs.custom_jobs import started_by
 from vgp.vertex.runs.log_filter import known
 from vgp.vertex.runs.state import Run, read
 from vgp.vertex.runs.steps import Step
+from vgp.vertex.runs.ways import job_link, with_ways
 
 #: Seconds between two looks.
 _LOOK_S = 5.0
@@ -88,7 +88,7 @@ def shells(
 
 def _run(settings: Settings, name: str) -> Run:
     client = clients.pipeline_service(settings)
-    return with_climbs(settings, read(client.get_pipeline_job(name=name, **clients.once())))
+    return with_ways(settings, read(client.get_pipeline_job(name=name, **clients.once())))
 
 
 def _step(run: Run, name: str) -> Step:
@@ -109,7 +109,7 @@ def _step(run: Run, name: str) -> Step:
 
 def _job(settings: Settings, run: Run, step: Step) -> Any:
     """The custom job that works for the step now; None where there is none yet."""
-    climbing = [climb.job for climb in run.climbs if climb.step == step.task and climb.job]
+    climbing = [way.job for way in run.ways if way.step == step.task and way.job]
     name = climbing[-1] if climbing else started_by(settings, run, step)
     if not name:
         return None
@@ -125,7 +125,7 @@ def _uris(job: Any, step: Step, run: Run) -> dict[str, str]:
             f"the job of {step.name} in {run.id} runs without web access, which cannot be given to it any more. Set\n"
             f"  [steps.{step.task}]\n  web_access = true\nin pipelines.toml, and start a run with that."
         )
-    if job.state.name in _ENDED and not any(climb.step == step.task for climb in run.climbs):
+    if job.state.name in _ENDED and not any(way.step == step.task for way in run.ways):
         raise RequestError(
             f"the job of {step.name} in {run.id} is over: {job.state.name.removeprefix('JOB_STATE_').lower()}. "
             "A shell lives as long as the job runs."

@@ -8,7 +8,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.errors import RequestError, WorkFailed
-from vgp.inside.climbs import LAUNCHER
+from vgp.inside.capacity.ways import LAUNCHER
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.custom_jobs import BILLING

@@ -69,7 +69,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Climb:
+class Way:
     """The way of one step of a run."""
 
     step: str
@@ -136,14 +136,14 @@ class Climb:
         }
 
 
-def read(document: Any) -> Climb | None:
+def read(document: Any) -> Way | None:
     """The way that a ladder.json tells; None for what is none."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         return None
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
     attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
     step = str(document.get("step", ""))
-    return Climb(step, moment(document.get("deadline")), tuple(rungs), tuple(sorted(attempts, key=_number)))
+    return Way(step, moment(document.get("deadline")), tuple(rungs), tuple(sorted(attempts, key=_number)))
 
 
 def _attempt(told: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:

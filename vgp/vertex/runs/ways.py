@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.errors import WorkFailed
-from vgp.inside import climbs
-from vgp.inside.climb import MOST, Attempt, Climb
+from vgp.inside.capacity import ways
+from vgp.inside.capacity.way import MOST, Attempt, Way
 from vgp.settings import Settings
 from vgp.text.figures import took, usd
 from vgp.text.printable import one_line
@@ -22,36 +22,36 @@ from vgp.vertex.runs.state import Run
 _TITLES = ("", "rung", "region", "held", "cost", "steps", "ended")
 
 
-def with_climbs(settings: Settings, run: Run) -> Run:
+def with_ways(settings: Settings, run: Run) -> Run:
     """The run with the ways up its ladders; a run without any asks for nothing.
 
     Raises:
         WorkFailed: Google refused or could not be reached.
     """
-    if not climbs.has_ladder(run.spec.content):
+    if not ways.has_ladder(run.spec.content):
         return run
     root = run.job.runtime_config.gcs_output_directory
     with explained(f"read the ladders of {run.id}", settings):
-        return replace(run, climbs=climbs.of_run(clients.storage(settings), root, run.id))
+        return replace(run, ways=ways.of_run(clients.storage(settings), root, run.id))
 
 
-def with_climbs_if_told(settings: Settings, run: Run) -> Run:
+def with_ways_if_told(settings: Settings, run: Run) -> Run:
     """The same; where Google refuses to tell, the run as it is."""
     with suppress(WorkFailed):
-        return with_climbs(settings, run)
+        return with_ways(settings, run)
     return run
 
 
-def page(settings: Settings, climb: Climb) -> RenderableType:
+def page(settings: Settings, way: Way) -> RenderableType:
     """The way up one ladder: a line, and a row for each attempt."""
-    head = Text.assemble((one_line(climb.step), "bold"), f": {one_line(climb.words)}")
-    deadline = [Text(f"deadline {local(climb.deadline)}", "dim")] if climb.deadline else []
-    shown = climb.attempts[-MOST:]
-    more = [Text(f"the last {len(shown)} of {len(climb.attempts)} attempts", "dim")] if shown != climb.attempts else []
+    head = Text.assemble((one_line(way.step), "bold"), f": {one_line(way.words)}")
+    deadline = [Text(f"deadline {local(way.deadline)}", "dim")] if way.deadline else []
+    shown = way.attempts[-MOST:]
+    more = [Text(f"the last {len(shown)} of {len(way.attempts)} attempts", "dim")] if shown != way.attempts else []
     lines = [_line(attempt) for attempt in shown]
     drawn = table(_TITLES, lines, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
     said = [Text(f"{each.number}: {one_line(each.words)}", "dim") for each in shown if each.words and each.outcome]
-    link = job_link(settings, climb.job)
+    link = job_link(settings, way.job)
     now = [Text(f"the job of the moment: {link}", "dim")] if link else []
     return Group(head, *deadline, *more, drawn, *said, *now)
 

@@ -8,11 +8,11 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import PipelineJob
 from rich.console import Console
 
-from vgp.inside.climb import read as told
+from vgp.inside.capacity.way import read as told
 from vgp.settings import Settings
 from vgp.vertex.runs import cost, report
-from vgp.vertex.runs.climbs import job_link, page
 from vgp.vertex.runs.state import Run, read
+from vgp.vertex.runs.ways import job_link, page
 
 from .test_show import NOW
 
@@ -23,14 +23,14 @@ SETTINGS = Settings(project="my-project")
 def run(**changes: Any) -> Run:
     job = PipelineJob(name="projects/1/locations/us-central1/pipelineJobs/a", state="PIPELINE_STATE_SUCCEEDED")
     found = read(job)
-    climb = told({**DOCUMENT, **changes})
-    assert climb is not None
-    return Run(**{**vars(found), "climbs": (climb,)})
+    way = told({**DOCUMENT, **changes})
+    assert way is not None
+    return Run(**{**vars(found), "ways": (way,)})
 
 
 def shown(run: Run, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(page(SETTINGS, run.climbs[0]))
+    console.print(page(SETTINGS, run.ways[0]))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
