@@ -55,7 +55,8 @@ def judge(
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # the chief alone speaks to other services
         rows[0] = replace(rows[0], services=services.of(nodes[0].get("containerSpec").get("env")))
-    judgement.steps += [replace(row, is_persistent=job_terms.is_persistent) for row in rows]
+    named = bool(spec.get("persistentResourceId").text())
+    judgement.steps += [replace(row, is_persistent=named) for row in rows]
 
 
 def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:

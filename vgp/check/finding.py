@@ -97,6 +97,11 @@ class StepRow:
     ladder_s: float | None = None
 
     @property
+    def every(self) -> tuple["StepRow", ...]:
+        """The machines of its own, and those of its rungs."""
+        return (self, *(row for rung in self.rungs for row in rung.rows))
+
+    @property
     def combination(self) -> Combination | None:
         """The machine with its GPUs, where the catalog has both."""
         return known(self.machine_type, self.accelerator_type, self.accelerator_count)

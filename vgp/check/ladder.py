@@ -31,6 +31,8 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     nodes = list(plan.get("rungs").items())
     if not nodes:
         judgement.malformed(step, plan.get("rungs"), "rungs", "a list with at least one rung")
+        judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
+        return
     limit_s = min(_seconds(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
     rungs = [_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
     row = judgement.steps.pop()

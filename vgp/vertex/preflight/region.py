@@ -35,8 +35,7 @@ class _Request:
 
 
 def questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
-    every = [each for row in steps for each in (row, *(inner for rung in row.rungs for inner in rung.rows))]
-    rows = [(row.machine_type, row.accelerator_type, row.region) for row in every]
+    rows = [(row.machine_type, row.accelerator_type, row.region) for step in steps for row in step.every]
     requests = list(
         dict.fromkeys(_Request(machine, gpu, region) for machine, gpu, region in rows if machine and region)
     )
