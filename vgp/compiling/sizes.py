@@ -12,7 +12,7 @@ from vgp.errors import RequestError
 from vgp.spec import ladder
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.sizes import INPUT, OPTION, of
-from vgp.text.figures import usd
+from vgp.text.figures import plural, usd
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -37,7 +37,7 @@ def chosen_by_input(launcher: Any, default: str) -> "BaseComponent":
     spec.inputs = {**(spec.inputs or {}), INPUT: InputSpec(type="String", default=default, optional=True)}
     container = spec.implementation.container
     container.args = [*container.args, OPTION, f"{{{{$.inputs.parameters['{INPUT}']}}}}"]
-    return launcher  # type: ignore[no-any-return]
+    return launcher
 
 
 def with_sizes(spec: PipelineSpec) -> PipelineSpec:
@@ -68,9 +68,7 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
     return PipelineSpec(content)
 
 
-def _route(
-    group: dict[str, Any], components: Mapping[str, Any], sized: Mapping[str, Any], prefix: str
-) -> set[str]:
+def _route(group: dict[str, Any], components: Mapping[str, Any], sized: Mapping[str, Any], prefix: str) -> set[str]:
     """Leads the sizes from the group's inputs to its steps; returns the components that need one."""
     needed: set[str] = set()
     for task in group["dag"]["tasks"].values():
@@ -111,5 +109,5 @@ def _machines(rungs: list[dict[str, Any]]) -> str:
     gpus = f" with {machine['acceleratorCount']} x {machine['acceleratorType']}" if "acceleratorType" in machine else ""
     words = f"{f'{nodes} x ' if nodes > 1 else ''}{machine['machineType']}{gpus}"
     price = f", {usd(first['usd_per_hour'])}/hour" if first.get("usd_per_hour") is not None else ""
-    others = f", and {len(rungs) - 1} more to go to" if len(rungs) > 1 else ""
+    others = f", then {plural(len(rungs) - 1, 'other rung')}" if len(rungs) > 1 else ""
     return f"{words}{price}{others}"

@@ -211,7 +211,11 @@ class Request(JobOptions):
     @property
     def images(self) -> tuple[str, ...]:
         """Of the step and of its rungs, as far as they name their own."""
-        rungs = [*self.capacity, *self.sizes.values(), *(rung for size in self.sizes.values() for rung in size.capacity)]
+        rungs = [
+            *self.capacity,
+            *self.sizes.values(),
+            *(rung for size in self.sizes.values() for rung in size.capacity),
+        ]
         return tuple(filter(None, (self.image, *(rung.image for rung in rungs))))
 
     @property

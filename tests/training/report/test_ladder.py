@@ -28,7 +28,9 @@ def drawn(model):
 def test_every_attempt_is_a_row_with_time_money_and_what_was_lost(model):
     (way,) = ladder.context(model)["ways"]
     assert [(row.rung, row.held, row.usd, row.lost) for row in way.rows] == [
-        ("spot-8xH100", "2 h 00 min", "$40.00", "37"), ("flex-8xH100", "", "", ""), ("8xA100", "6 h 00 min", "$240.00", ""),
+        ("spot-8xH100", "2 h 00 min", "$40.00", "37"),
+        ("flex-8xH100", "", "", ""),
+        ("8xA100", "6 h 00 min", "$240.00", ""),
     ]  # fmt: skip
     assert (way.total.rung, way.total.held, way.total.usd) == ("3 rungs", "8 h 00 min", "$280.00")
     text = drawn(model)
