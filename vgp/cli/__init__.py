@@ -16,6 +16,7 @@ preflight.py      preflight
 submit.py         submit, rerun: what starts a run
 runs.py           runs, show, wait, cancel, compare: runs that there are
 logs.py           logs
+shell.py          shell
 models.py         models: registered versions and the champion
 templates.py      upload, templates
 schedules.py      schedule

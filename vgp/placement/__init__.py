@@ -18,6 +18,7 @@ plain.py          what a plain pipeline step gets for its limits
 quantities.py     4, 500m, 16Gi: limits of plain steps as numbers
 request.py        what a step may ask for in pipelines.toml
 engines.py        what a step that prepares data may use: BigQuery, Dataflow, memory
+sizes.py          several sizes of one step, of which a run takes one
 choice.py         which combination a request gets, and why
 place.py          request -> placement
 network.py        what Google's page wants for the network between GPUs

@@ -13,6 +13,7 @@ pipeline_spec.py        PipelineSpec: a spec, read once
 placeholders.py         texts that Kubeflow Pipelines would replace
 script.py               a command of the user's own in a spec: written and read
 script_arguments.py     parameters that a command does not take
+sizes.py                the sizes of a step, and the parameter that chooses one
 strict.py               the strictest reading: unknown fields and dangling names are errors
 template_reference.py   training:latest, training@sha256:..., an address
 text.py                 the one textual form

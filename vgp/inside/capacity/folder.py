@@ -70,6 +70,10 @@ class ControlFolder:
             raise Changed(name) from None
         return int(blob.generation)
 
+    def put(self, name: str, text: str) -> None:
+        """Writes a text in place of what is there."""
+        self.bucket.blob(f"{self.prefix}/{name}").upload_from_string(text, retry=None, timeout=_ATTEMPT_S)
+
 
 def _object(text: bytes) -> Json:
     try:

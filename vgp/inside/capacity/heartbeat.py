@@ -73,7 +73,7 @@ class Heartbeat:
     def beat(self) -> None:
         """One heartbeat. Raises Superseded, and Google's own errors."""
         with self._lock:
-            while True:
+            while not self._ended.is_set():
                 try:
                     self._generation = self.folder.write(NAME, self._content(), self._generation)
                     return

@@ -9,6 +9,7 @@ Each start of a launcher is a term. One that finds a later term than its own has
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Self
 
 from vgp.inside.capacity import clock
@@ -50,6 +51,8 @@ class Attempt:
     #: Why the launcher itself ends the job, and since when; told before the job is.
     ending: str | None = None
     ending_at: float | None = None
+    #: The rung that it was ended for.
+    next_rung: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +167,10 @@ class Journal:
             after = alter(before)
             if after == before:
                 return after
-            content, generation = after.to_json(), there.generation if there else 0
+            content = after.to_json()
+            write = partial(self.folder.write, NAME, content, there.generation if there else 0)
             try:
-                self.patience("write the ladder", lambda c=content, g=generation: self.folder.write(NAME, c, g))
+                self.patience("write the ladder", write)
             except Changed:
                 continue
             return Ladder.from_json(content)

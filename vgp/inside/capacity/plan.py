@@ -75,7 +75,10 @@ class Plan:
         Raises:
             ValueError: it is not one, in a sentence that says why.
         """
-        whole = _object(json.loads(text), "the plan")
+        try:
+            whole = _object(json.loads(text), "the plan")
+        except json.JSONDecodeError as error:
+            raise ValueError(f"the plan is no JSON: {error}.") from None
         marks = {_MARK.format(number): each for number, each in enumerate(whole.pop("texts", []))}
         rungs = _mapped(whole.pop("rungs", []), lambda each: marks.get(each, each))
         if not isinstance(rungs, list) or not rungs:

@@ -1,4 +1,4 @@
-"""`progress.json`: how far the work is, as the first machine of the job tells it. A script of one's own tells nothing."""
+"""`progress.json`: how far the work is, as the first machine of the job tells it. A script of one's own tells none."""
 
 from dataclasses import dataclass
 
