@@ -145,7 +145,7 @@ def world_sizes(environment: Mapping[str, str]) -> list[int]:
 def _check_assignment(microbatches: int, world_size: int, exact: bool, where: str = "") -> None:
     if microbatches < world_size:
         raise UserError(
-            f"microbatches={microbatches} cannot be assigned to {world_size} processes{where}: each needs at least one. "
+            f"microbatches={microbatches} cannot be assigned to {world_size} processes{where}: each needs one. "
             f"Take at most {microbatches} processes, or at least {world_size} microbatches."
         )
     if exact and (microbatches & (microbatches - 1) or world_size & (world_size - 1)):
