@@ -22,7 +22,7 @@ _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "r
 
 #: What the programs of a job on Spot machines are told of how often an hour they are to expect an end; `env` of the
 #: step may say better. An assumption: Google publishes no figure. Of V100 machines on another cloud's Spot market, in
-#: two zones in autumn 2022, availability ended 965 times in 1,593 hours in which there was some (the published traces of
+#: two zones in autumn 2022, availability ended 965 times in 1,593 hours in which there was some (published traces of
 #: Wu et al., Can't Be Late, NSDI 2024, https://github.com/skypilot-org/spot-traces). What follows from it goes by its
 #: square root: were they twice as many, the best interval between two checkpoints would be 0.7 times as long.
 PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = "TRAINING_PREEMPTIONS_PER_HOUR", "0.6"
