@@ -127,7 +127,12 @@ def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository
 
 
 def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
-    return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec), "worlds": ladder.worlds(spec)}
+    return {
+        "remote": remote,
+        "commands": tuple(scripts(spec)),
+        "bigquery": engines.bigquery(spec),
+        "worlds": ladder.worlds(spec),
+    }
 
 
 def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:

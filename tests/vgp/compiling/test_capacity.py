@@ -19,7 +19,7 @@ from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
 from vgp.settings import Settings
 from vgp.spec.engines import of_steps
-from vgp.spec.ladder import first_container
+from vgp.spec.ladder import first_container, worlds
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
 
@@ -131,6 +131,10 @@ def test_training_learns_of_the_rungs_and_finds_its_checkpoints_on_each(plan):
     assert (told(2)["TRAINING_IMAGE"], told(2)["TRAINING_STEP_IMAGE"]) == (OTHER, IMAGE)
     assert "TRAINING_PREEMPTIONS_PER_HOUR" in told(0) and "TRAINING_PREEMPTIONS_PER_HOUR" not in told(1)
     assert told(1)["NCCL_DEBUG"] == "INFO"
+
+
+def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
+    assert worlds(PipelineSpec(spec)) == {"train": (2, 2, 16)}
 
 
 def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):
