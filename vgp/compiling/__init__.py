@@ -1,5 +1,7 @@
 """A workflow -> the spec that Vertex AI runs.
 
+base_image.py   what the Dockerfile builds on
+capacity.py     a step with a ladder: the step that climbs it, and its plan
 commit.py       the commit of the repository's code, if the code is what was committed
 compact.py      a program without its docstrings and comments
 compile.py      workflows compiled for Vertex AI, checked and written

@@ -21,7 +21,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import engines, kfp_package, script_arguments, sizes
+from vgp.spec import engines, kfp_package, ladder, script_arguments, sizes
 from vgp.spec.caching import as_pinned
 from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -133,7 +133,12 @@ def _own(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
-    return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec)}
+    return {
+        "remote": remote,
+        "commands": tuple(scripts(spec)),
+        "bigquery": engines.bigquery(spec),
+        "worlds": ladder.worlds(spec),
+    }
 
 
 def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:

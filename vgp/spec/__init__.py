@@ -8,6 +8,7 @@ defaults.py             the defaults of parameters, changed
 difference.py           two specs compared, as a person would tell it
 engines.py              what the steps of a spec may use to prepare data
 kfp_package.py          kfp imported without its client
+ladder.py               the plan of a step with a ladder: read, and its training container
 parameters.py           a parameter: type, default, the values that it takes
 pipeline_spec.py        PipelineSpec: a spec, read once
 placeholders.py         texts that Kubeflow Pipelines would replace
