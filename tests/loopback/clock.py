@@ -38,3 +38,10 @@ class Clock:
     def run(self, speed: float = 1.0) -> None:
         """From now on time passes by itself, `speed` seconds in a real one; 0 stops it."""
         self._base, self._started_s, self._speed = self.now(), time.monotonic(), speed
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Of processes for which time is to pass as it does here: container/sitecustomize.py."""
+        if not self._speed:
+            return {}
+        return {"LOOPBACK_CLOCK": f"{self._base.timestamp()!r} {self._started_s!r} {self._speed!r}"}

@@ -26,6 +26,7 @@
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.models.upload_s = 90; cloud.models.failures = [(8, "quota")]; cloud.models.deployed.add("flights@2")
+        cloud.custom_jobs.works(folder, World(seed=7))         # jobs start processes: see loopback.region, .capacity
         cloud.logs.add("a line", job_id="123", severity="ERROR")
         cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
         cloud.secrets.versions["runs-webhook"] = ["https://..."]
@@ -56,7 +57,7 @@ from .contexts import Contexts
 from .credentials import Tokens, key_file
 from .custom_jobs import CustomJobs
 from .errors import denied
-from .faults import Fault, Planned, lost_response, reset, slow, status
+from .faults import Fault, Planned, late, lost_response, repeated, reset, slow, status
 from .listing import Pages
 from .logs import Entries
 from .messages import to_json
@@ -74,7 +75,7 @@ from .storage import Storage
 from .templates import Templates
 from .tunnel import Tunnel
 
-__all__ = ["Cloud", "lost_response", "reset", "slow", "status"]
+__all__ = ["Cloud", "late", "lost_response", "repeated", "reset", "slow", "status"]
 
 
 #: APIs whose address no setting replaces: only Google's libraries, and steps, call them.
@@ -163,6 +164,7 @@ class Cloud:
         self.close()
 
     def close(self) -> None:
+        self.custom_jobs.close()
         self._servers.close()
         self.storage.close()
         self.bigquery.close()
@@ -227,6 +229,7 @@ class Cloud:
         with self.lock:
             self.live_schedules.settle()
             self.operations.settle()
+            self.custom_jobs.settle()
 
     def resource(self, name: str, permission: str) -> str:
         """The name with the project's number. No permission: everybody may who sees the project.

@@ -1,22 +1,34 @@
-"""Vertex AI's custom jobs, which run on the cloud's clock.
+"""Vertex AI's custom jobs: their time passes on the cloud's clock, or they have machines (`works`; region.py).
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs
 """
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .call import Call
+from .capacity import World
 from .errors import ApiError, failed_precondition
 from .listing import Filter, one_page
 from .messages import new, parse, rfc3339, set_time, to_json
+from .region import Region
+from .web_access import fill_web_access
+from .working_job import WorkingJob
 
 if TYPE_CHECKING:
     from .cloud import Cloud
 
-PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED = 2, 3, 4, 5, 7
-NAMES = {2: "PENDING", 3: "RUNNING", 4: "SUCCEEDED", 5: "FAILED", 7: "CANCELLED"}
+PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLED, EXPIRED = 2, 3, 4, 5, 7, 9
+NAMES = {
+    1: "QUEUED", 2: "PENDING", 3: "RUNNING", 4: "SUCCEEDED", 5: "FAILED", 6: "CANCELLING", 7: "CANCELLED",
+    9: "EXPIRED",
+}  # fmt: skip
+#: https://cloud.google.com/resource-manager/docs/labels-overview#requirements
+LABEL = re.compile(r"[\w-]{0,63}")
+WEEK_S = 7 * 86_400
 TIMES = "= != < > <= >="
 FILTERS = {"display_name": "= != :", "state": "= !=", "create_time": TIMES, "labels.*": "= != :"}
 
@@ -28,10 +40,18 @@ class Job:
     seconds: float
     fail: str | None
     cancelled: datetime | None = None
+    #: Until it has machines.
+    waits_s: float = 10
+
+    def cancel(self, now: datetime) -> None:
+        self.cancelled = now
+
+    def settle(self, now: datetime) -> None:
+        """Nothing happens but that time passes."""
 
     def shown(self, now: datetime) -> Any:
         """The job as it is now."""
-        started = self.created + timedelta(seconds=10)
+        started = self.created + timedelta(seconds=self.waits_s)
         ended = self.cancelled or started + timedelta(seconds=self.seconds)
         message = new("CustomJob")
         message.CopyFrom(self.message)
@@ -42,6 +62,7 @@ class Job:
         set_time(message, "update_time", max(m for m in (self.created, started, ended) if m <= now))
         set_time(message, "start_time", started if started <= min(now, ended) else None)
         set_time(message, "end_time", ended if ended <= now else None)
+        fill_web_access(message)
         if message.state == CANCELLED:
             message.error.code, message.error.message = 1, "The job was cancelled."
         elif message.state == FAILED:
@@ -54,24 +75,41 @@ class CustomJobs:
 
     def __init__(self, cloud: "Cloud"):
         self.cloud = cloud
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, Job | WorkingJob] = {}
+        self.region: Region | None = None
+        #: Seconds for which a new job is not in a list.
+        self.list_lag_s = 0.0
         #: What jobs created from now on do.
         self.seconds: float = 60
         self.fail: str | None = None
         self._next_id = 5_000_000_000_000_000_001
 
+    def works(self, folder: Path, world: World) -> Region:
+        """From now on jobs start processes on this machine, with files in the folder, where the world has room."""
+        self.region = Region(self.cloud, folder, world)
+        return self.region
+
+    def settle(self) -> None:
+        if self.region:
+            self.region.settle()
+
+    def close(self) -> None:
+        if self.region:
+            self.region.close()
+
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.customJobs.create")
         message = parse(call.body, new("CustomJob"))
-        for index, pool in enumerate(message.job_spec.worker_pool_specs):
-            if index == 0 and pool.replica_count not in (0, 1):
-                raise ApiError(400, "job_spec.worker_pool_specs[0].replica_count must be 1.")
-        message.name = f"{parent}/customJobs/{self._next_id}"
+        check(message)
+        self.cloud.policies.act_as(message.job_spec.service_account or self.cloud.accounts.compute)
+        message.name, now = f"{parent}/customJobs/{self._next_id}", self.cloud.clock.now()
         self._next_id += 6_007
-        job = self.jobs[message.name] = Job(message, self.cloud.clock.now(), self.seconds, self.fail)
-        return job.shown(self.cloud.clock.now())
+        begun = self.region.begin(message, now) if self.region else Job(message, now, self.seconds, self.fail)
+        self.jobs[message.name] = begun
+        begun.settle(now)
+        return begun.shown(now)
 
-    def find(self, name: str, permission: str) -> Job:
+    def find(self, name: str, permission: str) -> Job | WorkingJob:
         job = self.jobs.get(self.cloud.resource(name, permission))
         if job is None:
             raise ApiError(404, f"The CustomJob does not exist: {name}.")
@@ -85,18 +123,21 @@ class CustomJobs:
         now, matches = self.cloud.clock.now(), Filter(call.query.get("filter", ""), FILTERS)
 
         def names() -> Any:
-            here = [name for name in reversed(self.jobs) if name.startswith(f"{parent}/")]
+            latest = now - timedelta(seconds=self.list_lag_s)
+            listed = [name for name, job in reversed(self.jobs.items()) if job.created <= latest]
+            here = [name for name in listed if name.startswith(f"{parent}/")]
             return [name for name in here if matches.test(filtered(self.jobs[name], now))]
 
         page, following = self.cloud.pages.cut(call.query, names)
-        shown = [to_json(self.jobs[name].shown(now), integers=True) for name in page if name in self.jobs]
+        integers = "enum-encoding=int" in call.query.get("$alt", "")
+        shown = [to_json(self.jobs[name].shown(now), integers=integers) for name in page if name in self.jobs]
         return one_page("customJobs", shown, following)
 
     def cancel(self, call: Call) -> dict[str, Any]:
         job, now = self.find(call.name, "aiplatform.customJobs.cancel"), self.cloud.clock.now()
-        if job.shown(now).state in (SUCCEEDED, FAILED, CANCELLED):
+        if job.shown(now).state in (SUCCEEDED, FAILED, CANCELLED, EXPIRED):
             raise failed_precondition(f"The CustomJob {job.message.name} has ended and cannot be cancelled.")
-        job.cancelled = now
+        job.cancel(now)
         return {}
 
     def delete(self, call: Call) -> dict[str, Any]:
@@ -105,7 +146,31 @@ class CustomJobs:
         return self.cloud.operations.deleted(job.message.name)
 
 
-def filtered(job: Job, now: datetime) -> dict[str, Any]:
+def check(message: Any) -> None:
+    """Raises ApiError 400 for what Vertex AI would not take."""
+    pools, scheduling = message.job_spec.worker_pool_specs, message.job_spec.scheduling
+    for index, pool in enumerate(pools):
+        if index == 0 and pool.replica_count not in (0, 1):
+            raise ApiError(400, "job_spec.worker_pool_specs[0].replica_count must be 1.")
+    if "{{$" in str(message):  # a text that a pipeline would have filled in
+        raise ApiError(400, "Invalid value: a placeholder of a pipeline is none of a custom job.")
+    if len(message.display_name) > 128:
+        raise ApiError(400, "display_name can be up to 128 characters long.")
+    for name, value in message.labels.items():
+        if (
+            not name
+            or (name + value) != (name + value).lower()
+            or not LABEL.fullmatch(name)
+            or not LABEL.fullmatch(value)
+        ):
+            raise ApiError(400, f"Invalid label: {name!r}: {value!r}.")
+    if scheduling.timeout.ToSeconds() > WEEK_S:
+        raise ApiError(400, "job_spec.scheduling.timeout must not be more than 7 days.")
+    if scheduling.strategy == 6 and len({pool.machine_spec.SerializeToString() for pool in pools}) > 1:
+        raise ApiError(400, "With FLEX_START all worker pools must have the same machine spec.")
+
+
+def filtered(job: Job | WorkingJob, now: datetime) -> dict[str, Any]:
     return {
         "display_name": job.message.display_name,
         "state": f"JOB_STATE_{NAMES[job.shown(now).state]}",

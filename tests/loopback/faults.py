@@ -14,8 +14,11 @@ class Fault:
     slow_s: float = 0
     answer: ApiError | None = None
     reset: bool = False
+    #: Once more, as by a proxy on the way; the second answer is the one that arrives.
+    repeated: bool = False
     #: After it was handled.
     lost: bool = False
+    late_s: float = 0
 
 
 def status(
@@ -49,6 +52,16 @@ def lost_response() -> Fault:
 def slow(seconds: float) -> Fault:
     """The request waits in real time, and is then handled."""
     return Fault(slow_s=seconds)
+
+
+def late(seconds: float) -> Fault:
+    """The request is handled at once, and answered in real time later."""
+    return Fault(late_s=seconds)
+
+
+def repeated() -> Fault:
+    """The request arrives twice."""
+    return Fault(repeated=True)
 
 
 @dataclass

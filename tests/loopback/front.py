@@ -68,7 +68,10 @@ def answer(cloud: "Cloud", request: Request, call: Call) -> Answer:
         raise fault.answer
     if cloud.credentials and request.api not in ("storage", "oauth2"):  # the storage server here takes anybody
         cloud.tokens.check(request.headers.get("authorization", ""))
+    if fault.repeated:
+        handled(cloud, request, call)
     answered = handled(cloud, request, call)
+    time.sleep(fault.late_s)
     call.status = answered.status
     act(cloud.after, call)
     return RESET if fault.lost else answered

@@ -11,9 +11,11 @@ finding.py        findings, and rows of machines
 fix.py            the nearest that works, written into files
 images.py         what the names of images tell
 inputs.py         what reaches the inputs of a task
+job_options.py    what a job has besides machines: a shell, TensorBoard, private networks
 job_terms.py      strategy, regions and durations of a job
 judgement.py      the collector that the judges write to
 kinds.py          which kind a document is, and its judge
+ladder.py         the rungs in the plan of a step that climbs
 launcher_job.py   the job in a launcher's arguments
 legacy.py         trainingInput of AI Platform
 machine_spec.py   machine, accelerator and count

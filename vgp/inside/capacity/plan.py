@@ -7,7 +7,7 @@ hold are long and the same on every rung: so texts that several rungs share are 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
 Json = dict[str, Any]
@@ -38,12 +38,14 @@ class PlannedRung:
     job: Json
     #: Of all machines of the job together; None where no price is known.
     usd_per_hour: float | None = None
-    #: How long Google may look for machines before it gives up; None: as long as it likes.
+    #: From creation until all machines run; what waits longer is cancelled. None: an hour, 24 of Flex-start.
     max_wait_s: float | None = None
     #: How much of the work an hour on it does; the first rung's is 1.
     speed: float = 1.0
     #: Hours that the whole work takes on this rung, where somebody said so; else the timeout counts.
     work_hours: float | None = None
+    #: Of which named size it is a rung; empty where the step has no sizes.
+    size: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,10 @@ class Plan:
         Raises:
             ValueError: it is not one, in a sentence that says why.
         """
-        whole = _object(json.loads(text), "the plan")
+        try:
+            whole = _object(json.loads(text), "the plan")
+        except json.JSONDecodeError as error:
+            raise ValueError(f"the plan is no JSON: {error}.") from None
         marks = {_MARK.format(number): each for number, each in enumerate(whole.pop("texts", []))}
         rungs = _mapped(whole.pop("rungs", []), lambda each: marks.get(each, each))
         if not isinstance(rungs, list) or not rungs:
@@ -82,7 +87,20 @@ class Plan:
         plan = _read(cls, {**whole, "rungs": read}, "the plan")
         for rung in plan.rungs:
             _check(rung)
+        if len({(rung.size, rung.name) for rung in plan.rungs}) < len(plan.rungs):
+            raise ValueError("two rungs of the plan have the same name.")
         return plan
+
+    def of_size(self, size: str) -> Self:
+        """The plan with the rungs of a size alone.
+
+        Raises:
+            ValueError: there is no such size, or one has to be named.
+        """
+        if rungs := tuple(rung for rung in self.rungs if rung.size == size):
+            return replace(self, rungs=rungs)
+        sizes = ", ".join(dict.fromkeys(rung.size for rung in self.rungs if rung.size))
+        raise ValueError(f"size = {size!r}: {f'one of {sizes}' if sizes else 'the step has no sizes'}.")
 
 
 def filled(job: Json, executor_input: str) -> Json:
@@ -106,8 +124,16 @@ def _check(rung: PlannedRung) -> None:
         raise ValueError(f"rung {rung.name}: strategy = {rung.strategy!r}: one of {', '.join(STRATEGIES)}.")
     if not isinstance(rung.job, dict) or not rung.job.get("jobSpec", {}).get("workerPoolSpecs"):
         raise ValueError(f"rung {rung.name}: its job has no jobSpec.workerPoolSpecs.")
-    if rung.speed <= 0 or rung.timeout_s <= 0:
-        raise ValueError(f"rung {rung.name}: speed and timeout_s are above 0.")
+    numbers = {"speed": rung.speed, "timeout_s": rung.timeout_s}
+    optional = {"usd_per_hour": rung.usd_per_hour, "max_wait_s": rung.max_wait_s, "work_hours": rung.work_hours}
+    for name, value in {**numbers, **{key: each for key, each in optional.items() if each is not None}}.items():
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or value < 0
+            or (not value and name in numbers)
+        ):
+            raise ValueError(f"rung {rung.name}: {name} = {value!r}: a number above 0.")
 
 
 def _read(kind: Callable[..., _Kind], value: Any, what: str) -> _Kind:

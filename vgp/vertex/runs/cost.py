@@ -34,12 +34,19 @@ def of(step: Step, rows: Rows) -> tuple[StepRow, ...]:
 
 
 def spent(step: Step, rows: Rows, now: datetime) -> float | None:
-    """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known."""
+    """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known.
+
+    Of a step with a ladder its time does not tell on which rung it was: its launcher has written that down.
+    """
     seconds = step.seconds(now)
     if seconds is None:
         return 0.0
+    climbs = any(row.rungs for row in of(step, rows))
+    if climbs and step.ladder_usd is None:
+        return None
     hourly = [usd_per_hour(row) for row in of(step, rows)]
-    return None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
+    own = None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
+    return None if own is None else own + (step.ladder_usd or 0.0)
 
 
 def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
@@ -72,6 +79,9 @@ def usd_per_hour(row: StepRow) -> float | None:
 
 
 def _words(row: StepRow) -> str:
+    if row.rungs:
+        first = " + ".join(_words(each) for each in row.rungs[0].rows)
+        return f"ladder of {len(row.rungs)}: {first} ..."
     nodes = "" if row.replicas == 1 else f"{'?' if row.replicas is None else row.replicas} x "
     kind = short_name(row.accelerator_type or "")
     gpus = f" ({row.accelerator_count} {kind})" if kind else ""

@@ -42,7 +42,9 @@ def test_what_a_run_leaves_empty_is_not_sent():
         (lambda plan: plan["rungs"][0].pop("region"), "rung 1 lacks a field"),
         (lambda plan: plan["rungs"][0].update(strategy="spott"), "one of standard, spot, flex_start, reservation"),
         (lambda plan: plan["rungs"][0].update(job={}), "no jobSpec.workerPoolSpecs"),
-        (lambda plan: plan["rungs"][0].update(speed=0), "above 0"),
+        (lambda plan: plan["rungs"][0].update(speed=0), "speed = 0: a number above 0"),
+        (lambda plan: plan["rungs"][0].update(timeout_s="3600s"), "timeout_s = '3600s': a number above 0"),
+        (lambda plan: plan["rungs"].append(plan["rungs"][0]), "the same name"),
     ],
 )
 def test_what_is_no_plan_is_refused_in_a_sentence(change, words):
@@ -51,3 +53,12 @@ def test_what_is_no_plan_is_refused_in_a_sentence(change, words):
     change(whole)
     with pytest.raises(ValueError, match=words):
         Plan.from_json(json.dumps(whole))
+
+
+def test_a_size_is_a_ladder_of_its_own():
+    plan = Plan(step="train", rungs=(rung(size="small"), rung(size="large"), rung("second", size="large")))
+    assert [each.name for each in Plan.from_json(plan.to_json()).of_size("large").rungs] == ["first", "second"]
+    with pytest.raises(ValueError, match="size = 'huge': one of small, large"):
+        plan.of_size("huge")
+    with pytest.raises(ValueError, match="size = 'small': the step has no sizes"):
+        Plan(step="train", rungs=(rung(),)).of_size("small")

@@ -1,0 +1,180 @@
+"""A launcher on the loopback cloud, whose clock moves as the launcher waits."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from loopback.cloud import Cloud
+from loopback.custom_jobs import NAMES
+
+from vgp.inside.capacity import attempt
+from vgp.inside.capacity.__main__ import main
+from vgp.inside.capacity.clock import Clock
+from vgp.inside.capacity.folder import ControlFolder
+from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
+from vgp.inside.capacity.step_run import StepRun
+
+CREATE = "aiplatform.projects.locations.customJobs.create"
+GET = "aiplatform.projects.locations.customJobs.get"
+LIST = "aiplatform.projects.locations.customJobs.list"
+CANCEL = "aiplatform.projects.locations.customJobs.cancel"
+STOCKOUT = "Resources are insufficient in region: us-central1. Try a different region or use a different accelerator."
+QUOTA = (
+    "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
+)
+EXITED = "The replica workerpool0-0 exited with a non-zero status of {}. Termination reason: Error."
+ROOT = "gs://test-bucket/runs"
+
+
+def rung(name: str = "spot", **changed: Any) -> PlannedRung:
+    container = {"imageUri": "image", "command": ["train"], "args": ["--executor_input", EXECUTOR_INPUT]}
+    pool = {"machineSpec": {"machineType": "g2-standard-4"}, "replicaCount": 1, "containerSpec": container}
+    job = {"displayName": "train", "labels": {"team": "a"}, "jobSpec": {"workerPoolSpecs": [pool], "network": ""}}
+    given = {"name": name, "region": "us-central1", "strategy": "spot", "timeout_s": 7200.0, "usd_per_hour": 3.6}
+    return PlannedRung(**{**given, "job": job, **changed})
+
+
+def executor_input(task: int = 1234567, run: str = "run-1") -> str:
+    """Of one attempt of Vertex AI at the task `train`: each has an id of its own."""
+    folder = f"runs/123456789012/{run}/train_-{task}"
+    outputs = {
+        "artifacts": {"model": {"artifacts": [{"name": f"m-{task}", "uri": f"gs://test-bucket/{folder}/model"}]}},
+        "parameters": {"gcp_resources": {"outputFile": f"/gcs/test-bucket/{folder}/gcp_resources"}},
+        "outputFile": f"/gcs/test-bucket/{folder}/executor_output.json",
+    }
+    return json.dumps({"inputs": {"parameterValues": {"epochs": 3}}, "outputs": outputs})
+
+
+class Killed(BaseException):
+    """SIGKILL, as far as one process can do that to itself."""
+
+
+class CloudClock(Clock):
+    """The cloud's clock, moved by whoever sleeps; what is planned happens after a sleep, once its time has come."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self.planned: list[tuple[float, Callable[[], Any]]] = []
+
+    def now(self) -> float:
+        return self.cloud.clock.now().timestamp()
+
+    def sleep(self, seconds: float) -> None:
+        self.cloud.clock.advance(seconds)
+        for each in [each for each in self.planned if each[0] <= self.now()]:
+            self.planned.remove(each)
+            each[1]()
+
+
+def ladder_of(*rungs: PlannedRung, **changed: Any) -> Plan:
+    return Plan(**{"step": "train", "rungs": rungs, "project": "test-project", **changed})
+
+
+@dataclass
+class Launcher:
+    """Starts launchers of one step, one after another, and tells what they left."""
+
+    cloud: Cloud
+    clock: CloudClock
+    plan: Plan = field(default_factory=lambda: ladder_of(rung()))
+    stopped: bool = False
+    #: What the heartbeat said whenever a job was created.
+    allowed_at_create: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cloud.on(CREATE, lambda call: self.allowed_at_create.append(self.heartbeat["attempt"]), before=True)
+
+    def run(self, task: int = 1234567) -> int:
+        """The exit code; -9 if it was killed."""
+        try:
+            return main(["--plan", self.plan.to_json(), "--executor_input", executor_input(task)], self.clock)
+        except Killed:
+            return -9
+
+    def at(self, seconds: float, act: Callable[[], Any]) -> None:
+        """So much later than now."""
+        self.clock.planned.append((self.clock.now() + seconds, act))
+
+    def kill(self) -> None:
+        raise Killed
+
+    def stop_once(self) -> None:
+        """SIGTERM to the main thread, in which the launcher is."""
+        if not self.stopped:
+            self.stopped = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def cancel_in_console(self) -> None:
+        (job,) = self.cloud.custom_jobs.jobs.values()
+        job.cancel(self.cloud.clock.now())
+
+    @property
+    def first_job(self) -> Any:
+        return next(iter(self.cloud.custom_jobs.jobs.values()))
+
+    def hold(self, job: Any, seconds: float) -> None:
+        """Its machines come so much later."""
+        job.waits_s = seconds
+
+    def progress(self, *, step: int, saved_step: int, steps: int) -> None:
+        """What the first machine of the job of the moment tells."""
+        token = self.ladder["attempts"][-1]["token"]
+        told = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps}
+        self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
+
+    def jobs_do(self, *jobs: dict[str, Any]) -> None:
+        """What the next jobs do, one after another; those after them what the last does."""
+        left = list(jobs)
+
+        def next_job(call: Any) -> None:
+            script = left.pop(0) if len(left) > 1 else left[0]
+            self.cloud.custom_jobs.seconds = script.get("seconds", 60)
+            self.cloud.custom_jobs.fail = script.get("fail")
+
+        self.cloud.on(CREATE, next_job, before=True)
+
+    @property
+    def folder(self) -> ControlFolder:
+        return ControlFolder(StepRun.read(executor_input()).control_folder("train"))
+
+    @property
+    def ladder(self) -> dict[str, Any]:
+        document = self.folder.read("ladder.json")
+        assert document
+        return document.content
+
+    @property
+    def heartbeat(self) -> dict[str, Any]:
+        document = self.folder.read("heartbeat.json")
+        assert document
+        return document.content
+
+    @property
+    def outcomes(self) -> list[str | None]:
+        return [each["outcome"] for each in self.ladder["attempts"]]
+
+    @property
+    def jobs(self) -> dict[str, str]:
+        """State of every job that was made, by its name."""
+        now = self.cloud.clock.now()
+        return {name: int_state(job.shown(now)) for name, job in self.cloud.custom_jobs.jobs.items()}
+
+    @property
+    def calls(self) -> list[str]:
+        return [call.method for call in self.cloud.requests]
+
+
+def int_state(message: Any) -> str:
+    return NAMES[message.state]
+
+
+@pytest.fixture
+def launcher(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+    monkeypatch.setattr(attempt, "POLL_S", 60.0)
+    before = signal.getsignal(signal.SIGTERM)
+    yield Launcher(cloud, CloudClock(cloud))
+    signal.signal(signal.SIGTERM, before)

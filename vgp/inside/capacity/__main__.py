@@ -1,0 +1,97 @@
+"""The container of a step with a ladder on Vertex AI.
+
+    python3 -m vgp.inside.capacity --plan JSON [--size NAME] --executor_input JSON
+
+Exit codes: 0 the work is done; 1 it failed; 2 the plan or an input is wrong; 143 the run was cancelled, and its job.
+"""
+
+import argparse
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from vgp.inside import google_api
+from vgp.inside.capacity.climb import Climb, Verdict
+from vgp.inside.capacity.clock import Clock
+from vgp.inside.capacity.errors import Stopped, Superseded, Unreachable
+from vgp.inside.capacity.patience import reason
+from vgp.inside.capacity.plan import Plan
+from vgp.inside.capacity.step_run import StepRun
+from vgp.text.printable import one_line, printable
+
+
+def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python3 -m vgp.inside.capacity", description=__doc__)
+    parser.add_argument("--plan", required=True)
+    parser.add_argument("--size", default="")
+    parser.add_argument("--executor_input", required=True)
+    given = parser.parse_args(arguments)
+    try:
+        plan, run = _checked(given.plan, given.size), StepRun.read(given.executor_input)
+    except ValueError as error:
+        tell(f"error: {error}")
+        return 2
+    verdict = launched(plan, run, clock or Clock())
+    for line in verdict.lines:
+        print(line, file=sys.stderr, flush=True)
+    tell(verdict.words)
+    return verdict.code
+
+
+def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
+    """How the step ends; SIGTERM is handled from here on."""
+    launcher = uuid.uuid4().hex
+
+    def climb(go: Callable[[Climb], Verdict]) -> Verdict:
+        with google_api.session() as session:
+            return go(Climb(plan, run, session, launcher, clock, tell))
+
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        return _explained(lambda: climb(Climb.go))
+    except Stopped:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        tell("SIGTERM: the run is cancelled, and the job with it")
+        return _explained(lambda: climb(Climb.cancel))
+
+
+def tell(text: str) -> None:
+    """A line in the log of the step."""
+    print(one_line(printable(text)), file=sys.stderr, flush=True)
+
+
+def _checked(text: str, size: str) -> Plan:
+    plan = Plan.from_json(text).of_size(size)
+    if plan.project.startswith("{{"):
+        raise ValueError(f"the project of the plan is {plan.project}: Vertex AI replaces that in a container.")
+    return plan
+
+
+def _explained(go: Callable[[], Verdict]) -> Verdict:
+    """What Google refused, or did not answer, as a sentence."""
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        return go()
+    except Superseded as error:
+        return Verdict(1, f"{error}")
+    except Unreachable as error:
+        return Verdict(1, f"{error} A job that runs saves and stops once it misses the heartbeat.")
+    except GoogleAPICallError as error:
+        return Verdict(1, f"{reason(error)}. docs/capacity.md has what the step's account needs.")
+    except GoogleAuthError as error:
+        return Verdict(1, f"the step has no credentials: {one_line(error, 300)}")
+    except ValueError as error:
+        return Verdict(2, f"{error}")
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped
+
+
+if __name__ == "__main__":
+    sys.exit(main())

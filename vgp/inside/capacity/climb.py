@@ -1,0 +1,219 @@
+"""The way up the ladder: what is done next, from the journal alone, until the work is done or cannot be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vgp.inside.capacity.attempt import POLL_S, Attempts, End
+from vgp.inside.capacity.clock import Clock
+from vgp.inside.capacity.errors import Superseded
+from vgp.inside.capacity.folder import ControlFolder
+from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
+from vgp.inside.capacity.jobs import Jobs
+from vgp.inside.capacity.journal import Attempt, Journal, Ladder
+from vgp.inside.capacity.last_words import last_words
+from vgp.inside.capacity.outcome import MOVES_ON
+from vgp.inside.capacity.patience import Patience
+from vgp.inside.capacity.plan import Plan, PlannedRung
+from vgp.inside.capacity.policy import Choice, decide
+from vgp.inside.capacity.situation import (
+    AT_RISK_S,
+    LEAST_S,
+    last_moment,
+    offers_of,
+    open_rungs,
+    situation,
+    unsaved_s,
+    why_over,
+)
+from vgp.inside.capacity.step_run import StepRun
+from vgp.text.figures import plural, took, usd
+
+#: So many attempts in a row may be lost by a fault of Google's before the step fails.
+MOST_LOST = 5
+#: How long a job is searched for when the run is cancelled, seconds.
+CANCEL_SEARCH_S = 20.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the step ends: its exit code, a sentence, and the last lines of the program that failed."""
+
+    code: int
+    words: str
+    lines: tuple[str, ...] = field(default=())
+
+
+class Climb:
+    """One launcher's work.
+
+    Args:
+        session: A `requests` session with credentials.
+        launcher: A name for this process that no other has.
+        tell: Gets a line for people when something changes.
+    """
+
+    def __init__(
+        self, plan: Plan, run: StepRun, session: Any, launcher: str, clock: Clock, tell: Callable[[str], None]
+    ) -> None:
+        self.plan, self.run, self.session, self.clock, self.tell = plan, run, session, clock, tell
+        self.uri = run.control_folder(plan.step)
+        self.patience = Patience(clock, tell)
+        self.folder = ControlFolder(self.uri)
+        self.journal = Journal(self.folder, self.patience, launcher)
+        self._look_at = self._at_risk_s = 0.0
+
+    def go(self) -> Verdict:
+        """Until the step ends. Raises Superseded and Unreachable, and Google's own errors."""
+        ladder = self.journal.begin(self._first())
+        self.tell(f"{self.uri}: {plural(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}")
+        if ladder.attempts:
+            self.tell(f"taken up again after {plural(len(ladder.attempts), 'attempt')}, {usd(ladder.usd)} so far")
+        heartbeat = self._heartbeat()
+        try:
+            heartbeat.start(ladder.open.token if ladder.open else NOBODY)
+            return self._climb(self._attempts(heartbeat))
+        finally:
+            heartbeat.stop()
+
+    def cancel(self) -> Verdict:
+        """Ends the job, waits until it has ended, and writes down that the run was cancelled."""
+        try:
+            ladder = self.journal.begin(self._first())
+            heartbeat = self._heartbeat()
+            known = ladder.open and ladder.open.job
+            try:
+                heartbeat.start(ladder.open.token if ladder.open and known else NOBODY)
+                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S))
+            finally:
+                heartbeat.stop()
+        except Superseded as error:
+            return Verdict(143, f"the run is cancelled; {error}")
+        return Verdict(143, f"the run is cancelled, and no job of {self.plan.step} runs any more")
+
+    def _cancel(self, attempts: Attempts) -> None:
+        ladder = self.journal.read()
+        if ladder.open and ladder.open.job is None:
+            attempts.find(ladder.open)
+        attempt = self.journal.read().open
+        if attempt:
+            if attempt.ending != "cancelled":
+                attempt = attempts.end(attempt, End("cancelled", "the run was cancelled"))
+            attempts.follow(attempt, lambda attempt: None)
+        attempts.sweep()
+
+    def _climb(self, attempts: Attempts) -> Verdict:
+        while True:
+            ladder = self.journal.read()
+            attempt = ladder.open
+            if attempt is None:
+                if verdict := self._verdict(ladder):
+                    attempts.sweep()
+                    return verdict
+                self._next(attempts, ladder)
+            elif attempt.job is None:
+                attempts.find(attempt)
+            else:
+                if attempt.outputs != self.run.outputs and not attempt.ending:
+                    words = "it writes to the outputs of another attempt of Vertex AI at this step"
+                    attempt = attempts.end(attempt, End("moved", words, attempt.rung))
+                self._look_at = 0.0
+                attempts.follow(attempt, lambda attempt: self._look(attempts, attempt))
+
+    def _next(self, attempts: Attempts, ladder: Ladder) -> None:
+        """Starts the next attempt, or waits a little until one may be started."""
+        last = ladder.attempts[-1] if ladder.attempts else None
+        again = last and (last.outputs != self.run.outputs or last.outcome == "lost")
+        name = last.rung if last and again else last.next_rung if last else None
+        for rung in open_rungs(self.plan, ladder, self.clock.now()):
+            if rung.name == name:
+                return attempts.start(rung, ladder)
+        rungs, choice = self._choice(attempts, ladder)
+        if choice.rung is not None:
+            self.tell(f"next: {rungs[choice.rung].name}: {choice.why}")
+            return attempts.start(rungs[choice.rung], ladder)
+        self.tell(f"waiting {took(choice.look_again_s)}: {choice.why}")
+        until = self.clock.now() + choice.look_again_s
+        while (left := until - self.clock.now()) > 0:
+            attempts.heartbeat.check()
+            self.clock.sleep(min(left, POLL_S))
+
+    def _look(self, attempts: Attempts, attempt: Attempt) -> End | None:
+        """Whether a job that goes on is ended for a better place; asked as often as the policy wants."""
+        now = self.clock.now()
+        if now < self._look_at:
+            return None
+        rungs, choice = self._choice(attempts, self.journal.read())
+        self._look_at = now + choice.look_again_s
+        if choice.rung is None or rungs[choice.rung].name == attempt.rung:
+            return None
+        name = rungs[choice.rung].name
+        return End("moved", f"on to {name}: {choice.why}", name)
+
+    def _choice(self, attempts: Attempts, ladder: Ladder) -> tuple[list[PlannedRung], Choice]:
+        now = self.clock.now()
+        rungs = open_rungs(self.plan, ladder, now)
+        progress = attempts.progress()
+        self._at_risk_s = max(self._at_risk_s, unsaved_s(self.plan, ladder, progress))
+        known = situation(self.plan, ladder, rungs, progress, now, self._at_risk_s or AT_RISK_S)
+        return rungs, decide(known, offers_of(rungs, progress))
+
+    def _verdict(self, ladder: Ladder) -> Verdict | None:
+        """How the step ends, if it does; nothing goes on."""
+        last = ladder.attempts[-1] if ladder.attempts else None
+        mine = last if last and last.outputs == self.run.outputs else None
+        if mine and mine.outcome == "succeeded":
+            return Verdict(0, f"{self.plan.step} succeeded: {self._way(ladder)}")
+        if mine and mine.outcome not in MOVES_ON:
+            return self._failure(mine, ladder)
+        now = self.clock.now()
+        if now + LEAST_S > last_moment(ladder):
+            return Verdict(1, f"{why_over(ladder)}: {self._way(ladder)}")
+        if mine and mine.outcome == "timeout" and (mine.step_to or 0) <= (mine.step_from or 0):
+            return Verdict(1, f"{mine.rung}: {mine.words}, and no step was saved: a larger timeout is needed")
+        if [each.outcome for each in ladder.attempts[-MOST_LOST:]] == ["lost"] * MOST_LOST:
+            return Verdict(1, f"{MOST_LOST} jobs in a row were lost: {last.words if last else ''}")
+        if not open_rungs(self.plan, ladder, now):
+            return Verdict(1, f"every rung has used up its timeout: {self._way(ladder)}")
+        return None
+
+    def _failure(self, last: Attempt, ladder: Ladder) -> Verdict:
+        said = last.job is not None and last.started is not None and last.outcome != "cancelled"
+        lines = last_words(self.session, self.plan.project, last.job or "") if said else []
+        words = f"{self.plan.step} failed on {last.rung}: {last.words}"
+        return Verdict(1, f"{words.rstrip('.')}. {self._way(ladder)}", tuple(lines))
+
+    def _way(self, ladder: Ladder) -> str:
+        hours = sum(attempt.hours for attempt in ladder.attempts)
+        return f"{plural(len(ladder.attempts), 'attempt')}, {took(hours * 3600)} of machines, {usd(ladder.usd)}"
+
+    def _first(self) -> Ladder:
+        now = self.clock.now()
+        names = ("name", "region", "strategy", "usd_per_hour")
+        return Ladder(
+            run=self.run.run,
+            step=self.plan.step,
+            began=now,
+            deadline=None if self.plan.deadline_s is None else now + self.plan.deadline_s,
+            rungs=[{name: getattr(rung, name) for name in names} for rung in self.plan.rungs],
+        )
+
+    def _heartbeat(self) -> Heartbeat:
+        """With a client of its own: it is used by a thread."""
+        return Heartbeat(
+            ControlFolder(self.uri), self.clock, self.tell, self.journal.term, self.plan.heartbeat_s, self.plan.orphan_s
+        )
+
+    def _attempts(self, heartbeat: Heartbeat) -> Attempts:
+        jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
+        return Attempts(
+            self.plan,
+            self.run,
+            jobs,
+            self.journal,
+            heartbeat,
+            self.folder,
+            self.clock,
+            self.patience,
+            self.tell,
+        )
