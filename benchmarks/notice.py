@@ -2,7 +2,7 @@
 
     python -m benchmarks.notice --store disk                   # 1 GB a rank, 2 ranks
     python -m benchmarks.notice --store bucket --megabytes 1000
-    python -m benchmarks.notice --store disk --again           # a second SIGTERM, 2 s after the first
+    python -m benchmarks.notice --store disk --again           # a second SIGTERM, 2 s after the first, changes nothing
 
 Ranks that hold their share of the state, as training does, wait; the job gets SIGTERM. Seconds from then until each of
 the ranks has its share copied and written, the manifest is committed, and the job has exited with code 75. Of 30 s,
