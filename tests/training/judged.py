@@ -72,8 +72,8 @@ def killing(where: str, at: int) -> Any:
         if (where, at) == ("validated", self.step):
             _die(self.saving)
 
-    def saving(self: Saving, step: int, history: dict[str, Any]) -> None:
-        save(self, step, history)
+    def saving(self: Saving, step: int, history: dict[str, Any], **given: Any) -> None:
+        save(self, step, history, **given)
         if (where, at) == ("saved", step):
             _die(self)
 
