@@ -24,4 +24,6 @@ gcp_resources.py  the output by which the console leads to the job of the moment
 patience.py       calls that outlast an outage
 clock.py          time as the launcher sees it
 errors.py         what ends a launcher before its job has ended
+way.py            the way up as a value for people: rungs, time, money, what was lost
+ways.py           the ways of a run, found in its bucket
 """
