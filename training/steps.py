@@ -375,6 +375,7 @@ def register(
     champion: str = "",
     pins: str = "",
     approve: str = "auto",
+    commit: str = "",
 ) -> "Outcome":
     """Releases the model as the gate's decision says, and writes what came of it to `summary`.
 
@@ -383,6 +384,7 @@ def register(
         run: Who releases it; the same name again is the same release, tried again.
         champion: URI of the pins of what the model was compared with; "" = nothing.
         approve: auto, or manual: a better model waits as a candidate.
+        commit: Of the code; "" = what the environment tells, as of a run on this machine.
     """
     release_request.check("", model_name, approve)
     import training.release.release
@@ -390,7 +392,7 @@ def register(
     place = run_folder.parse(summary)
     inputs = training.release.release.Inputs(
         str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
-        run=run, pipeline=pipeline, project=place.project if place else "",
+        run=run, pipeline=pipeline, project=place.project if place else "", commit=commit,
     )  # fmt: skip
     outcome = training.release.release.release(inputs, registry, model_name, cast(Approval, approve))
     print(outcome.words, flush=True)

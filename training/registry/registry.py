@@ -9,7 +9,7 @@ from pathlib import Path
 from training.errors import ProcessFailed, UserError
 from training.printable import quoted
 from training.registry.bucket import BucketRecord
-from training.registry.disk import DiskRecord
+from training.registry.disk import VERSIONS, DiskRecord
 from training.registry.documents import FILE_NAME, MODEL_NAME, Record, Version
 from training.registry.reading import decode, encode
 from training.storage import foreign, storage
@@ -71,7 +71,7 @@ class Registry:
 
     def version_folder(self, key: str) -> str:
         """Where the files of the version with that key lie, also after the registry was moved."""
-        return f"{self.folder}/versions/{key}"
+        return f"{self.folder}/{VERSIONS}/{key}"
 
     def require_writable(self) -> None:
         """Raises UserError if the record cannot be read or written here; nothing is left behind but a folder."""

@@ -220,6 +220,14 @@ def test_a_full_disk_is_told_and_leaves_the_record_as_it_was(tmp_path, monkeypat
     assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
 
 
+def test_a_place_that_takes_no_versions_is_not_writable_even_if_its_record_is(tmp_path):
+    place = registry.open(str(tmp_path), "flights")
+    place.change(lambda record: registered("a"))
+    (Path(place.folder) / disk.VERSIONS).write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be written at .*/versions: .* name another registry"):
+        place.require_writable()
+
+
 def test_a_lock_that_is_held_all_the_time_is_an_error_that_names_it(tmp_path, monkeypatch):
     place = registry.open(str(tmp_path), "flights")
     monkeypatch.setattr(disk, "LOCK_DEADLINE_S", 0.05)
