@@ -122,6 +122,8 @@ def resolve(
 
 
 def _whole(value: Mapping[str, Any]) -> dict[str, Any]:
+    from training import run_request
+
     return dict(run_request.whole(value))
 
 
