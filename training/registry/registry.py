@@ -66,8 +66,14 @@ class Registry:
 
     def with_places(self, record: Record) -> Record:
         """The record with each version where it lies now: that of a registry that was moved has the places before."""
-        places = [version.model_copy(update={"model": self.version_folder(version.key)}) for version in record.versions]
-        return record.model_copy(update={"versions": tuple(places)})
+        return record.model_copy(update={"versions": tuple(map(self.placed, record.versions))})
+
+    def placed(self, version: Version) -> Version:
+        """The version with its files, its report among them, where they lie now."""
+        folder, before = self.version_folder(version.key), f"{version.model}/"
+        inside = version.report.startswith(before)
+        report = f"{folder}/{version.report.removeprefix(before)}" if inside else version.report
+        return version.model_copy(update={"model": folder, "report": report})
 
     def version_folder(self, key: str) -> str:
         """Where the files of the version with that key lie, also after the registry was moved."""

@@ -34,7 +34,7 @@ def version(registry: Registry, record: Record, shown: Version) -> Values:
     is_champion = record.aliases.get(CHAMPION) == shown.number
     return {
         "registry": registry.root,
-        **brief(record, shown),
+        **brief(record, registry.placed(shown)),
         "model": record.model,
         "folder": registry.version_folder(shown.key),
         "files": {name: file.model_dump() for name, file in shown.files.items()},

@@ -13,7 +13,7 @@ import pytest
 from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version, written
 from training.errors import ProcessFailed, UserError
 from training.registry import changes, disk, reading, registry
-from training.registry.documents import CHAMPION, FILE_NAME, Record
+from training.registry.documents import CHAMPION, FILE_NAME, Record, Version
 from training.storage import storage
 
 # The client leaves broken connections to the garbage collector.
@@ -244,3 +244,14 @@ def test_equal_records_have_equal_bytes(tmp_path):
     data = reading.encode("r", record)
     assert reading.encode("r", reading.decode("r", "flights", data)) == data
     assert json.loads(data)["aliases"] == {CHAMPION: 1}
+
+
+def test_a_registry_that_was_moved_has_the_reports_of_its_versions_where_they_lie_now(tmp_path):
+    place = registry.open(str(tmp_path / "before"), "flights")
+    folder = place.version_folder("a" * 64)
+    version = Version(key="a" * 64, model=folder, report=f"{folder}/about/report.html")
+    assert place.placed(version) == version
+    moved = registry.open(str(tmp_path / "after"), "flights").placed(version)
+    assert moved.report == f"{tmp_path}/after/flights/versions/{'a' * 64}/about/report.html"
+    elsewhere = version.model_copy(update={"report": "gs://b/runs/report.html"})
+    assert place.placed(elsewhere).report == "gs://b/runs/report.html"
