@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import special
 
-from training.evaluation import clusters, levels
+from training.evaluation import clusters, consecutive, levels
 
 CONFIDENCE, NIGHTS, DAYS = 0.95, 365, 31
 LEVEL = levels.tonight(CONFIDENCE, NIGHTS)
@@ -51,12 +51,16 @@ def student(level: float | np.ndarray) -> Gate:
     return lambda seen: seen.estimate > -special.stdtrit(seen.degrees, level) * np.sqrt(seen.variance)
 
 
-def corrected(level: float) -> Gate:
-    """What `decide` does: t with its critical value corrected, and no decision on fewer clusters than can carry one."""
+def corrected(level: float, alike: np.ndarray | float = 0.0) -> Gate:
+    """What `decide` does: t with its critical value corrected, and no decision on fewer clusters than can carry one.
+
+    Args:
+        alike: The correlation that neighbouring clusters are taken to have, as `alike` gives it.
+    """
 
     def gate(seen: clusters.Moments) -> np.ndarray:
         error = np.sqrt(seen.variance)
-        critical = levels.critical(level, seen.degrees, seen.third / error**3)
+        critical = levels.critical(level, seen.degrees, seen.third / error**3) * consecutive.stretch(alike)
         enough = np.isfinite(levels.critical(level, seen.degrees)) & (seen.degrees + 1 > levels.FEWEST_CLUSTERS - 0.5)
         return np.asarray(enough & (seen.estimate > critical * error))
 
@@ -88,6 +92,12 @@ def seen(days: np.ndarray, sizes: np.ndarray | None = None) -> clusters.Moments:
     return clusters.of_clusters(days * sizes, sizes)
 
 
+def alike(days: np.ndarray) -> np.ndarray:
+    """The correlation that `decide` takes days (..., G) in their order to have."""
+    errors = days - days.mean(axis=-1, keepdims=True)
+    return consecutive.assumed(consecutive.carried(errors), days.shape[-1], levels.CAUTION)
+
+
 def chunks(nights: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
     """A generator and a number of nights, until there are as many as asked for."""
     random = np.random.default_rng([SEED, seed])
@@ -115,7 +125,8 @@ def false_nights(draw: Draw, days: int, nights: int, sizes: Draw | None = None) 
     for random, some in chunks(nights, days):
         differences = draw(random, (some, days))
         told = seen(differences, sizes(random, (some, days)) if sizes else None)
-        counts += [int(gate(told).sum()) for gate in GATES.values()]
+        gates = {**GATES, "**gate**": corrected(LEVEL, alike(differences))}
+        counts += [int(gate(told).sum()) for gate in gates.values()]
     return counts.tolist()
 
 
@@ -192,15 +203,17 @@ def nightly(days: np.ndarray, own: np.ndarray) -> dict[str, np.ndarray]:
         days: What all challengers of a year share, (Y, 395): they are held against one champion on the same days.
         own: What a night's challenger adds on each of its days, (Y, 365, 31).
     """
-    told = seen(windows(days) + own)
+    shown = windows(days) + own
+    told, order = seen(shown), alike(shown)
     night = np.arange(NIGHTS)
     weekly = night % 7 == 6
     spending = (1 - CONFIDENCE) * 6 / np.pi**2 / (night + 1.0) ** 2
     return {
         "t, 5% every night": student(1 - CONFIDENCE)(told),
         "t, 5% / 365": student(LEVEL)(told),
-        "**gate**, every night": corrected(LEVEL)(told),
-        "**gate**, every week (nights = 52)": corrected(levels.tonight(CONFIDENCE, 52))(told) & weekly,
+        "**gate**, every night": corrected(LEVEL, order)(told),
+        "**gate**, every week (nights = 52)": corrected(levels.tonight(CONFIDENCE, 52), order)(told) & weekly,
+        "gate, days without an order": corrected(LEVEL)(told),
         "t, level spent early (6 / (pi k)^2)": student(spending)(told),
         "confidence sequence over new days": _sequence(days[:, DAYS - 1 :][:, :NIGHTS] + own[:, :, -1]),
     }  # fmt: skip
@@ -270,7 +283,9 @@ def sliding(count: int) -> None:
         "skewed (-exponential)": false_years(count, 0.0, skewed),
         "drift: 0.2 better at first, 0.2 worse at last": false_years(count, 0.2, normal),
         "each day 0.3 of the day before": false_years(count, 0.0, normal, 0.3),
-        "each day 0.6 of the day before": false_years(count, 0.0, normal, 0.6),
+        "0.5": false_years(count, 0.0, normal, 0.5),
+        "0.6": false_years(count, 0.0, normal, 0.6),
+        "0.7": false_years(count, 0.0, normal, 0.7),
     }
     policies = list(next(iter(worlds.values())))
     rows = [[policy, *(f"{share[policy]:.1%}" for share in worlds.values())] for policy in policies]

@@ -53,6 +53,7 @@ def register(
         words: The same in one sentence.
     """
     from training import steps
+    from vgp.inside import commit
     from vgp.inside.following import follow
 
     released = steps.register(
@@ -70,6 +71,7 @@ def register(
         champion=champion,
         pins=pins,
         approve=approve,
+        commit=commit.of_run(job),
     )
     version.uri = released.uri or version.uri
     version.metadata.update(released.metadata | follow(job, released.read, released.number, terms))

@@ -150,7 +150,7 @@ def check(
 
     Compiling and submitting need no training packages: without them all is checked but the task's own options.
     """
-    from training.steps import check_request
+    from training.run_request import check_request
 
     if remote:
         refuse_local_paths(parameters)

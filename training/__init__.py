@@ -1,6 +1,7 @@
 """The work itself: ordinary Python and PyTorch, baked into the image. Knows neither kfp nor the tool.
 
 steps.py       what each step calls: resolve, prepare, train, collect, evaluate, decide, register
+run_request.py what a run is asked for, checked before anything starts
 run_folder.py  where a run keeps things, told from the path of an output
 checkpoint_place.py  where a step's checkpoints go, likewise
 __main__.py    the same from a shell

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from training import checkpoint_place, run_folder, tasks
-from training.config import TrainConfig, parse
+from training import checkpoint_place, run_folder, run_request, tasks
+from training.config import parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import NIGHTS, Decision, check
 from training.evaluation.decision import write as write_decision
-from training.loop.assignment import check_rungs
 from training.pins import champion as champions
 from training.pins import weights
-from training.pins.documents import DataPins, Request
+from training.pins.documents import DataPins
 from training.processes.launch import THREADS
 from training.release import request as release_request
 from training.release.request import Approval
@@ -31,92 +30,6 @@ if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
     from training.pins.resolve import Resolved
     from training.release.outcome import Outcome
-
-
-def check_request(
-    *,
-    task: str,
-    task_options: Mapping[str, Any],
-    champion: str,
-    margin: float,
-    confidence: float,
-    data: str,
-    nights: int = NIGHTS,
-    as_of: str = "",
-    pins: str = "",
-    registry: str = "",
-    model_name: str = "",
-    approve: str = "auto",
-    training_options: Mapping[str, Any] | None = None,
-    with_task: bool = True,
-    with_training: bool = True,
-    world_sizes: Collection[int] = (),
-    **config: Any,
-) -> None:
-    """What can be told to be wrong about a run before anything starts.
-
-    Args:
-        with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
-        with_training: Whether our own training is to run, and no script of the user's.
-        world_sizes: Processes that it may have to go on with: those of the rungs of a ladder.
-
-    Raises:
-        ValueError: says what was given, the rule, and the choices.
-    """
-    try:
-        settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
-        release_request.check(champion, model_name, approve)
-        if with_training:
-            check_rungs(settings, world_sizes)
-        if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
-            raise UserError(tasks.NO_ROWS)
-        if with_task:
-            from training.loop import selection
-            from training.pins import request
-
-            work = tasks.load(task, task_options)
-            asked = _request(data, task, task_options, champion, registry, model_name, training_options)
-            if with_training:
-                selection.require_metric(settings, work)
-            check(margin, confidence, nights, bounded=not work.regression)
-            request.check(work, asked, as_of=as_of, pins=pins)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-
-
-def _check_settings(
-    task: str,
-    task_options: Mapping[str, Any] | None,
-    margin: float,
-    confidence: float,
-    nights: int,
-    training_options: Mapping[str, Any] | None,
-    config: Mapping[str, Any],
-) -> TrainConfig:
-    tasks.parts(task)
-    check(margin, confidence, nights)
-    return parse({"task": task, "options": dict(task_options or {}), **_with_options(config, training_options)})
-
-
-def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The settings of the form, and those that it has no field for.
-
-    Raises:
-        UserError: one of the options has a field of its own, whose value would be another.
-    """
-    fields = {
-        "task": "task",
-        "options": "task_options",
-        "task_options": "task_options",
-        **{name: name for name in config},
-    }
-    for name in options or {}:
-        if name in fields:
-            raise UserError(
-                f"training_options holds {name}, which has a parameter of its own: give it as {fields[name]}, "
-                "and leave it out of training_options."
-            )
-    return {**config, **whole(options or {})}
 
 
 @exits
@@ -164,13 +77,13 @@ def resolve(
         training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
         dry_run: Whether nothing is written.
     """
-    settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
+    settings = run_request.check_settings(task, task_options, margin, confidence, nights, training_options, config)
     release_request.check(champion, model_name, approve)
     from training.loop import selection
     from training.pins import reigning, resolve
     from training.pins.model_name import chosen
 
-    request = _request(data, task, task_options, champion, registry, model_name, training_options)
+    request = run_request.pinned_request(data, task, task_options, champion, registry, model_name, training_options)
     work = tasks.load(request.task, request.task_options)
     selection.require_metric(settings, work)
     check(margin, confidence, nights, bounded=not work.regression)
@@ -210,7 +123,7 @@ def prepare(
         from training.pins import reading
 
         data, options = reading.data(pins, task)
-    return training.data.prepare.prepare(task, data, destination, options=whole(options or {}))
+    return training.data.prepare.prepare(task, data, destination, options=run_request.whole(options or {}))
 
 
 @exits
@@ -243,7 +156,7 @@ def train(
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
     known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
-    settings = parse({"task": name, "options": prepared.options, **_with_options(config, training_options)})
+    settings = parse({"task": name, "options": prepared.options, **run_request.with_options(config, training_options)})
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         print(said, file=sys.stderr, flush=True)
@@ -380,6 +293,7 @@ def register(
     champion: str = "",
     pins: str = "",
     approve: str = "auto",
+    commit: str = "",
 ) -> "Outcome":
     """Releases the model as the gate's decision says, and writes what came of it to `summary`.
 
@@ -388,6 +302,7 @@ def register(
         run: Who releases it; the same name again is the same release, tried again.
         champion: URI of the pins of what the model was compared with; "" = nothing.
         approve: auto, or manual: a better model waits as a candidate.
+        commit: Of the code; "" = what the environment tells, as of a run on this machine.
     """
     release_request.check("", model_name, approve)
     import training.release.release
@@ -395,7 +310,7 @@ def register(
     place = run_folder.parse(summary)
     inputs = training.release.release.Inputs(
         str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
-        run=run, pipeline=pipeline, project=place.project if place else "",
+        run=run, pipeline=pipeline, project=place.project if place else "", commit=commit,
     )  # fmt: skip
     outcome = training.release.release.release(inputs, registry, model_name, cast(Approval, approve))
     print(outcome.words, flush=True)
@@ -414,22 +329,3 @@ def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[Da
 
     document = reading.of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))
-
-
-def whole(value: Any) -> Any:
-    """The value with its whole numbers as integers: KFP hands every number in a JSON object over as a float."""
-    if isinstance(value, Mapping):
-        return {key: whole(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [whole(member) for member in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _request(
-    data: str, task: str, task_options: Mapping[str, Any] | None, champion: str, registry: str, model_name: str,
-    training_options: Mapping[str, Any] | None,
-) -> Request:  # fmt: skip
-    return Request(
-        data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion,
-        registry=registry, model_name=model_name, warm_start=weights.asked(training_options),
-    )  # fmt: skip

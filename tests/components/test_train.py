@@ -179,7 +179,7 @@ class Absent:
         if name.split(".")[0] in ("torch", "numpy", "pyarrow", "google", "scipy", "sklearn", "safetensors", "kfp"):
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Absent())
-from training.steps import check_request
+from training.run_request import check_request
 check_request(task="flights", task_options={}, champion="", margin=0, confidence=0.95, data="", with_task=False,
               epochs=1, training_options={"stratgy": "fsdp"})
 """

@@ -34,6 +34,7 @@ measure_regression.py  the same of a regression
 record.py          the content of metrics.json
 comparison.py      intervals by resampling groups of rows
 clusters.py        a mean difference over clusters of rows, and its error
+consecutive.py     groups that follow each other in time, and how alike neighbours are
 levels.py          how sure one of a year's tests must be
 champion_problem.py  a champion that cannot be compared
 quantile_calibration.py  how often labels fall below quantiles, for that test

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from training.evaluation import consecutive
+
 #: Beside a loss of 1, what may be rounding: probabilities are float32, whose digits end at 6e-8, and a mean of many
 #: roundings is smaller.
 ROUNDING = 1e-9
@@ -29,6 +31,10 @@ class Contrast:
     skew: float
     #: Clusters of each grouping; the rows, if they are independent.
     clusters: tuple[int, ...]
+    #: Correlation of neighbours, as `consecutive.carried` gives it, of the first clusters that have an order; None if
+    #: none have. And how many those are.
+    carried: float | None = None
+    in_order: int = 0
 
 
 def contrast(
@@ -37,11 +43,13 @@ def contrast(
     sizes: np.ndarray | None = None,
     *,
     scale: float = 1.0,
+    orders: Sequence[np.ndarray | None] = (),
 ) -> Contrast:
     """The mean of the differences of N rows; with `sizes` (N,) the sum of differences over the sum of sizes.
 
     Args:
         groupings: For each grouping column the code of each row, int (N,): none for independent rows, at most two.
+        orders: The same columns as codes that rise with time; None for one that tells no time.
         scale: A loss like those that differ, in their unit: an error below `ROUNDING` of it counts as that much.
     """
     ways = [numbered(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
@@ -50,6 +58,8 @@ def contrast(
     if len(parts) == 2:
         cells = numbered(_crossed(*ways))
         found = two_way(parts[0], parts[1], of_clusters(*_sums(differences, sizes, *cells)))
+    ordered = next((codes for codes in orders if codes is not None), None)
+    carried, in_order = (None, 0) if ordered is None else _carried(differences, sizes, ordered)
     error = max(float(np.sqrt(found.variance)), ROUNDING * (scale or 1.0))
     return Contrast(
         estimate=float(found.estimate),
@@ -57,7 +67,21 @@ def contrast(
         degrees=float(found.degrees),
         skew=float(found.third / error**3),
         clusters=tuple(count for _, count in ways),
+        carried=carried,
+        in_order=in_order,
     )
+
+
+def _carried(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
+    """The correlation of neighbouring clusters, and how many clusters there are."""
+    totals, whole = _sums(differences, sizes, *numbered(codes))
+    return float(consecutive.carried(_errors(totals, whole))), len(totals)
+
+
+def _errors(totals: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """How much each cluster takes the mean away from what it is, (..., G)."""
+    whole = sizes.sum(axis=-1, keepdims=True)
+    return np.asarray(totals / whole - totals.sum(axis=-1, keepdims=True) / whole * (sizes / whole))
 
 
 @dataclass(frozen=True)
@@ -82,7 +106,7 @@ def of_clusters(totals: np.ndarray, sizes: np.ndarray) -> Moments:
     """
     whole = sizes.sum(axis=-1, keepdims=True)
     estimate, share = totals.sum(axis=-1, keepdims=True) / whole, sizes / whole
-    errors = totals / whole - estimate * share
+    errors = _errors(totals, sizes)
     p2, p3, p4, p5 = ((share**power).sum(axis=-1) for power in (2, 3, 4, 5))
     first = p2 - 2 * p3 + p2**2
     second = p4 + 4 * p2 * p4 - 4 * p5 + p2**4 - 4 * p2**2 * p3 + 2 * p3**2

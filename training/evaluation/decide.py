@@ -39,6 +39,7 @@ from training.errors import exits
 from training.evaluation import (
     clusters,
     comparison,
+    consecutive,
     decision,
     levels,
     predictions,
@@ -146,7 +147,7 @@ def _decide(data: Predictions, margin: float, confidence: float, nights: int) ->
     checked = draft.model_copy(update=_checks(data, reference, compared, draft))
     if checked.same:
         return checked.model_copy(update={"reason": reason.same(checked)})
-    checked = checked.model_copy(update=_tested(compared.gain, level, margin))
+    checked = checked.model_copy(update=_tested(compared.gain, level, margin, levels.CAUTION if nights > 1 else 0.0))
     vetoed = bool(checked.worse_slices) or (checked.calibration is not None and checked.calibration.worse)
     decided = checked.model_copy(update={"promote": checked.better and not vetoed})
     return decided.model_copy(update={"reason": reason.compared(decided)})
@@ -177,7 +178,8 @@ def _compared(data: Predictions, model: str) -> Compared:
     increase = ours - theirs
     whole = len(data) if data.weight is None else data.weight.sum()
     value = float(theirs.sum() / whole)
-    gain = clusters.contrast(-increase, _groupings(data), data.weight, scale=abs(value))
+    orders = [consecutive.in_order(names) for names in data.groupings]
+    gain = clusters.contrast(-increase, _groupings(data), data.weight, scale=abs(value), orders=orders)
     return Compared(float(ours.sum() / whole), value, gain, increase)
 
 
@@ -190,7 +192,9 @@ def _groupings(data: Predictions) -> list[np.ndarray]:
     return [names.codes for names in data.groupings]
 
 
-def _tested(gain: Contrast, level: float, margin: float) -> dict[str, Any]:
+def _tested(gain: Contrast, level: float, margin: float, caution: float) -> dict[str, Any]:
+    alike = levels.alike(gain, caution) if gain.carried is not None else None
+    gain = levels.widened(gain, caution)
     low, high, detectable = (
         bound if math.isfinite(bound) else None
         for bound in (
@@ -201,6 +205,7 @@ def _tested(gain: Contrast, level: float, margin: float) -> dict[str, Any]:
     )
     return {
         "level": level, "degrees": gain.degrees, "lower_bound": low, "upper_bound": high, "detectable": detectable,
+        "alike": alike,
     }  # fmt: skip
 
 
@@ -215,7 +220,7 @@ def _checks(data: Predictions, reference: Reference, compared: Compared, draft: 
         "challenger_value": compared.ours,
         "reference_value": compared.theirs,
         "difference": compared.gain.estimate,
-        "interval": levels.within(compared.gain, (1 + decision.INTERVAL_CONFIDENCE) / 2),
+        "interval": levels.within(levels.widened(compared.gain), (1 + decision.INTERVAL_CONFIDENCE) / 2),
         "slices": _slices(data, compared, draft.confidence),
         "calibration": _calibration(data, reference, rows, draft.confidence) if comparable else None,
         "boosting": _rival(_compared(data, BOOSTING), draft.confidence) if BOOSTING in header.models else None,
@@ -231,7 +236,7 @@ def _unit(header: Header) -> str:
 
 def _rival(compared: Compared, confidence: float) -> RivalCheck:
     """The lead is the challenger's, which the rival's is the other way round."""
-    low, high = levels.within(compared.gain, confidence)
+    low, high = levels.within(levels.widened(compared.gain), confidence)
     return RivalCheck(value=compared.theirs, difference=-compared.gain.estimate, lower_bound=-high, upper_bound=-low)
 
 

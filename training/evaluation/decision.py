@@ -102,6 +102,8 @@ class Decision(Frozen):
     level: float | None = None
     #: Degrees of freedom of the test.
     degrees: float | None = None
+    #: The correlation that groups which follow each other in time were taken to have; None where they tell no time.
+    alike: float | None = None
     #: The difference that these rows would have shown with a probability of 80 %, in the unit of `difference`.
     detectable: float | None = None
     rows: int

@@ -6,10 +6,13 @@ against. In a tail that far out Student's t is off where clusters are few and sk
 `benchmarks/gate.py` measures both, docs/gate.md tells.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special  # scipy.stats says the same, and takes a second to import
 
+from training.evaluation import consecutive
 from training.evaluation.clusters import Contrast
 
 #: With this probability a difference that is called detectable would have been seen.
@@ -17,6 +20,14 @@ POWER = 0.8
 #: How many of its standard errors the skewness is taken to be worse than it was seen: a sample without the few bad
 #: days that there are looks symmetric, and is then most likely to be believed.
 PRUDENCE = 2.0
+#: What counts double: of a tail as heavy as a lognormal's, 31 days show a third of the skewness that there is.
+TAIL = 2.0
+#: How much farther out than Student's a critical value may be: with 15 and more clusters hardly a sample without a gain
+#: lies there, were they of a lognormal (benchmarks/gate.py), and a gain that does is plain to see.
+FARTHEST = 3.0
+#: How many of its standard errors the correlation of neighbouring clusters is taken to be higher than it was seen, in
+#: decisions that share a year's error: the nights that would promote by luck are those on which it was seen too low.
+CAUTION = 1.0
 #: Fewer clusters than this carry no robust standard error at any level:
 #: Cameron, Gelbach & Miller 2008, https://doi.org/10.1162/rest.90.3.414, find tests far off at 5 and 10.
 FEWEST_CLUSTERS = 10
@@ -28,13 +39,15 @@ def tonight(confidence: float, nights: int) -> float:
 
 
 def critical(level: float, degrees: ArrayLike, skew: ArrayLike = 0.0) -> np.ndarray:
-    """How many standard errors above the margin an estimate must lie at this one-sided level; inf if none is enough.
+    """How many standard errors above the margin an estimate must lie at this one-sided level; inf of too few clusters.
 
     Student's t is too liberal for an estimate whose distribution is skewed to the left: the days that would have
     lowered the mean are those that raise its error. The t statistic is made symmetric by the monotone transformation
     (exp(2/3 k t) - 1) / (2/3 k) + k / 6, where k is the skewness of the estimate (Hall 1992,
     https://www.jstor.org/stable/2345955), and compared with Student's quantile; that is solved here for t. Not the
-    skewness that was seen is k, but that less `PRUDENCE` of its standard errors, and 0 where that is above 0.
+    skewness that was seen is k, but that less `PRUDENCE` of its standard errors, where it is to the left `TAIL` times
+    that before, and 0 where that is above 0. The transformation ends where its logarithm does: beyond `FARTHEST` times
+    Student's value a gain is believed however skewed the clusters are.
 
     Args:
         degrees: Degrees of freedom, (...); and `skew` as of `clusters.Contrast`.
@@ -42,10 +55,17 @@ def critical(level: float, degrees: ArrayLike, skew: ArrayLike = 0.0) -> np.ndar
     degrees = np.asarray(degrees, np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         student = -special.stdtrit(degrees, level)
-        bend = 2 / 3 * _assumed(np.asarray(skew, np.float64), degrees + 1)
-        reach = bend * (student + bend / 4)
-        bent = np.where(reach < 1, -np.log1p(-reach) / bend, np.inf)
-    return np.asarray(np.where(degrees > 2, np.where(bend > 0, bent, student), np.inf))
+        enough = np.isfinite(_bent(student, _assumed(np.zeros(()), degrees + 1)))
+        bent = _bent(student, _assumed(np.asarray(skew, np.float64), degrees + 1))
+    return np.asarray(np.where((degrees > 2) & enough, np.minimum(bent, FARTHEST * student), np.inf))
+
+
+def _bent(student: np.ndarray, skew: np.ndarray) -> np.ndarray:
+    """The t statistic that Hall's transformation takes to Student's value; inf where none is taken so far."""
+    bend = 2 / 3 * skew
+    reach = bend * (student + bend / 4)
+    bent = np.where(reach < 1, -np.log1p(-reach) / bend, np.inf)
+    return np.where(bend > 0, bent, student)
 
 
 def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -56,7 +76,23 @@ def _assumed(skew: np.ndarray, count: np.ndarray) -> np.ndarray:
     """
     unbiased = skew * np.sqrt(count * (count - 1)) / (count - 2)
     error = np.sqrt(6 * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))
-    return np.asarray(np.maximum(0.0, PRUDENCE * error - unbiased))
+    return np.asarray(np.maximum(0.0, PRUDENCE * error - np.where(unbiased < 0, TAIL, 1.0) * unbiased))
+
+
+def widened(contrast: Contrast, caution: float = 0.0) -> Contrast:
+    """The contrast with the error that it has where clusters resemble their neighbours; itself if they have no order.
+
+    Args:
+        caution: How many of its standard errors the correlation is taken to be higher than it was seen.
+    """
+    return replace(contrast, error=contrast.error * float(consecutive.stretch(alike(contrast, caution))))
+
+
+def alike(contrast: Contrast, caution: float = 0.0) -> float:
+    """The correlation that neighbouring clusters are taken to have, 0 or more; 0 if they have no order."""
+    if contrast.carried is None:
+        return 0.0
+    return float(consecutive.assumed(contrast.carried, contrast.in_order, caution))
 
 
 def fewest(level: float) -> int:
@@ -74,7 +110,7 @@ def enough(level: float, contrast: Contrast) -> bool:
 
 
 def lower(contrast: Contrast, level: float) -> float:
-    """What the difference is above, but for a chance of `level`; -inf where the clusters are too skewed to tell."""
+    """What the difference is above, but for a chance of `level`; -inf of too few clusters."""
     return contrast.estimate - float(critical(level, contrast.degrees, contrast.skew)) * contrast.error
 
 

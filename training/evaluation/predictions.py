@@ -46,6 +46,8 @@ METADATA_KEY = b"predictions"
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
 #: What the probabilities of some classes of all rows may take, while each class is held against the rest.
 MOST_CLASS_BYTES = 256 << 20
+#: Groups whose names are kept: days are no more, and what is, such as users, tells no time.
+MOST_NAMED = 50_000
 
 
 class Header(Frozen):
@@ -200,7 +202,7 @@ def read(directory: str | Path) -> Predictions:
         header=header,
         rows=rows,
         label=_labels(path, header, rows),
-        groupings=tuple(_names(path, column, values=False) for column in groups(header)),
+        groupings=tuple(_names(path, column, most=MOST_NAMED) for column in groups(header)),
         slices={name: _names(path, name) for name in header.slices},
         weight=None if header.classes or header.quantiles else _doubles(path, "weight", rows),
     )
@@ -257,14 +259,15 @@ def _label(part: pa.Array, classes: int, path: Path) -> np.ndarray:
     return np.asarray(label)
 
 
-def _names(path: Path, name: str, *, values: bool = True) -> Names:
-    """A column of names, its codes in the smallest type."""
+def _names(path: Path, name: str, *, most: int | None = None) -> Names:
+    """A column of names, its codes in the smallest type; without the names themselves if there are more than `most`."""
     with _readable(path) as file:
         column = file.read([name])[name].unify_dictionaries()
     dictionary = column.chunk(0).dictionary
     codes = np.empty(len(column), np.min_scalar_type(len(dictionary)))
     _filled(codes, (chunk.indices.to_numpy() for chunk in column.chunks))
-    return Names(codes, tuple(dictionary.to_pylist()) if values else ())
+    named = most is None or len(dictionary) <= most
+    return Names(codes, tuple(dictionary.to_pylist()) if named else ())
 
 
 def _numbers(part: pa.Array) -> np.ndarray:

@@ -115,17 +115,20 @@ def _test(decision: Decision) -> str:
     by = " by both groups" if len(decision.clusters) > 1 else ""
     share = f"this decision's share of the {percent(1 - decision.confidence)} that {decision.nights:,} a year may err"
     level = percent(decision.level) + (f", {share}" if decision.nights > 1 else "")
-    sure = (
-        "no gain is sure, since a few groups are far worse than most"
-        if decision.lower_bound is None
-        else f"the gain is above {_signed(decision, decision.lower_bound)}"
-    )
+    assert decision.lower_bound is not None
+    sure = f"the gain is above {_signed(decision, decision.lower_bound)}"
     seen = (
         f"; one of {amount(decision, decision.detectable, 3)} would have been seen with 80% probability"
         if decision.detectable is not None
         else ""
     )
-    return f" By a t test{by} ({decision.degrees:,.0f} degrees of freedom) at {level}, {sure}{seen}."
+    alike = (
+        f"; each {decision.group.partition(' and ')[0]} taken to be like the one before by a correlation of "
+        f"{decision.alike:.2f}"
+        if decision.alike and decision.alike >= 0.005
+        else ""
+    )
+    return f" By a t test{by} ({decision.degrees:,.0f} degrees of freedom{alike}) at {level}, {sure}{seen}."
 
 
 def percent(share: float) -> str:

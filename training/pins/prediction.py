@@ -11,6 +11,7 @@ from training.errors import UserError
 from training.pins import champion, data, earlier, moment, reigning, store
 from training.pins.documents import ChampionPins, DataPins, Request, RunPins
 from training.pins.epoch import epoch
+from training.registry import registry as registries
 from training.registry.documents import CHAMPION, Record, Version
 from training.registry.registry import Registry
 from training.storage import pinned, storage
@@ -112,9 +113,24 @@ def _model(registry: Registry, request: Request, project: str, now: int) -> tupl
     if reigning.is_folder(request.champion):
         return champion.pin(request.champion, now, name="model"), [f"model: {request.champion}."]
     record = reigning.read(registry, request.task, project)
+    if not record.versions:
+        raise UserError(_unknown(registry))
     version = chosen(record, request.champion)
     told = f"model: version {version.number} of {record.model}, registered {version.created}."
     return reigning.pin(registry, record, version, now), [told]
+
+
+def _unknown(registry: Registry) -> str:
+    """What is said where no run has registered a model of that name."""
+    try:
+        names = [name for name in registries.models(registry.root) if name != registry.model]
+    except UserError:  # there is no registry at all
+        names = []
+    there = f"It has {', '.join(names[:20])}: give model_name." if names else "It has none yet."
+    return (
+        f"{registry.root} has no model named {registry.model}. {there} A run of the pipeline training registers one; a "
+        "folder is a model, too: model = ./FOLDER."
+    )
 
 
 def chosen(record: Record, given: str) -> Version:

@@ -118,7 +118,7 @@ def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> Cham
         update={
             "number": reigns.number,
             "key": reigns.key,
-            "report": reigns.report,
+            "report": registry.placed(reigns).report,
             "history": _history(record, reigns),
         }
     )

@@ -122,9 +122,9 @@ def resolve(
 
 
 def _whole(value: Mapping[str, Any]) -> dict[str, Any]:
-    from training import steps
+    from training import run_request
 
-    return dict(steps.whole(value))
+    return dict(run_request.whole(value))
 
 
 def _record(resolved: Resolved, record: str) -> None:

@@ -17,6 +17,8 @@ from training.errors import ProcessFailed, UserError
 from training.registry.reading import MOST_BYTES
 from training.storage import files
 
+#: The folder beside the record that the files of the versions lie in.
+VERSIONS = "versions"
 #: For so long a change waits for others, each of which takes some milliseconds.
 LOCK_DEADLINE_S = 120.0
 _PAUSE_S = 0.02
@@ -44,10 +46,12 @@ class DiskRecord:
                 replace(self.path, data)
 
     def require_writable(self) -> None:
-        """Raises UserError if the file cannot be changed."""
+        """Raises UserError if the file cannot be changed, or no version can be put beside it."""
         with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
-            write(_scratch(self.path), b"")
-            _scratch(self.path).unlink()
+            for path in (self.path, self.path.parent / VERSIONS / "version"):
+                path.parent.mkdir(exist_ok=True)
+                write(_scratch(path), b"")
+                _scratch(path).unlink()
 
 
 @contextmanager
@@ -123,7 +127,10 @@ def refused(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"the registry cannot be written at {error.filename or path}: {error.strerror}.") from None
+        raise UserError(
+            f"the registry cannot be written at {error.filename or path}: {error.strerror}. Have it made writable for "
+            "whoever runs this, or name another registry: a folder, or gs://BUCKET/FOLDER."
+        ) from None
 
 
 def _scratch(path: Path) -> Path:

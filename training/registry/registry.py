@@ -9,7 +9,7 @@ from pathlib import Path
 from training.errors import ProcessFailed, UserError
 from training.printable import quoted
 from training.registry.bucket import BucketRecord
-from training.registry.disk import DiskRecord
+from training.registry.disk import VERSIONS, DiskRecord
 from training.registry.documents import FILE_NAME, MODEL_NAME, Record, Version
 from training.registry.reading import decode, encode
 from training.storage import foreign, storage
@@ -66,12 +66,18 @@ class Registry:
 
     def with_places(self, record: Record) -> Record:
         """The record with each version where it lies now: that of a registry that was moved has the places before."""
-        places = [version.model_copy(update={"model": self.version_folder(version.key)}) for version in record.versions]
-        return record.model_copy(update={"versions": tuple(places)})
+        return record.model_copy(update={"versions": tuple(map(self.placed, record.versions))})
+
+    def placed(self, version: Version) -> Version:
+        """The version with its files, its report among them, where they lie now."""
+        folder, before = self.version_folder(version.key), f"{version.model}/"
+        inside = version.report.startswith(before)
+        report = f"{folder}/{version.report.removeprefix(before)}" if inside else version.report
+        return version.model_copy(update={"model": folder, "report": report})
 
     def version_folder(self, key: str) -> str:
         """Where the files of the version with that key lie, also after the registry was moved."""
-        return f"{self.folder}/versions/{key}"
+        return f"{self.folder}/{VERSIONS}/{key}"
 
     def require_writable(self) -> None:
         """Raises UserError if the record cannot be read or written here; nothing is left behind but a folder."""

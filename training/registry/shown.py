@@ -29,11 +29,12 @@ def brief(record: Record, version: Version) -> Values:
 def version(registry: Registry, record: Record, shown: Version) -> Values:
     """A version in full: where it lies, what became of it, and of a champion since when and in whose place."""
     about = [event for event in record.events if shown.number in (event.version, event.before)]
-    stood = [event for event in about if event.what == "kept"]
+    tested = {test.key for test in record.spent if test.version == shown.number}
+    stood = [event for event in about if event.what == "kept" and event.key in tested]
     is_champion = record.aliases.get(CHAMPION) == shown.number
     return {
         "registry": registry.root,
-        **brief(record, shown),
+        **brief(record, registry.placed(shown)),
         "model": record.model,
         "folder": registry.version_folder(shown.key),
         "files": {name: file.model_dump() for name, file in shown.files.items()},

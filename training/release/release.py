@@ -59,6 +59,8 @@ class Inputs:
     pipeline: str = ""
     #: Number of the project; "" on a machine of one's own.
     project: str = ""
+    #: Of the code; "" = what the environment tells.
+    commit: str = ""
 
 
 def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -> Outcome:
@@ -100,7 +102,7 @@ def _version(
         pipeline=inputs.pipeline,
         task=dataset.task,
         pins=inputs.pins,
-        commit=os.environ.get(COMMIT_VARIABLE, ""),
+        commit=inputs.commit or os.environ.get(COMMIT_VARIABLE, ""),
         image=os.environ.get(IMAGE_VARIABLE, ""),
         metrics={
             name: value for name, value in scalars.items() if not name.startswith(_OTHERS) and math.isfinite(value)

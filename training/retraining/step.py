@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from training import steps
+from training import run_request, steps
 from training.config import parse
 from training.errors import ProcessFailed, UserError, exits
 from training.pins import moment, store
@@ -107,7 +107,7 @@ def _config(given: Mapping[str, Any]) -> Any:
     from training.config import TrainConfig
 
     own = {name: given[name] for name in TrainConfig.model_fields if name in given and name != "task"}
-    options = steps.whole(given.get("training_options") or {})
+    options = run_request.whole(given.get("training_options") or {})
     return parse(
         {"task": given.get("task", "flights"), "options": dict(given.get("task_options") or {}), **own, **options}
     )

@@ -14,9 +14,14 @@ class Commit:
     because: str = ""
 
     @property
+    def of_the_code(self) -> str:
+        """The hash in full; "" if the code differs from it."""
+        return "" if self.because else self.sha or ""
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """The hash in short and in full; nothing if the code differs from it."""
-        return (self.sha[:12], self.sha) if self.sha and not self.because else ()
+        return (self.of_the_code[:12], self.of_the_code) if self.of_the_code else ()
 
 
 def current(folder: Path) -> Commit:

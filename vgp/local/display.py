@@ -17,6 +17,7 @@ from rich.text import Text
 from vgp.local.output import Event
 from vgp.local.run import Result
 from vgp.spec import placeholders
+from vgp.text.printable import one_line
 from vgp.text.table import Cell, table
 
 _MARKS = {
@@ -90,7 +91,7 @@ class Progress:
 
 
 def show(result: Result, console: Console) -> None:
-    """Every step with its state, seconds and outputs; what to mind; the pages to look at."""
+    """Every step with its state, seconds and outputs; why some were skipped; what to mind; the pages to look at."""
     console.print(
         table(
             ("step", "state", "seconds", "outputs"),
@@ -102,8 +103,17 @@ def show(result: Result, console: Console) -> None:
         if placeholders.within(step.parameters):
             console.print(f"warning: an output of {step.name} {placeholders.RULE}", markup=False, soft_wrap=True)
     if result.succeeded:
+        if why := _why_skipped(result):
+            console.print(f"skipped: {why}", markup=False, highlight=False, soft_wrap=True)
         for page in sorted(result.run.folder.glob("*.html")):
             console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
+
+
+def _why_skipped(result: Result) -> str:
+    """The reason that a step gave for steps that were skipped, as that of retraining does; "" if none did."""
+    if not any(step.state == "skipped" for step in result.steps):
+        return ""
+    return one_line(next((str(step.parameters["why"]) for step in result.steps if "why" in step.parameters), ""))
 
 
 def _row(row: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:

@@ -53,7 +53,7 @@ def _environment(run: Run) -> dict[str, str]:
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
         "TRAINING_PINS": str(run.folder / "pins"),
         "TRAINING_REGISTRY": str(run.registry),
-        **({"TRAINING_COMMIT": sha} if (sha := _commit(run)) else {}),
+        **({"TRAINING_COMMIT": sha} if (sha := commit.current(run.repository.root).of_the_code) else {}),
         **({"TRAINING_NPROC": str(run.nproc)} if run.nproc else {}),
         **({"TRAINING_NODES": str(run.nodes)} if run.nodes else {}),
         "PYTHONUNBUFFERED": "1",
@@ -61,12 +61,6 @@ def _environment(run: Run) -> dict[str, str]:
         "PYTHONUTF8": "1",
         "PYTHONIOENCODING": "utf-8:backslashreplace",
     }
-
-
-def _commit(run: Run) -> str:
-    """The commit of the repository's code; "" if the code is not what was committed."""
-    source = commit.current(run.repository.root)
-    return "" if source.because else source.sha or ""
 
 
 @contextmanager

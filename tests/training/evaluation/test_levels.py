@@ -26,7 +26,7 @@ def test_where_nothing_is_skewed_to_the_left_the_critical_value_is_students():
 def test_the_critical_value_solves_halls_transformation():
     for skew in (-0.1, -0.05, 0.0):
         t = levels.critical(LEVEL, 99, skew)
-        assumed = skew * np.sqrt(100 * 99) / 98 - 2 * np.sqrt(6 * 99 / (98 * 101 * 103))
+        assumed = 2 * skew * np.sqrt(100 * 99) / 98 - 2 * np.sqrt(6 * 99 / (98 * 101 * 103))
         bend = 2 / 3 * assumed
         assert (np.exp(bend * t) - 1) / bend + assumed / 6 == pytest.approx(stats.t.isf(LEVEL, 99))
 
@@ -37,7 +37,16 @@ def test_the_critical_value_rises_as_clusters_are_fewer_more_skewed_and_nights_m
     by_nights = np.array([levels.critical(0.05 / nights, 30) for nights in (1, 12, 52, 365)])
     for values in (by_count, by_skew, by_nights):
         assert (np.diff(values) > 0).all()
-    assert np.isinf(levels.critical(LEVEL, 30, -0.6)) and np.isinf(levels.critical(0.05, 2))
+    assert np.isinf(levels.critical(LEVEL, 10)) and np.isinf(levels.critical(0.05, 2))
+
+
+def test_a_gain_of_three_times_students_value_is_believed_however_skewed_the_clusters_are():
+    assert levels.critical(LEVEL, 30, -0.6) == levels.critical(LEVEL, 30, -5.0) == 3 * stats.t.isf(LEVEL, 30)
+
+
+def test_skewness_to_the_left_counts_twice():
+    to_the_left, symmetric, to_the_right = (levels._assumed(np.array(skew), 31) for skew in (-0.05, 0.0, 0.05))
+    assert to_the_left - symmetric == pytest.approx(2 * (symmetric - to_the_right))
 
 
 @pytest.mark.parametrize(("nights", "fewest"), [(1, 10), (52, 13), (365, 15)])

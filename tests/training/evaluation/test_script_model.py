@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training import bundle, steps
+from training import bundle, run_request, steps
 from training.data import manifest
 from training.errors import UserError
 from training.evaluation import measure, record
@@ -331,8 +331,8 @@ def test_our_own_training_and_models_are_refused_for_files_as_they_are(coins, pr
     assert "Give the script as command = [...] under [steps.train], or choose another task" in capsys.readouterr().err
     request = {"task": "files", "task_options": {}, "champion": "", "margin": 0.0, "confidence": 0.95, "data": ""}
     with pytest.raises(ValueError, match="our training and its models need rows"):
-        steps.check_request(**request, with_task=False)
-    steps.check_request(**request, with_training=False)
+        run_request.check_request(**request, with_task=False)
+    run_request.check_request(**request, with_training=False)
     with pytest.raises(UserError, match="is no folder that a script left, and the task files hands files on"):
         evaluate(files, coins.trained(tmp_path / "ours", prepared), tmp_path / "out")
     with pytest.raises(UserError, match="Files has no option 'train'"):

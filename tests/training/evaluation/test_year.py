@@ -44,4 +44,4 @@ def test_with_overlapping_windows_and_drift_hardly_any_year_is_wrong_and_a_gain_
     for drift in (0.0, 0.2):
         wrong = gate.false_years(20, drift, normal)
         assert wrong[name] <= 0.1 and wrong["t, 5% every night"] >= 0.5
-    assert float(gate.waits(20, 1.0)[name]) <= 7
+    assert float(gate.waits(20, 1.25)[name]) <= 7

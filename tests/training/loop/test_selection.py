@@ -14,7 +14,7 @@ from training.loop import selection
 from training.loop.order import Plan
 from training.loop.validation import Validation
 from training.processes.rank import Rank
-from training.steps import check_request
+from training.run_request import check_request
 from training.tasks.flights import Flights
 from training.tasks.language_model import LanguageModel
 

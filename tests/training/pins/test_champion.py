@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from training import bundle, steps
+from training import bundle, run_request
 from training.errors import UserError
 from training.evaluation.evaluate import evaluate
 
@@ -69,8 +69,8 @@ def test_a_run_is_checked_before_it_starts(champion, visits, pin, tmp_path):
         "confidence": 0.9,
     }
     pins = pin(raw).uri
-    steps.check_request(**run, pins=pins)
-    steps.check_request(**run, as_of="2026-02-01")
+    run_request.check_request(**run, pins=pins)
+    run_request.check_request(**run, as_of="2026-02-01")
     for wrong, words in [
         ({"champion": str(tmp_path)}, "there is no model.json"),
         ({"as_of": "soon"}, "'soon' is no time"),
@@ -79,7 +79,7 @@ def test_a_run_is_checked_before_it_starts(champion, visits, pin, tmp_path):
         ({"pins": pins, "task_options": {"hidden": [2]}}, "with task_options"),
     ]:
         with pytest.raises(ValueError, match=words):
-            steps.check_request(**{**run, **wrong})
+            run_request.check_request(**{**run, **wrong})
     os.truncate(pins, 10)
     with pytest.raises(ValueError, match="is not as it was written"):
-        steps.check_request(**run, pins=pins)
+        run_request.check_request(**run, pins=pins)

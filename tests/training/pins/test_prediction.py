@@ -70,6 +70,14 @@ def test_a_model_that_is_not_there_is_said_before_anything_is_pinned(models, tmp
     assert not (tmp_path / "pins").exists()
 
 
+def test_a_name_that_no_model_has_is_told_with_those_that_there_are(models, tmp_path):
+    other = registry.open(models.root, "delays")
+    with pytest.raises(UserError, match="has no model named delays. It has flights: give model_name"):
+        resolved(other, tmp_path)
+    with pytest.raises(UserError, match="has no model named flights. It has none yet"):
+        resolved(registry.open(str(tmp_path / "nowhere"), "flights"), tmp_path)
+
+
 def test_a_destination_is_that_of_the_first_start_whenever_it_goes_on(models, tmp_path):
     promote(models, 1)
     place = "gs://b/{version}/{run}/{date}"

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save, save_file
 
-from training import steps, weights
+from training import run_request, steps, weights
 from training.errors import UserError
 from training.pins import documents, store
 from training.pins import weights as pins
@@ -60,7 +60,7 @@ def test_a_warm_start_that_is_not_there_is_an_error_of_the_first_step_and_of_the
     assert stop.value.code == 2 and f"warm_start={tmp_path}/nothing does not exist" in capsys.readouterr().err
     options = {"training_options": {"warm_start": str(tmp_path / "nothing")}}
     with pytest.raises(ValueError, match="nothing does not exist"):
-        steps.check_request(task="visits:Own", task_options={}, champion="", margin=0.0, confidence=0.95, data="",
+        run_request.check_request(task="visits:Own", task_options={}, champion="", margin=0.0, confidence=0.95, data="",
                             **options)  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version, written
 from training.errors import ProcessFailed, UserError
 from training.registry import changes, disk, reading, registry
-from training.registry.documents import CHAMPION, FILE_NAME, Record
+from training.registry.documents import CHAMPION, FILE_NAME, Record, Version
 from training.storage import storage
 
 # The client leaves broken connections to the garbage collector.
@@ -220,6 +220,14 @@ def test_a_full_disk_is_told_and_leaves_the_record_as_it_was(tmp_path, monkeypat
     assert sorted(path.name for path in Path(place.folder).iterdir()) == [FILE_NAME, "registry.lock"]
 
 
+def test_a_place_that_takes_no_versions_is_not_writable_even_if_its_record_is(tmp_path):
+    place = registry.open(str(tmp_path), "flights")
+    place.change(lambda record: registered("a"))
+    (Path(place.folder) / disk.VERSIONS).write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be written at .*/versions: .* name another registry"):
+        place.require_writable()
+
+
 def test_a_lock_that_is_held_all_the_time_is_an_error_that_names_it(tmp_path, monkeypatch):
     place = registry.open(str(tmp_path), "flights")
     monkeypatch.setattr(disk, "LOCK_DEADLINE_S", 0.05)
@@ -236,3 +244,14 @@ def test_equal_records_have_equal_bytes(tmp_path):
     data = reading.encode("r", record)
     assert reading.encode("r", reading.decode("r", "flights", data)) == data
     assert json.loads(data)["aliases"] == {CHAMPION: 1}
+
+
+def test_a_registry_that_was_moved_has_the_reports_of_its_versions_where_they_lie_now(tmp_path):
+    place = registry.open(str(tmp_path / "before"), "flights")
+    folder = place.version_folder("a" * 64)
+    version = Version(key="a" * 64, model=folder, report=f"{folder}/about/report.html")
+    assert place.placed(version) == version
+    moved = registry.open(str(tmp_path / "after"), "flights").placed(version)
+    assert moved.report == f"{tmp_path}/after/flights/versions/{'a' * 64}/about/report.html"
+    elsewhere = version.model_copy(update={"report": "gs://b/runs/report.html"})
+    assert place.placed(elsewhere).report == "gs://b/runs/report.html"

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from training import steps
+from training import run_request, steps
 from training.errors import UserError
 from training.evaluation import evaluate
 from training.pins import reigning, resolve
@@ -103,9 +103,9 @@ def test_a_registry_that_is_damaged_or_of_another_task_or_project_is_refused_bef
     nights.night("one", challengers[0])
     request = {"task": "digits:Digits", "task_options": {}, "champion": "auto", "margin": 0.0, "confidence": 0.95,
                "data": "", "registry": nights.root, "model_name": "digits"}  # fmt: skip
-    steps.check_request(**request)
+    run_request.check_request(**request)
     with pytest.raises(ValueError, match="its version 1 is of digits:Digits, and this run of .*Flights"):
-        steps.check_request(**{**request, "task": "flights"})
+        run_request.check_request(**{**request, "task": "flights"})
     named = nights.record.model_copy(update={"versions": tuple(
         one.model_copy(update={"labels": {reigning.PROJECT: "123"}}) for one in nights.record.versions
     )})  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_registry_that_is_damaged_or_of_another_task_or_project_is_refused_bef
     record = nights.folder / "registry" / "digits" / "registry.json"
     record.write_text(json.dumps({"format": 1})[:9])
     with pytest.raises(ValueError, match="is damaged"):
-        steps.check_request(**request)
+        run_request.check_request(**request)
 
 
 def test_a_first_registry_is_made_and_one_that_is_not_there_yet_is_no_error(nights):

@@ -23,7 +23,8 @@ def sent(cloud: Cloud) -> list[str]:
 
 
 def test_a_run_that_is_none_of_vertex_ai_asks_nobody(cloud):
-    assert follow("", Registry(1, champion=1).read, 1, TERMS) == {} and not sent(cloud)
+    for job in ("", "flights-20261122", "projects/1/locations/here"):
+        assert follow(job, Registry(1, champion=1).read, 1, TERMS) == {} and not sent(cloud)
 
 
 def test_the_version_of_the_step_is_uploaded_and_reigns_and_a_repetition_sends_nothing(cloud, capsys):

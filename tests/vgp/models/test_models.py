@@ -11,7 +11,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from training.registry import changes
-from training.registry.documents import Version
+from training.registry.documents import Spent, Version
 from training.registry.registry import open as open_
 from training.storage import storage
 from vgp.vertex import clients
@@ -78,8 +78,11 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(here: None, r
 def test_show_tells_how_a_version_fared(here: None, registry: str, models: Models) -> None:
     """Of a champion whom it withstood, of a candidate who decides, of others who took their place."""
     place = open_("runs/registry", "flights")
-    for night in ("mon", "tue"):
+    for night in ("mon", "tue", "the same model again"):
         place.change(lambda record, night=night: changes.keep(record, who="the run", why="not better", key=night))
+        if night != "the same model again":  # of which there is no test
+            test = Spent(key=night, at="2026-11-22T10:00:00Z", level=0.05 / 365, version=2, outcome="keep")
+            place.change(lambda record, test=test: changes.spend(record, test))
     key = hashlib.sha256(b"candidate").hexdigest()
     waiting = Version(key=key, model="", state="candidate")
     place.change(lambda record: changes.register(record, waiting, who="the run"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from vgp import __version__
 from vgp.errors import RequestError
+from vgp.inside import commit
 from vgp.settings import Settings
 from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -39,12 +40,14 @@ def body(
     labels: Mapping[str, str] | None = None,
     template_uri: str | None = None,
     key: str = "",
+    code: str = "",
 ) -> dict[str, Any]:
     """The PipelineJob as the REST API takes it, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
 
     `values` are parameters that were checked against the spec. `caching` overrides every step's; None leaves the
     spec's. The label `request` is the digest of everything that determines what the run does, and where; a value that
-    is the parameter's default determines nothing. `key` tells apart what is otherwise the same request.
+    is the parameter's default determines nothing. `key` tells apart what is otherwise the same request. `code` is the
+    commit that the spec is of, which is told and determines nothing.
     """
     config = {
         "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
@@ -65,7 +68,8 @@ def body(
     decisive = {**job, "runtimeConfig": {**config, **arguments}}
     place = [settings.project, settings.region, settings.environment, settings.experiment]
     request = {REQUEST: digest([decisive, place, asked, key]), **({KEY: key} if key else {})}
-    return {**job, "labels": _labels(settings, spec, request, asked)}
+    told = {commit.LABEL: code} if commit.is_commit(code) else {}
+    return {**job, "labels": {**told, **_labels(settings, spec, request, asked)}}
 
 
 def digest(request: Any) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from vgp.check import cost
 from vgp.check.finding import StepRow
-from vgp.compiling import workflows
+from vgp.compiling import commit, workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Settings
@@ -110,8 +110,9 @@ def _request(
     held.refuse_missing(settings, spec, values)
     caching = settings.caching if options.caching is None else options.caching
     body = pipeline_job.body(
-        settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or ""
-    )
+        settings, spec.content, values, caching=caching, labels=labels, template_uri=uri, key=options.key or "",
+        code=_commit(settings, options),
+    )  # fmt: skip
     if options.new and options.caching is None:  # of the same request, so that the next one does not go on without it
         body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
     return body, steps
@@ -127,6 +128,11 @@ def _specification(
         return template.spec, template.uri, report.steps
     workflow = compiled(name, settings, max_usd=options.max_usd)
     return workflow.spec, None, workflow.report.steps
+
+
+def _commit(settings: Settings, options: Options) -> str:
+    """The commit that the spec is of: the repository's, or what a template is tagged with."""
+    return options.template if options.template is not None else commit.current(settings.repository.root).of_the_code
 
 
 def _labels(texts: Sequence[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from vgp.check import cost
 from vgp.errors import RequestError
+from vgp.inside import commit
 from vgp.settings import Settings
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names, rest
@@ -175,6 +176,7 @@ def body(settings: Settings, declaration: Declaration, time: datetime) -> dict[s
         values,
         labels={**marks(settings, declaration.name), NIGHT: label(time)},
         template_uri=job.get("templateUri"),
+        code=job["labels"].get(commit.LABEL, ""),
         key=f"{time.astimezone(UTC):%Y-%m-%d-%H%M}",
     )
 

@@ -56,6 +56,7 @@ def declaration(
     *,
     steps: Sequence[StepRow] = (),
     template_uri: str | None = None,
+    code: str = "",
     now: datetime | None = None,
 ) -> Declaration:
     """The schedule `name` of the settings, for a compiled `spec` and `values` that were checked against it.
@@ -76,7 +77,7 @@ def declaration(
     moves = not pins_first(PipelineSpec(spec))
     caching = False if moves or settings.caching is False else None
     job = pipeline_job.body(
-        settings, spec, values, caching=caching, labels=marks(settings, name), template_uri=template_uri
+        settings, spec, values, caching=caching, labels=marks(settings, name), template_uri=template_uri, code=code
     )
     message = Message()
     fields = _fields(settings, name, declared, job, now or datetime.now(UTC))

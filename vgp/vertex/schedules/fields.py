@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from vgp.inside import commit
 from vgp.spec.dag import Json
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules.cron import Cron
@@ -23,6 +24,8 @@ _GOOGLES_LABELS = ("vertex-ai-", "goog-")
 _REQUEST = "create_pipeline_job_request"
 #: The digest of what we sent for a run.
 _DIGEST = "labels.request"
+#: Told and never compared: code that runs otherwise is another image, and that is another spec.
+_COMMIT = f"labels.{commit.LABEL}"
 #: Names of the settings -> fields of Schedule.
 _OWN = {
     "display_name": "display_name", "cron": "cron", "start": "start_time", "end": "end_time",
@@ -68,7 +71,7 @@ def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Ch
     return [
         Change(key, before.get(key), after.get(key))
         for key in keys
-        if before.get(key) != after.get(key) and not _added_by_google(key, after)
+        if key != _COMMIT and before.get(key) != after.get(key) and not _added_by_google(key, after)
     ]
 
 

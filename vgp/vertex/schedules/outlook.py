@@ -116,8 +116,10 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     blank = keys(spec, values, {})
     asked = next((key for way, key in blank.items() if way.rpartition("/")[2] == pinned.STEP), None)
     steps = [way for way, key in blank.items() if key.cached]
-    if not steps or asked is None:
+    if asked is None:
         return Outlook("every step runs, since the pipeline does not pin what moves")
+    if not steps:
+        return Outlook("every step runs: none of this pipeline's takes the result of an earlier run")
     present, why = ask(asked.parameters)
     if not present:
         return Outlook(f"not known: {why}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from vgp.check.finding import StepRow
-from vgp.compiling import workflows
+from vgp.compiling import commit, workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
 from vgp.settings import Schedule, Settings
@@ -42,7 +42,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
     """
     _refuse_undeclared(settings, names)
     templates: dict[tuple[str, str | None], _Template] = {}
-    declarations = []
+    declarations, here = [], commit.current(settings.repository.root).of_the_code
     for name in dict.fromkeys(names or settings.schedules):
         schedule = settings.schedules[name]
         key = schedule.pipeline, schedule.template
@@ -59,8 +59,9 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
         message = declaration(
-            settings, name, template.spec.content, values, steps=template.steps, template_uri=template.uri
-        )
+            settings, name, template.spec.content, values, steps=template.steps, template_uri=template.uri,
+            code=schedule.template if schedule.template is not None else here,
+        )  # fmt: skip
         declarations.append(message)
     return declarations
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vgp.inside import commit
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.pipeline_job import MANAGED_BY
@@ -60,7 +61,7 @@ def _job(declaration: Declaration) -> dict[str, Any]:
         "service_account": job.service_account,
         "network": job.network,
         "template_uri": job.template_uri,
-        "labels": {**job.labels, MANAGED_BY[0]: "terraform"},
+        "labels": {**_labels(job.labels), MANAGED_BY[0]: "terraform"},
         "pipeline_spec": json.dumps(fields.spec(declaration.message).with_defaults(others).content, sort_keys=True),
         "runtime_config": {
             "gcs_output_directory": config["gcs_output_directory"],
@@ -70,6 +71,11 @@ def _job(declaration: Declaration) -> dict[str, Any]:
         "encryption_spec": {"kms_key_name": key} if key else None,
     }
     return {name: value for name, value in block.items() if value}
+
+
+def _labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Without the commit, with which Terraform would find every schedule changed by every commit."""
+    return {key: value for key, value in labels.items() if key != commit.LABEL}
 
 
 def _literal(value: Any) -> Any:

@@ -28,7 +28,6 @@ _WORDS = {"undeclared": "not declared", "other": "other", "nothing": "no change"
 #: Follow from other changes, and would only repeat them.
 _DERIVED = ("labels.request",)
 _WIDE = 100
-_ANEW = "every run anew, since the data behind the same names may have changed"
 _NOTHING_DECLARED = (
     "Nothing to do: this environment declares no schedule. Write [schedules.NAME] into pipelines.toml, or choose --env."
 )
@@ -150,8 +149,9 @@ def _cache(declaration: Declaration) -> Iterator[str]:
     """Which steps take earlier results, and which never do."""
     by_use = forecast.caching(declaration)
     taken, anew = (", ".join(step for step, cached in by_use.items() if cached is use) for use in (True, False))
-    yield f"{taken}: an earlier result, where nothing that they take is new" if taken else f"{anew}: {_ANEW}"
-    if taken and anew:
+    if taken:
+        yield f"{taken}: an earlier result, where nothing that they take is new"
+    if anew:
         yield f"{anew}: every run anew"
 
 

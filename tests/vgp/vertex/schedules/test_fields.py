@@ -49,6 +49,12 @@ def test_what_google_fills_in_is_no_difference(declare: Declare) -> None:
     assert changes(wanted, live_one) == []
 
 
+def test_a_newer_commit_alone_changes_no_schedule(declare: Declare) -> None:
+    wanted, live_one = declare().message, declare().message
+    live.job(wanted).labels["code-commit"], live.job(live_one).labels["code-commit"] = "a" * 40, "b" * 40
+    assert changes(wanted, live_one) == []
+
+
 def test_empty_values_that_got_lost_on_the_way_are_no_difference(declare: Declare) -> None:
     wanted, live_one = declare().message, declare().message
     live.job(live_one).pipeline_spec = fields._without_empty(SMALL)
