@@ -125,7 +125,8 @@ class CustomJobs:
             return [name for name in here if matches.test(filtered(self.jobs[name], now))]
 
         page, following = self.cloud.pages.cut(call.query, names)
-        shown = [to_json(self.jobs[name].shown(now), integers=True) for name in page if name in self.jobs]
+        integers = "enum-encoding=int" in call.query.get("$alt", "")  # Google's Python clients ask for numbers
+        shown = [to_json(self.jobs[name].shown(now), integers=integers) for name in page if name in self.jobs]
         return one_page("customJobs", shown, following)
 
     def cancel(self, call: Call) -> dict[str, Any]:

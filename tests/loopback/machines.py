@@ -106,6 +106,20 @@ class Machines:
         """What stands for /gcs."""
         return self.folder / "gcs"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What every container has, those of plain steps too."""
+        return {
+            **{key: os.environ[key] for key in KEPT if key in os.environ},
+            **self.cloud.environment,
+            "PYTHONPATH": os.pathsep.join((str(CONTAINER), str(REPOSITORY), str(REPOSITORY / "tests"))),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
+            "LOOPBACK_GCS": str(self.mount),
+            "CLOUD_ML_PROJECT_ID": self.cloud.project_number,
+            **self.cloud.clock.variables,
+            **self.environment,
+        }
+
     def of(self, message: Any) -> list[Machine]:
         """The machines of a job, not yet started."""
         self.mount.mkdir(parents=True, exist_ok=True)
@@ -130,18 +144,11 @@ class Machines:
         container = pool.container_spec
         words = [self._local(word) for word in (*container.command, *container.args)]
         environment = {
-            **{key: os.environ[key] for key in KEPT if key in os.environ},
-            **self.cloud.environment,
-            "PYTHONPATH": os.pathsep.join((str(CONTAINER), str(REPOSITORY), str(REPOSITORY / "tests"))),
-            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
-            "LOOPBACK_GCS": str(self.mount),
+            **self.variables,
             "CLOUD_ML_JOB_ID": job_id,
-            "CLOUD_ML_PROJECT_ID": self.cloud.project_number,
             MARK: mark,
-            **self.cloud.clock.variables,
             **cluster(message, name, index, hosts),
             **outputs(message.job_spec.base_output_directory.output_uri_prefix),
-            **self.environment,
             **{each.name: each.value for each in container.env},
         }
         return Machine(f"{name}-{index}", number, index, folder, mark, words, environment)

@@ -1,10 +1,8 @@
 import json
 
-from loopback.cloud import lost_response, reset, status
-
 from vgp.inside.capacity.plan import Plan
 
-from .conftest import CREATE, EXITED, GET, QUOTA, STOCKOUT, executor_input, rung
+from .conftest import CREATE, EXITED, STOCKOUT, executor_input, rung
 
 
 def ladder_of(*rungs, **changed) -> Plan:
