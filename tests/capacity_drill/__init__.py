@@ -7,5 +7,6 @@ standin.py    a program in place of training: a hash, and the documents of docs/
 training.py   the component `train` itself, of a tiny task in exact mode
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb
+rows.py       one climb as a row of the table
 calls.py      the launcher killed at every call to Google, before and after it was handled
 """

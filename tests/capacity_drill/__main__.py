@@ -15,14 +15,12 @@ import json
 import multiprocessing
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import checks, climb, work
-from tests.capacity_drill.scenario import Scenario
+from tests.capacity_drill import rows
 
 
 def main() -> int:
@@ -63,28 +61,7 @@ def planned(given: argparse.Namespace, folder: Path) -> list[tuple[Any, ...]]:
         return [
             (calls.killed, kill, folder / kill.name, given.speed) for kill in calls.every(folder / "calm", given.speed)
         ]
-    return [(played, seed, given.work, folder / f"seed-{seed}", given.speed) for seed in given.seeds]
-
-
-def played(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
-    """A row of the table: the climb of a seed."""
-    began, task = time.monotonic(), work.made(kind, folder.parent)
-    scenario = Scenario.drawn(seed, length_s=4000)
-    found = climb.climbed(folder, task, scenario, speed=speed)
-    problems = checks.problems(found, task, work.plan(task, deadline_s=scenario.deadline_s))
-    return row(f"seed {seed}", found, task, problems, time.monotonic() - began)
-
-
-def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], seconds: float) -> dict[str, Any]:
-    attempts = found.ladder.get("attempts", [])
-    counts = {kind: sum(each["outcome"] == kind for each in attempts) for kind in {a["outcome"] for a in attempts}}
-    return {
-        "name": name, "code": found.code, "attempts": len(attempts), "launchers": found.launchers, "outcomes": counts,
-        "steps": len(found.steps), "lost": max(0, len(found.steps) - task.steps),
-        "hours": (found.over - found.began).total_seconds() / 3600, "machine_hours": sum(a["hours"] for a in attempts),
-        "usd": sum(a["usd"] or 0 for a in attempts), "seconds": seconds, "problems": problems,
-        "said": found.said if problems else "",
-    }  # fmt: skip
+    return [(rows.played, seed, given.work, folder / f"seed-{seed}", given.speed) for seed in given.seeds]
 
 
 def shown(tasks: list[tuple[Any, ...]], parallel: int) -> Any:
@@ -103,15 +80,16 @@ def shown(tasks: list[tuple[Any, ...]], parallel: int) -> Any:
             yield one
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+def summary(found: list[dict[str, Any]]) -> str:
     def total(name: str) -> float:
-        return sum(row[name] for row in rows)
+        return sum(row[name] for row in found)
 
-    kinds = {kind: sum(row["outcomes"].get(kind, 0) for row in rows) for row in rows for kind in row["outcomes"]}
+    kinds = {kind: sum(row["outcomes"].get(kind, 0) for row in found) for row in found for kind in row["outcomes"]}
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=str))
     return (
-        f"{len(rows)} climbs: {total('attempts')} attempts ({', '.join(f'{n} {k}' for k, n in sorted(kinds.items(), key=str))}), "
-        f"{total('launchers') - len(rows)} launchers killed, {total('lost')} steps lost; "
-        f"{sum(bool(row['problems']) for row in rows)} with something wrong"
+        f"{len(found)} climbs: {total('attempts')} attempts ({told}), "
+        f"{total('launchers') - len(found)} launchers killed, {total('lost')} steps lost; "
+        f"{sum(bool(row['problems']) for row in found)} with something wrong"
     )
 
 

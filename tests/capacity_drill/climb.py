@@ -135,7 +135,8 @@ class Climb:
     def evidence(self, code: int | None) -> Evidence:
         folder = works.output_folder(self.task)
         return Evidence(
-            code, self.said(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"), self.steps(),
+            code, self.said(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"),
+            self.steps(),
             self.work.made(self.read, self.region.machines.mount, f"{folder}/model"),
             (self.read(f"{folder}/gcp_resources") or b"").decode(), self.launchers,
         )  # fmt: skip

@@ -9,6 +9,7 @@ nothing to start. What it writes goes to Cloud Logging when it ends. /gcs/ and t
 
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -140,7 +141,7 @@ class Machines:
         self, message: Any, name: str, number: int, index: int, pool: Any, hosts: dict[str, list[str]]
     ) -> Machine:
         job_id = message.name.rpartition("/")[2]
-        folder, mark = self.folder / "jobs" / job_id / f"{name}-{index}", f"{job_id}/{name}-{index}"
+        folder, mark = self.folder / "jobs" / job_id / f"{name}-{index}", secrets.token_hex(8)
         container = pool.container_spec
         words = [self._local(word) for word in (*container.command, *container.args)]
         environment = {

@@ -1,0 +1,29 @@
+"""One climb as a row of the table; a function for each kind, which a process of its own can call."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.capacity_drill import checks, climb, work
+from tests.capacity_drill.scenario import Scenario
+
+
+def played(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
+    """A row of the table: the climb of a seed."""
+    began, task = time.monotonic(), work.made(kind, folder.parent)
+    scenario = Scenario.drawn(seed, length_s=4000)
+    found = climb.climbed(folder, task, scenario, speed=speed)
+    problems = checks.problems(found, task, work.plan(task, deadline_s=scenario.deadline_s))
+    return row(f"seed {seed}", found, task, problems, time.monotonic() - began)
+
+
+def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], seconds: float) -> dict[str, Any]:
+    attempts = found.ladder.get("attempts", [])
+    counts = {kind: sum(each["outcome"] == kind for each in attempts) for kind in {a["outcome"] for a in attempts}}
+    return {
+        "name": name, "code": found.code, "attempts": len(attempts), "launchers": found.launchers, "outcomes": counts,
+        "steps": len(found.steps), "lost": max(0, len(found.steps) - task.steps),
+        "hours": (found.over - found.began).total_seconds() / 3600, "machine_hours": sum(a["hours"] for a in attempts),
+        "usd": sum(a["usd"] or 0 for a in attempts), "seconds": seconds, "problems": problems,
+        "said": found.said if problems else "",
+    }  # fmt: skip
