@@ -39,6 +39,8 @@ class Job:
     seconds: float
     fail: str | None
     cancelled: datetime | None = None
+    #: Until it has machines.
+    waits_s: float = 10
 
     def cancel(self, now: datetime) -> None:
         self.cancelled = now
@@ -48,7 +50,7 @@ class Job:
 
     def shown(self, now: datetime) -> Any:
         """The job as it is now."""
-        started = self.created + timedelta(seconds=10)
+        started = self.created + timedelta(seconds=self.waits_s)
         ended = self.cancelled or started + timedelta(seconds=self.seconds)
         message = new("CustomJob")
         message.CopyFrom(self.message)
@@ -125,7 +127,7 @@ class CustomJobs:
             return [name for name in here if matches.test(filtered(self.jobs[name], now))]
 
         page, following = self.cloud.pages.cut(call.query, names)
-        integers = "enum-encoding=int" in call.query.get("$alt", "")  # Google's Python clients ask for numbers
+        integers = "enum-encoding=int" in call.query.get("$alt", "")
         shown = [to_json(self.jobs[name].shown(now), integers=integers) for name in page if name in self.jobs]
         return one_page("customJobs", shown, following)
 

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from vgp.inside.capacity import gcp_resources, heartbeat, progress
@@ -14,10 +15,10 @@ from vgp.inside.capacity.job_service import page
 from vgp.inside.capacity.jobs import Jobs
 from vgp.inside.capacity.journal import Attempt, Journal, Ladder
 from vgp.inside.capacity.outcome import ENDED, Outcome, outcome, refusal, state
-from vgp.inside.capacity.patience import Patience, reason
+from vgp.inside.capacity.patience import Patience, message, reason
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.progress import Progress, progress_of
-from vgp.inside.capacity.situation import held_s, last_moment, time_left_s, wait_s
+from vgp.inside.capacity.situation import held_s, time_left_s, wait_s
 from vgp.inside.capacity.step_run import StepRun
 from vgp.text.figures import took, usd
 
@@ -31,16 +32,30 @@ UNKNOWN_S = 180.0
 ERROR_S = 150.0
 #: How long a cancelled job may take to end; then it is fenced, and the next one may begin.
 CANCEL_S = 900.0
-#: How often jobs are looked for that no journal has, while one may exist.
-SWEEP_S = 300.0
+#: How soon after a creation, and then how often, jobs are looked for that no journal has: a request may arrive twice.
+FIRST_SWEEP_S, SWEEP_S = 30.0, 300.0
 
-#: Says why a job is ended before it ends: an outcome, and words; None lets it go on.
-Look = Callable[[Ladder, Attempt], Outcome | None]
+
+@dataclass(frozen=True)
+class End:
+    """Why the launcher ends a job: an outcome of the journal, words, and the rung that follows, if that is known."""
+
+    kind: str
+    words: str
+    next_rung: str | None = None
+
+
+#: Says why a job is ended before it ends; None lets it go on.
+Look = Callable[[Attempt], End | None]
 
 
 @dataclass
 class Attempts:
-    """What an attempt takes, one after another; each method leaves the journal so that the next launcher can go on."""
+    """What an attempt takes, one after another; each method leaves the journal so that the next launcher can go on.
+
+    Args:
+        last_moment: When no job may run any more.
+    """
 
     plan: Plan
     run: StepRun
@@ -52,6 +67,7 @@ class Attempts:
     patience: Patience
     tell: Callable[[str], None]
     search_s: float = SEARCH_S
+    last_moment: float = inf
     _sweep_at: float = 0.0
 
     def start(self, rung: PlannedRung, ladder: Ladder) -> None:
@@ -78,7 +94,7 @@ class Attempts:
         except (ServerError, RequestException, ConnectionError) as error:
             self.tell(f"creating the job: {reason(error)}; nobody knows whether it exists, so it is looked for")
         except GoogleAPICallError as error:
-            self.close(attempt, refusal(int(error.code or 0), str(error.message)))
+            self.close(attempt, refusal(int(error.code or 0), message(error)))
         else:
             self._adopt(attempt, job)
 
@@ -134,10 +150,10 @@ class Attempts:
                     return self._fenced(attempt)
             self.clock.sleep(POLL_S)
 
-    def end(self, attempt: Attempt, why: Outcome) -> Attempt:
+    def end(self, attempt: Attempt, why: End) -> Attempt:
         """Writes down that the job is to end, and why; `follow` sees to it."""
         self.tell(f"attempt {attempt.number} is ended: {why.words}")
-        ending = replace(attempt, ending=why.kind, ending_at=self.clock.now(), words=why.words)
+        ending = replace(attempt, ending=why.kind, ending_at=self.clock.now(), words=why.words, next_rung=why.next_rung)
         self.journal.write(ending)
         return ending
 
@@ -185,6 +201,7 @@ class Attempts:
 
     def _show(self, attempt: Attempt) -> None:
         """Leads the console and people to the job of the moment."""
+        self._sweep_at = self.clock.now() + FIRST_SWEEP_S
         self.tell(f"attempt {attempt.number} on {attempt.rung}: {page(attempt.job or '', self.plan.project)}")
         if self.run.gcp_resources:
             path = self.run.gcp_resources
@@ -202,21 +219,20 @@ class Attempts:
         """A job that has not ended: left alone, or brought to its end."""
         now = self.clock.now()
         if not attempt.ending:
-            ladder = self.journal.read()
-            if now >= self._sweep_at and any(each.outcome == "lost" for each in ladder.attempts):
-                self.sweep(ladder)
-            if why := self._overdue(attempt, ladder, now) or look(ladder, attempt):
+            if now >= self._sweep_at:
+                self.sweep(self.journal.read())
+            if why := self._overdue(attempt, now) or look(attempt):
                 attempt = self.end(attempt, why)
         if attempt.ending and state(job) != "CANCELLING":
             self.jobs.cancel(attempt.job or "")
         return attempt
 
-    def _overdue(self, attempt: Attempt, ladder: Ladder, now: float) -> Outcome | None:
+    def _overdue(self, attempt: Attempt, now: float) -> End | None:
         longest = wait_s(self.rung(attempt))
         if attempt.started is None and now - (attempt.created or attempt.intended) > longest:
-            return Outcome("wait_expired", f"no machines within {took(longest)}")
-        if now > last_moment(ladder):
-            return Outcome("timeout", "a step of a pipeline ends after 7 days")
+            return End("wait_expired", f"no machines within {took(longest)}")
+        if now > self.last_moment:
+            return End("timeout", "a step of a pipeline ends after 7 days")
         return None
 
     def _ended(self, attempt: Attempt, job: Json) -> None:
@@ -239,7 +255,7 @@ def was_not_handled(error: Exception) -> bool:
     from google.auth.exceptions import TransportError
 
     if isinstance(error, TooManyRequests):
-        return refusal(429, str(error.message)).kind == "user_error"
+        return refusal(429, message(error)).kind == "user_error"
     return isinstance(error, Unauthorized | TransportError)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgp.inside.capacity.attempt import POLL_S, Attempts
+from vgp.inside.capacity.attempt import POLL_S, Attempts, End
 from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import ControlFolder
@@ -12,7 +12,7 @@ from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
 from vgp.inside.capacity.jobs import Jobs
 from vgp.inside.capacity.journal import Attempt, Journal, Ladder
 from vgp.inside.capacity.last_words import last_words
-from vgp.inside.capacity.outcome import MOVES_ON, Outcome
+from vgp.inside.capacity.outcome import MOVES_ON
 from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
@@ -63,7 +63,7 @@ class Climb:
         heartbeat = self._heartbeat()
         try:
             heartbeat.start(ladder.open.token if ladder.open else NOBODY)
-            return self._climb(self._attempts(heartbeat))
+            return self._climb(self._attempts(heartbeat, ladder))
         finally:
             heartbeat.stop()
 
@@ -75,7 +75,7 @@ class Climb:
             known = ladder.open and ladder.open.job
             try:
                 heartbeat.start(ladder.open.token if ladder.open and known else NOBODY)
-                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S))
+                self._cancel(replace(self._attempts(heartbeat, ladder), search_s=CANCEL_SEARCH_S))
             finally:
                 heartbeat.stop()
         except Superseded as error:
@@ -89,8 +89,8 @@ class Climb:
         attempt = self.journal.read().open
         if attempt:
             if attempt.ending != "cancelled":
-                attempt = attempts.end(attempt, Outcome("cancelled", "the run was cancelled"))
-            attempts.follow(attempt, lambda ladder, attempt: None)
+                attempt = attempts.end(attempt, End("cancelled", "the run was cancelled"))
+            attempts.follow(attempt, lambda attempt: None)
         attempts.sweep(self.journal.read())
 
     def _climb(self, attempts: Attempts) -> Verdict:
@@ -106,17 +106,18 @@ class Climb:
                 attempts.find(attempt)
             else:
                 if attempt.outputs != self.run.outputs and not attempt.ending:
-                    why = Outcome("moved", "it writes to the outputs of another attempt of Vertex AI at this step")
-                    attempt = attempts.end(attempt, why)
+                    words = "it writes to the outputs of another attempt of Vertex AI at this step"
+                    attempt = attempts.end(attempt, End("moved", words, attempt.rung))
                 self._look_at = 0.0
-                attempts.follow(attempt, lambda ladder, attempt: self._look(attempts, ladder, attempt))
+                attempts.follow(attempt, lambda attempt: self._look(attempts, attempt))
 
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
         """Starts the next attempt, or waits a little until one may be started."""
         last = ladder.attempts[-1] if ladder.attempts else None
-        if last and (last.outputs != self.run.outputs or last.outcome == "lost"):
-            rung = attempts.rung(last)
-            if rung in open_rungs(self.plan, ladder, self.clock.now()):
+        again = last and (last.outputs != self.run.outputs or last.outcome == "lost")
+        name = last.rung if last and again else last.next_rung if last else None
+        for rung in open_rungs(self.plan, ladder, self.clock.now()):
+            if rung.name == name:
                 return attempts.start(rung, ladder)
         rungs, choice = self._choice(attempts, ladder)
         if choice.rung is not None:
@@ -128,16 +129,17 @@ class Climb:
             attempts.heartbeat.check()
             self.clock.sleep(min(left, POLL_S))
 
-    def _look(self, attempts: Attempts, ladder: Ladder, attempt: Attempt) -> Outcome | None:
+    def _look(self, attempts: Attempts, attempt: Attempt) -> End | None:
         """Whether a job that goes on is ended for a better place; asked as often as the policy wants."""
         now = self.clock.now()
         if now < self._look_at:
             return None
-        rungs, choice = self._choice(attempts, ladder)
+        rungs, choice = self._choice(attempts, self.journal.read())
         self._look_at = now + choice.look_again_s
         if choice.rung is None or rungs[choice.rung].name == attempt.rung:
             return None
-        return Outcome("moved", f"on to {rungs[choice.rung].name}: {choice.why}")
+        name = rungs[choice.rung].name
+        return End("moved", f"on to {name}: {choice.why}", name)
 
     def _choice(self, attempts: Attempts, ladder: Ladder) -> tuple[list[PlannedRung], Choice]:
         now = self.clock.now()
@@ -190,8 +192,17 @@ class Climb:
             ControlFolder(self.uri), self.clock, self.tell, self.journal.term, self.plan.heartbeat_s, self.plan.orphan_s
         )
 
-    def _attempts(self, heartbeat: Heartbeat) -> Attempts:
+    def _attempts(self, heartbeat: Heartbeat, ladder: Ladder) -> Attempts:
         jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
         return Attempts(
-            self.plan, self.run, jobs, self.journal, heartbeat, self.folder, self.clock, self.patience, self.tell
+            self.plan,
+            self.run,
+            jobs,
+            self.journal,
+            heartbeat,
+            self.folder,
+            self.clock,
+            self.patience,
+            self.tell,
+            last_moment=last_moment(ladder),
         )

@@ -71,13 +71,12 @@ class Jobs:
         self.patience("cancel the job", lambda: self.service(job.split("/")[3]).cancel(job))
 
     def sweep(self, ladder: Ladder) -> list[str]:
-        """Cancels the step's jobs that no attempt of its journal that goes on has; returns their names."""
-        mine = ladder.open.token if ladder.open else ""
+        """Cancels the step's jobs that are not the one of the attempt that goes on; returns their names."""
         stray = [
             job["name"]
             for region in dict.fromkeys(attempt.region for attempt in ladder.attempts)
             for job in self._of_ladder(region)
-            if state(job) not in (*ENDED, "CANCELLING") and job.get("labels", {}).get(ATTEMPT_LABEL) != mine
+            if state(job) not in (*ENDED, "CANCELLING") and not _is_of(job, ladder.open)
         ]
         for name in stray:
             self.cancel(name)
@@ -86,6 +85,15 @@ class Jobs:
     def _of_ladder(self, region: str) -> list[Json]:
         service = self.service(region)
         return self.patience("look for jobs of the step", lambda: service.labelled(LADDER_LABEL, self.ladder))
+
+
+def _is_of(job: Json, attempt: Attempt | None) -> bool:
+    """Whether it is the attempt's job; any with its token, as long as none is known."""
+    if attempt is None:
+        return False
+    return bool(
+        job["name"] == attempt.job if attempt.job else job.get("labels", {}).get(ATTEMPT_LABEL) == attempt.token
+    )
 
 
 def _system_labels() -> dict[str, str]:

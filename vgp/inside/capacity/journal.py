@@ -51,6 +51,8 @@ class Attempt:
     #: Why the launcher itself ends the job, and since when; told before the job is.
     ending: str | None = None
     ending_at: float | None = None
+    #: The rung that it was ended for.
+    next_rung: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

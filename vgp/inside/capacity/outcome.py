@@ -16,8 +16,9 @@ Only what is known to be a lack of capacity is one; everything else fails the st
   https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-vm-creation
 - Exit code 128 + n: ended by signal n. 75 (EX_TEMPFAIL) is ours: the job has saved and asks to be started again.
 
-Not verified on Vertex AI: what a job is called that ran into its `timeout`, or waited for `maxWaitDuration`. Both are
-told by how long it ran or waited.
+Not verified on Vertex AI, and on no page that was found: what a job is called that ran into its `timeout`, or waited
+for `maxWaitDuration` (both are told by how long it ran or waited); "Replicas low on memory" with code 8, which is taken
+for what it says, a lack of memory.
 """
 
 import re
@@ -38,6 +39,7 @@ _STOCKOUT = re.compile(
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"quota metrics? exceeds? quota|exceeds? (?:the )?quota|quota exceeded|insufficient quota", re.I)
+_MEMORY = re.compile(r"low on memory|out of memory", re.IGNORECASE)
 _INTERNAL = re.compile(r"internal error (?:occurred|encountered)", re.IGNORECASE)
 _EXIT = re.compile(r"replica (\S+) (ran out of memory and )?exited with a non-zero status of (\d+)", re.IGNORECASE)
 #: https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
@@ -111,6 +113,8 @@ def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: flo
 def _failed(message: str, code: int, strategy: str, started: bool, timed_out: bool) -> Outcome:
     if exited := _EXIT.search(message):
         return _exited(exited, message, strategy)
+    if _MEMORY.search(message):
+        return Outcome("user_error", message)
     if _QUOTA.search(message):
         return Outcome("quota", message)
     if _STOCKOUT.search(message):

@@ -1,7 +1,8 @@
 """Calls that outlast an outage: tried again until Google answers, with a line when it stops and when it is back."""
 
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vgp.inside import google_api
 from vgp.inside.capacity.clock import Clock
@@ -67,9 +68,14 @@ def is_passing(error: Exception) -> bool:
     return google_api.is_transient(error) or isinstance(error, Unauthorized | JSONDecodeError | ConnectionError)
 
 
+def message(error: Any) -> str:
+    """Google's own words, without the method and the address that its library puts before them."""
+    return re.sub(r"\A[A-Z]+ https?://\S+: ", "", str(error.message))
+
+
 def reason(error: Exception) -> str:
     """What an error says, on a line."""
-    code, message = getattr(error, "code", None), getattr(error, "message", None)
-    if code and message:
-        return f"Google answers {int(code)}: {one_line(message, 200)}"
+    code = getattr(error, "code", None)
+    if code and getattr(error, "message", None):
+        return f"Google answers {int(code)}: {one_line(message(error), 200)}"
     return f"no connection to Google ({type(error).__name__})"

@@ -1,17 +1,22 @@
 """A launcher on the loopback cloud, whose clock moves as the launcher waits."""
 
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from loopback.cloud import Cloud
+from loopback.custom_jobs import NAMES
 
+from vgp.inside.capacity import attempt
 from vgp.inside.capacity.__main__ import main
 from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.folder import ControlFolder
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
+from vgp.inside.capacity.step_run import StepRun
 
 CREATE = "aiplatform.projects.locations.customJobs.create"
 GET = "aiplatform.projects.locations.customJobs.get"
@@ -44,19 +49,29 @@ def executor_input(task: int = 1234567, run: str = "run-1") -> str:
     return json.dumps({"inputs": {"parameterValues": {"epochs": 3}}, "outputs": outputs})
 
 
+class Killed(BaseException):
+    """SIGKILL, as far as one process can do that to itself."""
+
+
 class CloudClock(Clock):
-    """The cloud's clock, moved by whoever sleeps; `before` is called first, with the time."""
+    """The cloud's clock, moved by whoever sleeps; what is planned happens after a sleep, once its time has come."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
-        self.before: Callable[[float], None] = lambda now: None
+        self.planned: list[tuple[float, Callable[[], Any]]] = []
 
     def now(self) -> float:
         return self.cloud.clock.now().timestamp()
 
     def sleep(self, seconds: float) -> None:
-        self.before(self.now())
         self.cloud.clock.advance(seconds)
+        for each in [each for each in self.planned if each[0] <= self.now()]:
+            self.planned.remove(each)
+            each[1]()
+
+
+def ladder_of(*rungs: PlannedRung, **changed: Any) -> Plan:
+    return Plan(**{"step": "train", "rungs": rungs, "project": "test-project", **changed})
 
 
 @dataclass
@@ -65,10 +80,51 @@ class Launcher:
 
     cloud: Cloud
     clock: CloudClock
-    plan: Plan = field(default_factory=lambda: Plan(step="train", rungs=(rung(),), project="test-project"))
+    plan: Plan = field(default_factory=lambda: ladder_of(rung()))
+    stopped: bool = False
+    #: What the heartbeat said whenever a job was created.
+    allowed_at_create: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cloud.on(CREATE, lambda call: self.allowed_at_create.append(self.heartbeat["attempt"]), before=True)
 
     def run(self, task: int = 1234567) -> int:
-        return main(["--plan", self.plan.to_json(), "--executor_input", executor_input(task)], self.clock)
+        """The exit code; -9 if it was killed."""
+        try:
+            return main(["--plan", self.plan.to_json(), "--executor_input", executor_input(task)], self.clock)
+        except Killed:
+            return -9
+
+    def at(self, seconds: float, act: Callable[[], Any]) -> None:
+        """So much later than now."""
+        self.clock.planned.append((self.clock.now() + seconds, act))
+
+    def kill(self) -> None:
+        raise Killed
+
+    def stop_once(self) -> None:
+        """SIGTERM to the main thread, in which the launcher is."""
+        if not self.stopped:
+            self.stopped = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def cancel_in_console(self) -> None:
+        (job,) = self.cloud.custom_jobs.jobs.values()
+        job.cancel(self.cloud.clock.now())
+
+    @property
+    def first_job(self) -> Any:
+        return next(iter(self.cloud.custom_jobs.jobs.values()))
+
+    def hold(self, job: Any, seconds: float) -> None:
+        """Its machines come so much later."""
+        job.waits_s = seconds
+
+    def progress(self, *, step: int, saved_step: int, steps: int) -> None:
+        """What the first machine of the job of the moment tells."""
+        token = self.ladder["attempts"][-1]["token"]
+        told = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps}
+        self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
 
     def jobs_do(self, *jobs: dict[str, Any]) -> None:
         """What the next jobs do, one after another; those after them what the last does."""
@@ -83,8 +139,6 @@ class Launcher:
 
     @property
     def folder(self) -> ControlFolder:
-        from vgp.inside.capacity.step_run import StepRun
-
         return ControlFolder(StepRun.read(executor_input()).control_folder("train"))
 
     @property
@@ -94,8 +148,14 @@ class Launcher:
         return document.content
 
     @property
+    def heartbeat(self) -> dict[str, Any]:
+        document = self.folder.read("heartbeat.json")
+        assert document
+        return document.content
+
+    @property
     def outcomes(self) -> list[str | None]:
-        return [attempt["outcome"] for attempt in self.ladder["attempts"]]
+        return [each["outcome"] for each in self.ladder["attempts"]]
 
     @property
     def jobs(self) -> dict[str, str]:
@@ -109,15 +169,12 @@ class Launcher:
 
 
 def int_state(message: Any) -> str:
-    from loopback.custom_jobs import NAMES
-
     return NAMES[message.state]
 
 
 @pytest.fixture
-def launcher(cloud: Cloud) -> Iterator[Launcher]:
-    import signal
-
+def launcher(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
+    monkeypatch.setattr(attempt, "POLL_S", 60.0)
     before = signal.getsignal(signal.SIGTERM)
     yield Launcher(cloud, CloudClock(cloud))
     signal.signal(signal.SIGTERM, before)

@@ -1,12 +1,18 @@
 import json
+import signal
 
-from vgp.inside.capacity.plan import Plan
+import pytest
+from loopback.cloud import lost_response, repeated, reset, status
 
-from .conftest import CREATE, EXITED, STOCKOUT, executor_input, rung
+from .conftest import CANCEL, CREATE, EXITED, GET, LIST, QUOTA, STOCKOUT, executor_input, ladder_of, rung
 
 
-def ladder_of(*rungs, **changed) -> Plan:
-    return Plan(**{"step": "train", "rungs": rungs, "project": "test-project", **changed})
+def last_job(launcher) -> str:
+    return list(launcher.cloud.custom_jobs.jobs)[-1].rpartition("/")[2]
+
+
+def rungs(launcher) -> list[str]:
+    return [attempt["rung"] for attempt in launcher.ladder["attempts"]]
 
 
 def test_a_job_that_succeeds_is_the_whole_way(launcher, monkeypatch, capsys):
@@ -31,14 +37,172 @@ def test_a_job_that_succeeds_is_the_whole_way(launcher, monkeypatch, capsys):
 
 def test_a_lack_of_capacity_moves_on_and_a_users_error_does_not(launcher, capsys):
     launcher.plan = ladder_of(rung("spot"), rung("standard", strategy="standard"))
-    launcher.jobs_do({"seconds": 0, "fail": STOCKOUT}, {"fail": EXITED.format(1)})
+    launcher.cloud.fail(CREATE, status(429, QUOTA))
+    launcher.jobs_do({"fail": EXITED.format(1)})
     launcher.cloud.on(CREATE, lambda call: launcher.cloud.logs.add("KeyError: 'label'", job_id=last_job(launcher)))
     assert launcher.run() == 1
-    assert launcher.outcomes == ["preempted", "user_error"]
-    assert [attempt["rung"] for attempt in launcher.ladder["attempts"]] == ["spot", "standard"]
+    assert launcher.outcomes == ["quota", "user_error"] and rungs(launcher) == ["spot", "standard"]
     said = capsys.readouterr().err
     assert "[workerpool0-0] KeyError: 'label'" in said and "train failed on standard" in said
 
 
-def last_job(launcher) -> str:
-    return list(launcher.cloud.custom_jobs.jobs)[-1].rpartition("/")[2]
+def test_a_preempted_job_goes_on_with_the_time_that_is_left(launcher):
+    launcher.jobs_do({"seconds": 3600, "fail": STOCKOUT}, {"seconds": 60})
+    assert launcher.run() == 0 and launcher.outcomes == ["preempted", "succeeded"]
+    timeouts = [job.message.job_spec.scheduling.timeout.seconds for job in launcher.cloud.custom_jobs.jobs.values()]
+    assert timeouts == [7200, 3600]
+
+
+def test_a_job_that_somebody_cancels_fails_the_step(launcher, capsys):
+    launcher.jobs_do({"seconds": 36_000})
+    launcher.at(300, lambda: launcher.cancel_in_console())
+    assert launcher.run() == 1 and launcher.outcomes == ["cancelled"]
+    assert "cancelled by somebody else" in capsys.readouterr().err
+
+
+def test_a_refused_job_ends_the_step_in_googles_words(launcher, capsys):
+    launcher.cloud.fail(CREATE, status(400, "Machine type h1000 is not supported."))
+    assert launcher.run() == 1 and launcher.outcomes == ["user_error"]
+    assert "Google refused the job: 400 Machine type h1000 is not supported." in capsys.readouterr().err
+
+
+def test_what_waits_longer_than_its_rung_allows_is_cancelled_for_the_next(launcher):
+    launcher.plan = ladder_of(rung("spot", max_wait_s=5), rung("standard", strategy="standard"))
+    launcher.cloud.on(CREATE, lambda call: launcher.hold(launcher.first_job, 3600))
+    launcher.jobs_do({"seconds": 60})
+    assert launcher.run() == 0
+    assert launcher.outcomes == ["wait_expired", "succeeded"] and rungs(launcher) == ["spot", "standard"]
+
+
+def test_the_policy_moves_a_waiting_job_to_on_demand_when_time_runs_out(launcher):
+    """Two hours of work, three hours in all: Spot that gives no machines may be waited for no longer than that."""
+    spot, standard = rung("spot", max_wait_s=86_400), rung("standard", strategy="standard", usd_per_hour=9.0)
+    launcher.plan = ladder_of(spot, standard, deadline_s=3 * 3600)
+    launcher.cloud.on(CREATE, lambda call: launcher.hold(launcher.first_job, 86_400))
+    launcher.jobs_do({"seconds": 7100})
+    assert launcher.run() == 0
+    assert launcher.outcomes == ["moved", "succeeded"] and rungs(launcher) == ["spot", "standard"]
+    assert launcher.ladder["attempts"][1]["ended"] < launcher.ladder["deadline"]
+
+
+def test_the_work_that_is_left_is_that_after_the_newest_checkpoint(launcher):
+    launcher.jobs_do({"seconds": 600, "fail": STOCKOUT}, {"seconds": 60})
+    launcher.at(300, lambda: launcher.progress(step=50, saved_step=40, steps=100))
+    assert launcher.run() == 0
+    first, second = launcher.ladder["attempts"]
+    assert (first["step_from"], first["step_to"], first["steps_lost"], second["step_from"]) == (None, 40, 10, 40)
+
+
+@pytest.mark.parametrize("saved", [40, None], ids=["progress", "a script"])
+def test_a_timeout_moves_on_only_where_something_was_saved(launcher, saved, capsys):
+    launcher.plan = ladder_of(rung("short", timeout_s=900), rung("long", timeout_s=3600))
+    launcher.jobs_do({"seconds": 900, "fail": "The job ran too long."}, {"seconds": 60})
+    if saved:
+        launcher.at(300, lambda: launcher.progress(step=50, saved_step=saved, steps=100))
+    assert launcher.run() == (0 if saved else 1)
+    assert launcher.outcomes == (["timeout", "succeeded"] if saved else ["timeout"])
+    assert ("no step was saved: a larger timeout is needed" in capsys.readouterr().err) is not bool(saved)
+
+
+def test_a_step_ends_before_its_seven_days_do(launcher, capsys, monkeypatch):
+    monkeypatch.setattr("vgp.inside.capacity.situation.SEVEN_DAYS_S", 3 * 3600.0)
+    launcher.plan = ladder_of(rung("spot", timeout_s=86_400))
+    launcher.jobs_do({"seconds": 86_400})
+    assert launcher.run() == 1 and launcher.outcomes == ["timeout"]
+    (job,) = launcher.cloud.custom_jobs.jobs.values()
+    assert job.message.job_spec.scheduling.timeout.seconds == 3 * 3600 - 1800
+    assert "7 days are over" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault", [status(503), status(429, "Too many requests a minute."), reset(), status(401)])
+def test_answers_that_fail_are_asked_for_again(launcher, fault):
+    launcher.cloud.fail(GET, fault, fault, fault)
+    launcher.cloud.fail("storage.objects.insert", *[fault] * ("401" not in str(fault)))
+    assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
+
+
+def test_a_job_that_google_does_not_know_yet_is_waited_for(launcher):
+    launcher.cloud.fail(GET, *[status(404)] * 4)
+    assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
+
+
+def test_a_job_that_google_never_knows_is_lost_and_not_for_ever(launcher, capsys):
+    launcher.cloud.fail(GET, status(404), forever=True)
+    assert launcher.run() == 1 and launcher.outcomes == ["lost"] * 5
+    assert "5 jobs in a row were lost" in capsys.readouterr().err
+    assert set(launcher.jobs.values()) <= {"CANCELLED", "SUCCEEDED"}
+
+
+def test_a_lost_answer_of_create_is_found_by_its_label(launcher):
+    launcher.cloud.fail(CREATE, lost_response())
+    assert launcher.run() == 0 and launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
+
+
+def test_a_list_that_lags_for_long_leaves_a_job_that_is_cancelled_once_it_is_seen(launcher):
+    launcher.cloud.custom_jobs.list_lag_s = 200
+    launcher.cloud.fail(CREATE, lost_response())
+    launcher.jobs_do({"seconds": 3600})
+    assert launcher.run() == 0 and launcher.outcomes == ["lost", "succeeded"]
+    assert list(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
+
+
+def test_a_request_that_arrives_twice_leaves_one_job(launcher):
+    launcher.cloud.fail(CREATE, repeated())
+    launcher.jobs_do({"seconds": 3600})
+    assert launcher.run() == 0 and sorted(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
+
+
+def test_too_many_requests_is_no_quota_and_no_job(launcher):
+    launcher.cloud.fail(CREATE, status(429, "Too many requests a minute."), status(429, "Too many requests a minute."))
+    assert launcher.run() == 0 and launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
+
+
+def test_sigterm_cancels_the_job_and_waits_for_its_end(launcher, capsys):
+    launcher.jobs_do({"seconds": 36_000})
+    launcher.at(300, lambda: signal.raise_signal(signal.SIGTERM))
+    assert launcher.run() == 143
+    assert launcher.outcomes == ["cancelled"] and list(launcher.jobs.values()) == ["CANCELLED"]
+    assert launcher.heartbeat["attempt"] == ""
+    assert "the run is cancelled, and no job of train runs any more" in capsys.readouterr().err
+
+
+def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
+    launcher.jobs_do({"seconds": 36_000})
+    launcher.cloud.fail(CREATE, lost_response())
+    launcher.cloud.on(LIST, lambda call: launcher.stop_once())
+    assert launcher.run() == 143 and list(launcher.jobs.values()) == ["CANCELLED"]
+
+
+def test_a_job_that_does_not_end_is_fenced_before_the_next_begins(launcher):
+    """It may go on on machines that nobody reaches: its token is no longer the one."""
+    launcher.plan = ladder_of(rung("spot", max_wait_s=5), rung("standard", strategy="standard"))
+    launcher.cloud.fail(CANCEL, status(400), forever=True)
+    launcher.cloud.on(CREATE, lambda call: launcher.hold(launcher.first_job, 86_400))
+    launcher.jobs_do({"seconds": 60})
+    assert launcher.run() == 0 and launcher.outcomes == ["wait_expired", "succeeded"]
+    first, second = launcher.ladder["attempts"]
+    assert launcher.allowed_at_create == [first["token"], second["token"]]
+
+
+def test_another_attempt_of_vertex_ai_takes_the_work_over_with_a_job_of_its_own(launcher):
+    """Its outputs belong elsewhere, so the job that still runs would write where nobody looks."""
+    launcher.jobs_do({"seconds": 36_000}, {"seconds": 60})
+    launcher.at(300, launcher.kill)
+    assert launcher.run(task=1234567) == -9
+    assert launcher.run(task=7654321) == 0
+    assert launcher.outcomes == ["moved", "succeeded"] and list(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
+    arguments = [job.message.job_spec.worker_pool_specs[0] for job in launcher.cloud.custom_jobs.jobs.values()]
+    assert [list(pool.container_spec.args)[1] for pool in arguments] == [executor_input(), executor_input(7654321)]
+
+
+def test_the_same_container_started_again_goes_on_with_its_job_and_repeats_its_verdict(launcher):
+    launcher.jobs_do({"seconds": 3600})
+    launcher.at(300, launcher.kill)
+    assert launcher.run() == -9 and launcher.run() == 0 and launcher.run() == 0
+    assert launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
+
+
+def test_an_outage_longer_than_an_hour_ends_the_step_with_a_sentence(launcher, capsys):
+    launcher.cloud.fail(GET, status(503), forever=True)
+    assert launcher.run() == 1
+    assert "look at the job: no answer for 1h 00m (Google answers 503" in capsys.readouterr().err
