@@ -25,7 +25,6 @@ from .capacity import STRATEGIES, Place
 from .job_errors import JobError
 from .machines import Machine
 from .messages import new, set_time
-from .web_access import fill_web_access
 
 if TYPE_CHECKING:
     from .region import Region
@@ -239,7 +238,6 @@ class WorkingJob:
         set_time(message, "start_time", self.started)
         set_time(message, "end_time", self.ended)
         set_time(message, "update_time", self.ended or self.started or self.created)
-        fill_web_access(message)
         if self.error and self.ended and now >= self.ended + timedelta(seconds=self.region.error_late_s):
             message.error.code, message.error.message = self.error.code, self.error.message
         return message
