@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -85,8 +88,12 @@ class Climb:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def run(self) -> int | None:
-        """The code of the launcher that ended by itself; None if none did in time."""
+    def run(self, again_s: float = 0) -> int | None:
+        """The code of the launcher that ended by itself; None if none did in time.
+
+        Args:
+            again_s: After how long one is started again that somebody else has killed.
+        """
         kills, nodes = (
             list(zip(self.scenario.launcher_kills, self.scenario.moves, strict=True)),
             list(self.scenario.node_kills),
@@ -96,7 +103,9 @@ class Climb:
             if again is not None and self.now_s >= again:
                 process, again = self.start(), None
             if again is None and (code := process.poll()) is not None:
-                return code
+                if code != -signal.SIGKILL:
+                    return code
+                again = self.now_s + again_s
             if again is None and kills and self.now_s >= kills[0][0][0]:
                 (_, pause_s), moves = kills.pop(0)
                 self.kill()
@@ -153,12 +162,17 @@ class Climb:
 
 def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
     """A climb from its beginning to its end, in a cloud of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with begun(folder, work, scenario, speed=speed, plan=plan) as climb:
+        return climb.evidence(climb.run())
+
+
+@contextmanager
+def begun(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Iterator[Climb]:
+    """A climb in a cloud of its own, before its first launcher; the folder is emptied."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     with Cloud() as cloud:
         cloud.clock.run(speed)
-        climb = Climb(cloud, folder, work, scenario, plan)
-        code = climb.run()
-        found = climb.evidence(code)
+        yield Climb(cloud, folder, work, scenario, plan)
         if cloud.crashed:
             raise cloud.crashed
-        return found

@@ -111,11 +111,13 @@ def rung(
     )  # fmt: skip
 
 
-def plan(work: Work, *, deadline_s: float | None = None, orphan_s: float = 600, nodes: int = 1) -> Plan:
+def plan(
+    work: Work, *, deadline_s: float | None = None, orphan_s: float = 600, nodes: int = 1, wait_s: float = 600
+) -> Plan:
     """Spot here, Flex-start here, Spot elsewhere, and on demand."""
     rungs = (
         rung(work, "1 spot", "us-central1", "spot", 30, nodes=nodes),
-        rung(work, "2 flex", "us-central1", "flex_start", 60, max_wait_s=600, nodes=nodes),
+        rung(work, "2 flex", "us-central1", "flex_start", 60, max_wait_s=wait_s, nodes=nodes),
         rung(work, "3 spot", "europe-west4", "spot", 32, nodes=nodes),
         rung(work, "4 standard", "us-east4", "standard", 90, nodes=nodes),
     )
