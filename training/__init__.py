@@ -17,6 +17,7 @@ errors.py      how work ends: exit codes, and the error that is the user's to fi
 printable.py   somebody else's text in a message
 tasks/         the tasks that ship, and how any is found
 models/        networks
+capacity/      a job and its launcher: who may run, signs of life, progress
 pins/          what a run works on, told once at its beginning
 data/          raw input -> checked, split, fixed-width shards -> rows
 processes/     one process per GPU

@@ -12,8 +12,9 @@ from training.checkpoint.holder import Owner
 from training.config import OPERATIONAL, TrainConfig
 from training.data.manifest import Manifest
 
-#: The image that the step runs in, as the tool tells it.
-IMAGE_VARIABLE = "TRAINING_IMAGE"
+#: The image that the step runs in, as the tool tells it; and that of the step, where this rung of its ladder has
+#: another: a run finds the same folder wherever it lands.
+IMAGE_VARIABLE, STEP_IMAGE_VARIABLE = "TRAINING_IMAGE", "TRAINING_STEP_IMAGE"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def place(
     if not shared:
         return CheckpointPlace(output)
     decisive = settings.model_dump(exclude=set(OPERATIONAL), exclude_defaults=True)
-    image = environment.get(IMAGE_VARIABLE, "")
+    image = environment.get(STEP_IMAGE_VARIABLE) or environment.get(IMAGE_VARIABLE, "")
     text = json.dumps([decisive, prepared.fingerprint, pins, image], sort_keys=True)
     task = Path(output).parent.name
     folder = f"{shared.rstrip('/')}/{run.step if run else task}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

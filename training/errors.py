@@ -32,6 +32,10 @@ class ProcessFailed(Exception):
     """A training process failed or was killed; names it and holds its traceback or last words."""
 
 
+class MachineLost(ProcessFailed):
+    """Another machine of the job is gone, or never came: nothing is wrong with the work, which goes on elsewhere."""
+
+
 def exits(function: Callable[P, R]) -> Callable[P, R]:
     """Turns the expected endings into a line on stderr and an exit code, without a traceback.
 
@@ -47,7 +51,7 @@ def exits(function: Callable[P, R]) -> Callable[P, R]:
                 traceback.print_exception(error)
             print(f"error: {plain(error)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_USER_ERROR) from None
-        except Preempted as stop:
+        except (Preempted, MachineLost) as stop:
             print(f"stopped: {plain(stop)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_PREEMPTED) from None
         except ProcessFailed as failure:

@@ -10,6 +10,8 @@ from typing import Any
 
 from training import bundle, tasks, weights
 from training.bundle import ModelCard
+from training.capacity.watcher import followed
+from training.checkpoint.fence import clock
 from training.checkpoint.holder import Owner
 from training.checkpoint.lease import Lease, held
 from training.checkpoint.store import store_at
@@ -18,8 +20,9 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import ProcessFailed, UserError
 from training.loop import selection
+from training.loop.interval import rate_per_h
 from training.loop.order import Plan
-from training.loop.request import Start, TrainingRequest, planned, start_of
+from training.loop.request import Start, TrainingRequest, planned, start_of, world_sizes
 from training.loop.schedule import Schedule
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.launch import launch
@@ -57,24 +60,28 @@ def train(
     Raises:
         UserError: something that was given is wrong, or the loss is no longer a number; or another run that is
             alive writes to `checkpoints`.
-        Preempted: SIGTERM or SIGINT came and the state is saved.
+        Preempted: SIGTERM or SIGINT came and the state is saved; or the launcher of the job lets another run, or is
+            gone (`training.capacity`).
+        MachineLost: another machine of the job is gone, or never came.
         ProcessFailed: a training process failed or was killed; or the store of the checkpoints could not be reached
             for `checkpoint_patience_s`; or another run has taken `checkpoints` over while this one was paused.
     """
-    local = process_count(nproc, os.environ)
+    asked_at, local = clock(), process_count(nproc, os.environ)
     prepared = manifest.load(data)
     world_size = _world_size(local)
     task = _check(config, prepared, data, world_size)
     warm_start = _warm_start(config, task, prepared, warm_start_pins) if config.warm_start else None
     folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
-    _require_writable(model)
     owner = owner or Owner(task=job)
     with ExitStack() as stack:
+        watcher = stack.enter_context(followed(os.environ, leads=_leads()))
+        _require_writable(model)
         try:
             _require_writable_store(folder, config.checkpoint_patience_s)
             lease = stack.enter_context(_held(folder, owner, config))
             request = _request(config, prepared, task, warm_start, world_size, job, data=data, model=model,
-                               folder=folder, fence=lease.fence if lease else "", tags=tags or {})  # fmt: skip
+                               folder=folder, fence=lease.fence if lease else "", tags=tags or {},
+                               asked_at=asked_at)  # fmt: skip
         except ConnectionError as error:
             raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
         figures = launch(
@@ -85,25 +92,29 @@ def train(
             lost_after_s=config.lost_after_s,
             hang_after_s=config.hang_after_s,
             condition=lease,
+            notice=watcher,
         )
     return figures or {}
 
 
 def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextManager[Lease | None]:
     """The lease of the folder, on the one machine that holds it for all."""
-    if started_by_torchrun(os.environ):
-        leads = os.environ["RANK"] == "0"
-    else:
-        place = cluster(os.environ)
-        leads = place.trains and place.node == 0
-    if not leads:
+    if not _leads():
         return nullcontext()
     return held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
 
 
+def _leads() -> bool:
+    """Whether this is the job's first machine; of processes that torchrun has started, the first."""
+    if started_by_torchrun(os.environ):
+        return os.environ["RANK"] == "0"
+    place = cluster(os.environ)
+    return place.trains and place.node == 0
+
+
 def _request(
     config: TrainConfig, prepared: Manifest, task: Task, warm_start: Weights | None, world_size: int, job: str, *,
-    data: str | Path, model: str | Path, folder: str, fence: str, tags: Mapping[str, str],
+    data: str | Path, model: str | Path, folder: str, fence: str, tags: Mapping[str, str], asked_at: float,
 ) -> TrainingRequest:  # fmt: skip
     """What every rank is asked for, with the checkpoint that it goes on from."""
     patience_s = config.checkpoint_patience_s
@@ -111,12 +122,12 @@ def _request(
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
     plan, settings, begun = planned(
         config, prepared, tasks.spec(config.task), world_size, source, start,
-        weights=warm_start.fingerprint() if warm_start else {},
+        elsewhere=world_sizes(os.environ), weights=warm_start.fingerprint() if warm_start else {},
     )  # fmt: skip
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
-        begun=begun, warm_start=warm_start, tags=dict(tags),
+        begun=begun, warm_start=warm_start, tags=dict(tags), asked_at=asked_at,
     )  # fmt: skip
 
 
@@ -130,6 +141,7 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size
     selection.require(config, task, {split: prepared.rows(split) for split in prepared.splits})
     steps = Plan(prepared.rows("train"), config.epochs, config.global_batch_size, 1, config.seed).steps
     Schedule(config, steps, task).check()
+    rate_per_h(os.environ)
     require_within(config.profile_steps, config.profile_ranks, steps, world_size)
     return task
 

@@ -48,3 +48,10 @@ def test_operational_fields_do_not_decide_the_numbers():
     assert changed.mathematical() == parse({}).mathematical()
     assert set(OPERATIONAL) < set(TrainConfig.model_fields)
     assert parse({"seed": 1}).mathematical() != parse({}).mathematical()
+
+
+@pytest.mark.parametrize("value", [0, -3, "often", None, True, 1e400])
+def test_an_interval_between_checkpoints_is_a_number_above_0_or_auto(value):
+    with pytest.raises(UserError, match="^checkpoint_every_s=.*: give a number of seconds above 0, or auto.$"):
+        parse({"checkpoint_every_s": value})
+    assert [parse({"checkpoint_every_s": good}).checkpoint_every_s for good in ("auto", "7", 0.5)] == ["auto", 7, 0.5]

@@ -93,6 +93,8 @@ class Manifest(Frozen):
     step: int = Field(ge=0)
     #: What started the attempt that wrote it, where that has a name; "" = not known.
     job: str = ""
+    #: The kind of device that the ranks computed on, such as `NVIDIA L4`; "" = not told.
+    device: str = ""
     #: What decides the numbers: configuration, data, task. A resume must match it.
     settings: dict[str, Any]
     parts: tuple[Part, ...]

@@ -27,16 +27,17 @@ class Writer:
 
     Args:
         launch_id: Names this attempt's parts; the same on every rank, different at every start.
-        job: What started this attempt, as `Manifest.job`.
+        job: What started this attempt, as `Manifest.job`; `device` likewise.
         fence: The file of the `Fence` without which nothing is committed; "" = there is none.
     """
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
                  settings: dict[str, Any], keep: int, patience_s: float, job: str = "",
-                 fence: str = ""):  # fmt: skip
+                 fence: str = "", device: str = ""):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
         self.settings, self.keep, self.patience_s, self.job = settings, keep, patience_s, job
+        self.device = device
         self.fence = Fence(fence)
         self.thread: threading.Thread | None = None
         self.snapshot = Snapshot()
@@ -46,6 +47,8 @@ class Writer:
         self.error: BaseException | None = None
         #: Step of the newest checkpoint that this attempt committed and read back.
         self.durable_step: int | None = None
+        #: From the begin of that save until it could be read again, on rank 0.
+        self.durable_after_s = 0.0
 
     @property
     def busy(self) -> bool:
@@ -92,11 +95,13 @@ class Writer:
         return self.durable_step
 
     def _guarded(self, step: int, *work: Any) -> None:
+        began = time.monotonic()
         try:
             self.snapshot.complete()
             self._publish(step, self._write_part(step))
             if self.rank == 0:
                 self._commit(step, *work)
+                self.durable_after_s = time.monotonic() - began
         except BaseException as error:
             self._failed(step, error)
 
@@ -138,8 +143,9 @@ class Writer:
         self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
         trainer: dict[str, Any],
     ) -> None:  # fmt: skip
-        manifest = Manifest(run=self.run, step=step, job=self.job, settings=self.settings, parts=self._collect(step),
-                            tensors=layout, scalars=scalars, history=history, trainer=trainer)  # fmt: skip
+        manifest = Manifest(run=self.run, step=step, job=self.job, device=self.device, settings=self.settings,
+                            parts=self._collect(step), tensors=layout, scalars=scalars, history=history,
+                            trainer=trainer)  # fmt: skip
         self.fence.require_open()
         if not self.store.commit(manifest.name, manifest.encode()):
             for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand

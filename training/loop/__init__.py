@@ -4,7 +4,9 @@ request.py       what a run is asked for: plan, settings, start
 trainer.py       a run on one rank
 monitor.py       where the ranks meet: losses, progress, decisions
 saving.py        its checkpoints
+interval.py      how often to save, by what it costs
 resume.py        the checkpoint that it goes on from
+landing.py       what differs where a run goes on elsewhere
 outcome.py       the model and the figures that it leaves
 learner.py       model, optimizer, one step
 building.py      the model that a rank trains, whole or its share

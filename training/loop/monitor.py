@@ -76,6 +76,8 @@ class Monitor:
         #: What the last meeting found: the last step's loss and the norm of its whole gradient before it was clipped;
         #: what a step has waited for its batches on the rank that waited longest; the speed.
         self.latest: dict[str, float] = {}
+        #: Steps up to the last meeting since the one before, and their seconds.
+        self.steps, self.elapsed_s = 0, 0.0
         #: The last step that the curves have a point of.
         self.drawn = step
         #: Of each of this rank's microbatches since the last meeting.
@@ -134,6 +136,7 @@ class Monitor:
             "loss/train": losses[-1], "gradient_norm": float(everyone[0, 3]),
             "data_wait_s": float(everyone[:, 5].max()), "samples_per_s": count * self.plan.global_batch_size / elapsed,
         }  # fmt: skip
+        self.elapsed_s, self.steps = elapsed, count
         self._show(step)
         wishes = int(everyone[0, 1])
         return Decision(stop=bool(everyone[:, 0].any()), save=bool(wishes & 1), validate=bool(wishes & 2),

@@ -1,6 +1,7 @@
 """What a run is asked for, decided once on rank 0 before torch is imported, and read by every rank."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -14,6 +15,9 @@ from training.data.manifest import Manifest
 from training.errors import UserError
 from training.loop.order import Plan, count_microbatches
 from training.weights import Weights
+
+#: The processes of every rung that a step's launcher may start it on, such as 8,16.
+WORLD_SIZES_VARIABLE = "TRAINING_WORLD_SIZES"
 
 
 class Start(BaseModel):
@@ -47,6 +51,8 @@ class TrainingRequest(BaseModel):
     fence: str = ""
     #: Names the parts that this launch saves.
     launch_id: str
+    #: When the program was asked for it, by the clock of rank 0's machine (`training.checkpoint.fence.clock`).
+    asked_at: float = 0.0
     start: Start
     #: The weights that it begins with, where it begins.
     warm_start: Weights | None = None
@@ -90,11 +96,13 @@ def planned(
     source: Store,
     run: int,
     *,
+    elsewhere: Collection[int] = (),
     weights: Mapping[str, str] | None = None,
 ) -> tuple[Plan, dict[str, Any], dict[str, Any]]:
     """The plan of the run, the settings that its checkpoints are held to, and what was chosen when it began.
 
     Args:
+        elsewhere: Other numbers of processes that the run may have to go on with.
         weights: The fingerprint of those that it began with.
         source: The store of the checkpoints to go on from, which are those of `run`.
 
@@ -106,8 +114,12 @@ def planned(
     before = _microbatches_then(then, config)
     microbatches = config.microbatches or before
     if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
-        microbatches = count_microbatches(world_size, config.global_batch_size, exact=config.exact)
+        # Those of an exact run never change, so they suit the largest number of processes from the first step on.
+        largest = max(world_size, *elsewhere) if config.exact and elsewhere else world_size
+        microbatches = count_microbatches(largest, config.global_batch_size, exact=config.exact)
     _check_assignment(microbatches, world_size, config.exact)
+    for other in sorted({*elsewhere} - {world_size}) if config.exact or config.microbatches else ():
+        _check_assignment(microbatches, other, config.exact, where=f" ({WORLD_SIZES_VARIABLE}: a rung has so many)")
     begun = _chosen_then(then, config)
     fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
     samples = data.rows("train")
@@ -121,15 +133,24 @@ def planned(
     return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings, begun
 
 
-def _check_assignment(microbatches: int, world_size: int, exact: bool) -> None:
+def world_sizes(environment: Mapping[str, str]) -> list[int]:
+    """The numbers of processes of all rungs that the step may run on; empty where nobody says."""
+    text = environment.get(WORLD_SIZES_VARIABLE, "")
+    sizes = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(re.fullmatch("[1-9][0-9]{0,5}", size) for size in sizes):
+        raise UserError(f"{WORLD_SIZES_VARIABLE}={text!r}: give the processes of every rung, such as 8,16.")
+    return [int(size) for size in sizes]
+
+
+def _check_assignment(microbatches: int, world_size: int, exact: bool, where: str = "") -> None:
     if microbatches < world_size:
         raise UserError(
-            f"microbatches={microbatches} cannot be assigned to {world_size} processes: each needs at least one. "
+            f"microbatches={microbatches} cannot be assigned to {world_size} processes{where}: each needs one. "
             f"Take at most {microbatches} processes, or at least {world_size} microbatches."
         )
     if exact and (microbatches & (microbatches - 1) or world_size & (world_size - 1)):
         raise UserError(
-            f"exact=true needs powers of two, not {microbatches} microbatches on {world_size} processes: "
+            f"exact=true needs powers of two, not {microbatches} microbatches on {world_size} processes{where}: "
             "set microbatches to 4, 8, 16... and take 1, 2, 4, 8... processes."
         )
 

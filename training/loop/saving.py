@@ -1,15 +1,24 @@
 """The checkpoints of a run, as one rank saves them while it trains."""
 
+import os
 import time
 from typing import Any
+
+import torch
 
 from training.checkpoint import state
 from training.checkpoint.store import store_at
 from training.checkpoint.writer import Writer
 from training.errors import ProcessFailed
+from training.loop.interval import Interval, rate_per_h
 from training.loop.learner import Learner
 from training.loop.request import TrainingRequest
 from training.processes.rank import Rank
+
+
+def device_kind(rank: Rank) -> str:
+    """Such as `NVIDIA L4` or `cpu`: what may round otherwise than another kind."""
+    return torch.cuda.get_device_name(rank.device) if rank.device.type == "cuda" else rank.device.type
 
 
 class Saving:
@@ -22,8 +31,11 @@ class Saving:
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=request.run,
             launch_id=request.launch_id, settings=request.settings, keep=self.config.keep,
             patience_s=self.config.checkpoint_patience_s, job=request.job, fence=request.fence,
+            device=device_kind(rank),
         )  # fmt: skip
-        learner.before_update = self.writer.wait_copied
+        learner.before_update = self._wait_copied
+        #: By rank 0's, whose clock decides.
+        self.interval = Interval(self.config.checkpoint_every_s, rate_per_h(os.environ))
         #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
         self.patience_s = self.config.checkpoint_patience_s + self.config.hang_after_s
         #: How long a rank that writes waits before it says so.
@@ -34,11 +46,23 @@ class Saving:
 
     @property
     def is_due(self) -> bool:
-        return time.monotonic() - self.saved_at >= self.config.checkpoint_every_s and not self.writer.busy
+        return time.monotonic() - self.saved_at >= self.interval.every_s and not self.writer.busy
+
+    def add(self, steps: int, seconds: float) -> str:
+        """Takes note of steps and how long they took; a sentence when how often is saved has changed by that."""
+        return self.interval.add(steps, seconds, writing=self.writer.busy)
+
+    def _wait_copied(self) -> None:
+        if not self.writer.snapshot.pending:
+            return
+        began = time.monotonic()
+        self.writer.wait_copied()
+        self.interval.hold(time.monotonic() - began)
 
     def save(self, step: int, history: dict[str, Any]) -> None:
         """Begins to save the state after `step` steps, once the checkpoint before is written."""
         self.wait(step)
+        began = time.monotonic()
         tensors = self.learner.tensors()
         layout = state.stored(tensors, self.rank.world_size)
         share = state.share(tensors, layout, self.rank.rank)
@@ -46,6 +70,7 @@ class Saving:
             step, share, layout, self.learner.scalars(), history, self.learner.stable(), self.learner.state.scalars()
         )
         self.saved_at = time.monotonic()
+        self.interval.begin(self.saved_at - began)
 
     def wait(self, step: int) -> None:
         """Until no rank is writing: rank 0 commits what all have written, and may take its time.

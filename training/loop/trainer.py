@@ -4,13 +4,17 @@ Ranks talk twice: gradients at every step, and about twice a second they meet (`
 are made from what they share there, which every rank sees alike, so all ranks take them at the same step.
 """
 
+import os
 import sys
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from training import tasks
+from training.capacity.progress import Pace, reporter
+from training.checkpoint.fence import clock
 from training.checkpoint.manifest import Manifest as Checkpoint
 from training.config import TrainConfig
 from training.data import manifest
@@ -23,13 +27,14 @@ from training.loop.batches import microbatches, tensors
 from training.loop.best import Best
 from training.loop.health import Health, listed
 from training.loop.history import History
+from training.loop.landing import difference
 from training.loop.learner import Learner
 from training.loop.memory import peak_bytes
 from training.loop.monitor import Decision, Monitor
 from training.loop.order import assignment
 from training.loop.profiling import Profiler
 from training.loop.request import TrainingRequest
-from training.loop.saving import Saving
+from training.loop.saving import Saving, device_kind
 from training.loop.validation import Validation
 from training.loop.warm_start import Match
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
@@ -50,6 +55,8 @@ def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
         trainer.monitor.close()
         if trainer.tracker:
             trainer.tracker.close()
+        if trainer.reporter:
+            trainer.reporter.close()
 
 
 class Trainer:
@@ -82,6 +89,11 @@ class Trainer:
         self.profiler = Profiler(request, rank)
         self.tracker = outcome.tracked(self.request) if rank.leads else None
         self.began = self.saving.saved_at = time.monotonic()
+        #: What tells the job's launcher how far it is, where there is one.
+        start_s = clock() - request.asked_at
+        self.reporter = reporter(os.environ, self.plan.steps, start_s) if rank.leads else None
+        self.pace = Pace()
+        self._tell_progress()
 
     def _learner(self) -> Learner:
         """The model in training; rows of the data show what its layers are given."""
@@ -156,6 +168,9 @@ class Trainer:
             _say(f"all is trained: the model is written from the checkpoint of step {self.step} of {self.plan.steps}")
         elif checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
+            device, count = device_kind(self.rank), self.plan.microbatches
+            if differs := difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
+                _say(differs)
 
     def train(self) -> dict[str, Any]:
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
@@ -173,7 +188,20 @@ class Trainer:
         """Whether all steps are done, or training has stopped getting better; on every rank the same."""
         return self.step == self.plan.steps or (self.best is not None and self.best.stopped)
 
+    def _tell_progress(self) -> None:
+        """To the job's launcher, if there is one: only takes note."""
+        if self.reporter:
+            writer = self.saving.writer
+            saved = self.resumed_from if writer.durable_step is None else writer.durable_step
+            self.reporter.tell(replace(
+                self.reporter.progress, step=self.step, saved_step=saved, save_s=writer.durable_after_s,
+                seconds_per_step=self.pace.add(self.step),
+            ))  # fmt: skip
+
     def _act(self, decision: Decision) -> None:
+        said = self.saving.add(self.monitor.steps, self.monitor.elapsed_s)
+        if said and self.rank.leads:
+            self.monitor.progress.say(said)
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         validate = self.validation.follows(self.step, wanted=decision.validate)
@@ -195,11 +223,13 @@ class Trainer:
             if self.tracker:
                 self.tracker.end("SCHEDULED")
             self.saving.wait(self.step)
+            self._tell_progress()
             raise Preempted(
                 f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
             )
         if self.tracker:
             self.tracker.update(self.history.points)
+        self._tell_progress()
         self.monitor.go_on(self.step)
 
     def _validate(self) -> None:
@@ -216,6 +246,7 @@ class Trainer:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.profiler.finish(self.step)  # of a run that has stopped early
         self.saving.wait(self.step)
+        self._tell_progress()
         self.rank.trace.mark(self.step, "the end")
         shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
         if self.rank.leads and str(shipped):

@@ -133,7 +133,7 @@ class Control(threading.Thread):
             if now - self._heard[node][1] > self.lost_after_s:
                 host = value.decode().split()[0]
                 self.outgoing = {
-                    "kind": "failed",
+                    "kind": "lost",
                     "text": f"machine {node} ({host}) has been silent for {self.lost_after_s:g} s",
                 }
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,10 +20,13 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from training.errors import EXIT_FAILED, Preempted, ProcessFailed, UserError
+from training.errors import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, UserError
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.request import LaunchRequest
 
+#: Seconds in which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its
+#: group, and so may who stops a container.
+ONE_S = 0.3
 #: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
 #: Read when the thread library is loaded, so it must be set before torch is imported.
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -38,6 +42,13 @@ class Condition(Protocol):
         """Has this called once it no longer holds; at once if so already."""
 
 
+class Notice(Protocol):
+    """Who may ask the processes to save and stop, as a SIGTERM does."""
+
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """Has this called once they are to stop; at once if so already."""
+
+
 def launch(
     target: str,
     argument: BaseModel | Mapping[str, Any],
@@ -48,6 +59,7 @@ def launch(
     hang_after_s: float = 600,
     environment: Mapping[str, str] | None = None,
     condition: Condition | None = None,
+    notice: Notice | None = None,
 ) -> Any:
     """Runs `target` (`module:function`, called with the argument and its `Rank`) in every process.
 
@@ -57,6 +69,7 @@ def launch(
         lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
         hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
         condition: The processes are killed at once when it no longer holds.
+        notice: Asks them to save and stop.
 
     Returns:
         What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
@@ -64,6 +77,7 @@ def launch(
     Raises:
         UserError: the request is wrong, or a rank raised one.
         Preempted: SIGTERM or SIGINT came, here or on any rank, and the ranks stopped.
+        MachineLost: another machine of the job is gone, or never came.
         ProcessFailed: a rank failed; says which, where and its traceback or last words. Or the condition was lost.
     """
     environment = os.environ if environment is None else environment
@@ -72,6 +86,8 @@ def launch(
 
         if condition:
             condition.on_loss(partial(_end_this_process, condition))
+        if notice:
+            notice.on_stop(partial(os.kill, os.getpid(), signal.SIGTERM))
         return run_as_rank(
             target, to_json(argument).decode(), environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s
         )
@@ -84,7 +100,7 @@ def launch(
         lost_after_s=lost_after_s, hang_after_s=hang_after_s, parent=os.getpid(), path=tuple(sys.path),
         terminal=sys.stderr.isatty(),
     )  # fmt: skip
-    report, code, asked = _run_launcher(request.model_dump_json(), environment, condition)
+    report, code, asked = _run_launcher(request.model_dump_json(), environment, condition, notice)
     if not report and condition and condition.loss:
         raise ProcessFailed(condition.loss)
     if not report and asked:
@@ -97,7 +113,9 @@ def _end_this_process(condition: Condition) -> None:
     os._exit(EXIT_FAILED)  # torchrun then ends the others
 
 
-def _run_launcher(request: str, environment: Mapping[str, str], condition: Condition | None) -> tuple[str, int, bool]:
+def _run_launcher(
+    request: str, environment: Mapping[str, str], condition: Condition | None, notice: Notice | None
+) -> tuple[str, int, bool]:
     """The launcher's report, its exit code, and whether a signal asked it to stop.
 
     Its own session keeps Ctrl-C away from the ranks: we pass it on once.
@@ -113,7 +131,7 @@ def _run_launcher(request: str, environment: Mapping[str, str], condition: Condi
     if condition:
         condition.on_loss(child.kill)  # the ranks die with it
     try:
-        with _passing_signals(child) as asked, os.fdopen(report, "rb") as stream:
+        with _passing_signals(child, notice) as asked, os.fdopen(report, "rb") as stream:
             assert child.stdin
             with suppress(BrokenPipeError):  # it may have been ended already
                 child.stdin.write(request.encode())
@@ -126,19 +144,27 @@ def _run_launcher(request: str, environment: Mapping[str, str], condition: Condi
 
 
 @contextmanager
-def _passing_signals(child: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
-    """The first SIGTERM or SIGINT asks the ranks to save and stop, the second ends them at once.
+def _passing_signals(child: "subprocess.Popen[bytes]", notice: Notice | None) -> Iterator[list[float]]:
+    """The first SIGTERM or SIGINT asks the ranks to save and stop, a later second one ends them at once.
 
-    Yields the signals that came, so far. Outside the main thread Python cannot catch any.
+    Yields when they were asked, so far. Outside the main thread Python cannot catch any.
     """
-    asked: list[int] = []
+    asked: list[float] = []
+
+    def ask() -> None:
+        now = time.monotonic()
+        if not asked or now > asked[0] + ONE_S:
+            child.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
+            asked.append(now)
+
+    def handle(number: int, frame: Any) -> None:
+        ask()
+
+    if notice:
+        notice.on_stop(lambda: None if asked else ask())
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-
-    def handle(number: int, frame: Any) -> None:
-        child.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
-        asked.append(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -155,4 +181,5 @@ def _outcome(report: str, code: int) -> Any:
     ending = json.loads(report)
     if ending["kind"] == "value":
         return ending["value"]
-    raise {"user_error": UserError, "preempted": Preempted}.get(ending["kind"], ProcessFailed)(ending["text"])
+    kinds = {"user_error": UserError, "preempted": Preempted, "lost": MachineLost}
+    raise kinds.get(ending["kind"], ProcessFailed)(ending["text"])

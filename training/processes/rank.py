@@ -23,7 +23,15 @@ import torch
 import torch.distributed as dist
 from pydantic import TypeAdapter
 
-from training.errors import EXIT_FAILED, EXIT_PREEMPTED, EXIT_USER_ERROR, Preempted, ProcessFailed, UserError
+from training.errors import (
+    EXIT_FAILED,
+    EXIT_PREEMPTED,
+    EXIT_USER_ERROR,
+    MachineLost,
+    Preempted,
+    ProcessFailed,
+    UserError,
+)
 from training.processes import flight, kernels
 from training.processes.cluster import Cluster, cores, gpu_count
 from training.processes.control import tell_launchers
@@ -165,7 +173,8 @@ def child(
             _leave(rank, hang_after_s)
         return EXIT_PREEMPTED
     except ProcessFailed as failure:
-        _tell(events, kind="failed", text=str(failure), bystander=False, known=True)
+        kind = "lost" if isinstance(failure, MachineLost) else "failed"
+        _tell(events, kind=kind, text=str(failure), bystander=False, known=True)
         return _linger(rank, EXIT_FAILED)
     except SystemExit as error:
         _tell(events, kind="failed", text=f"SystemExit: {error.code}", bystander=False)
@@ -227,7 +236,7 @@ def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) 
     try:
         rank.exchange(None, within_s=timeout_s)  # machines come up minutes apart; from here on all are there
     except Late as late:
-        raise ProcessFailed(f"{late} at the start (rendezvous_timeout_s)") from None
+        raise MachineLost(f"{late} at the start (rendezvous_timeout_s)") from None
     store.set_timeout(timedelta(seconds=hang_after_s))
     if rank.local_world_size == rank.world_size and rank.device.type == "cpu" and sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # never look up the host's name on one machine

@@ -57,7 +57,7 @@ class Watch:
             self._turn()
         self._drain()
         report = self._report()
-        if self.control and report["kind"] in ("failed", "user_error"):
+        if self.control and report["kind"] in ("failed", "lost", "user_error"):
             self.control.publish({"kind": report["kind"], "text": _summary(report["text"])} if self._own else None)
         self._kill()
         dumps = self.recorder.take(child.rank for child in self.children)
@@ -191,7 +191,8 @@ class Watch:
             return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
         if self.control and self._is_deserted(self.control, culprit):
             self._own = bool(self.control.quiet())
-            return {"kind": "failed", "text": f"{self.host} stops: {self._loss(self.control)}"}
+            kind, words = self._loss(self.control)
+            return {"kind": kind, "text": f"{self.host} stops: {words}"}
         if culprit:
             return self._failure(culprit)
         if all(child.status == 0 for child in self.children):
@@ -205,12 +206,13 @@ class Watch:
         unfinished = any(child.status != 0 for child in self.children) or self._waits_for_chief()
         return unfinished and (control.lost or bool(culprit and control.quiet()))
 
-    def _loss(self, control: Control) -> str:
-        """What is lost, in words. The chief's store is its own rank 0's."""
+    def _loss(self, control: Control) -> tuple[str, str]:
+        """The kind of the end, and what is lost, in words. The chief's store is its own rank 0's."""
         lead = self.children[0]
         if lead.rank == 0 and lead.status is None and control.lost and not control.gone:
-            return f"rank 0 has been silent for {control.lost_after_s:g} s. {lead.trace.describe(lead.pid)}"
-        return control.loss
+            words = f"rank 0 has been silent for {control.lost_after_s:g} s. {lead.trace.describe(lead.pid)}"
+            return "failed", words
+        return "lost", control.loss
 
     def _hanging(self) -> list[Child]:
         """The ranks that the others have waited for in vain; none if those are on another machine."""

@@ -49,6 +49,12 @@ class Slot:
                     return Version(data, generation, age_s)
         return None
 
+    def generation(self) -> int:
+        """Its generation, without its bytes; 0 if there is no object."""
+        with self._errors():
+            facts = self._facts()
+        return facts[0] if facts else 0
+
     def put(self, data: bytes, generation: int) -> int | None:
         """Replaces this generation (0 = no object) and returns the new one; None if another is there.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgp.catalog.prices import Price
-from vgp.placement import job_fields, network, plain
+from vgp.placement import job_fields, network, plain, provisioning
 from vgp.placement.combination import Combination, known
 from vgp.placement.request import ReductionServer
 from vgp.placement.rules import PlacementError, Problem
@@ -98,7 +98,8 @@ class Placement:
         Parameter servers run what the nodes run, and are told their role by CLUSTER_SPEC and TF_CONFIG.
         """
         machine = self.combination.machine
-        variables = {**network.variables(machine, self.combination.count), **self.env, **(env or {})}
+        told = {**network.variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
+        variables = {**told, **self.env, **(env or {})}
         words = network.command(command, machine, self.nodes, variables)
         container: dict[str, Any] = {"image_uri": image, "command": words, "args": list(args)}
         if variables:

@@ -35,6 +35,8 @@ _LOST = re.compile(
 )
 #: The exit code with which coreutils' timeout ends: vgp/compiling/entrypoint.py.
 _TIMED_OUT = re.compile(r"non-zero status of 124\b|exit(?:ed with)?(?: status| code)?:? 124\b", re.I)
+#: EX_TEMPFAIL of sysexits.h, with which our training ends where the machine was taken away, or one of several was lost.
+_PREEMPTED = re.compile(r"non-zero status of 75\b|exit(?:ed with)?(?: status| code)?:? 75\b", re.I)
 _STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
 
 
@@ -83,6 +85,11 @@ def advice(
         return _stockout(settings, machines)
     if _TIMED_OUT.search(message):
         return "It took longer than its timeout, or its own code ended so; its log tells. timeout in [steps.NAME]: 6h."
+    if _PREEMPTED.search(message):
+        return (
+            "Exit code 75: its machine was taken away, or another one of the job. What the program had saved is kept. "
+            "Start the run again, or give the step a ladder, which goes on by itself: docs/capacity.md."
+        )
     if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
         link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
         return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"

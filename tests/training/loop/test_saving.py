@@ -49,7 +49,9 @@ def save(tmp_path):
 
     def save(*, commit_s, patience_s, hang_after_s, absent=None):
         meeting = dist.HashStore()
-        config = SimpleNamespace(checkpoint_patience_s=patience_s, hang_after_s=hang_after_s, keep=3)
+        config = SimpleNamespace(
+            checkpoint_every_s="auto", checkpoint_patience_s=patience_s, hang_after_s=hang_after_s, keep=3
+        )
         request = SimpleNamespace(config=config, checkpoints=str(tmp_path), run=0, launch_id="ab", settings={}, job="",
                                   fence="")  # fmt: skip
 

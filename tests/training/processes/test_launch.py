@@ -199,8 +199,8 @@ def test_a_lost_machine_ends_the_others_and_is_named(tmp_path, nodes):
     processes[1].kill()
     _, chief = processes[0].communicate(timeout=60)
     assert time.monotonic() - began < 20
-    assert processes[0].returncode == 1
-    assert chief == "failed: 127.0.0.1 stops: the machine 127.0.0.2 is gone\n"
+    assert processes[0].returncode == 75  # it is started again, here or elsewhere
+    assert chief == "stopped: 127.0.0.1 stops: the machine 127.0.0.2 is gone\n"
     processes[1].communicate()
 
 

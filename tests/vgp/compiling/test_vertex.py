@@ -82,6 +82,8 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
     machine = expected.combination
     told = {"TRAINING_IMAGE": IMAGE, **network.variables(machine.machine, machine.count)}
+    if asked.get("strategy") == "spot":
+        told["TRAINING_PREEMPTIONS_PER_HOUR"] = "0.6"
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert chief["machine_spec"] == expected.machine_spec()
     assert chief["disk_spec"] == {"boot_disk_type": expected.boot_disk_type, "boot_disk_size_gb": expected.boot_disk_gb}

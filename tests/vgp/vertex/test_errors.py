@@ -105,6 +105,13 @@ def test_a_stockout_names_what_can_be_done(settings: Settings) -> None:
     assert "flex_start" in hint and "pipelines machines" in hint
 
 
+def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
+    """Exit code 75; 175 is another."""
+    replica = "The replica workerpool0-0 exited with a non-zero status of {}. To find out more, see the logs."
+    assert "Exit code 75: its machine was taken away" in advice(replica.format(75), settings)
+    assert advice(replica.format(175), settings) == ""
+
+
 @pytest.mark.parametrize(
     "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "pipelines config")]
 )

@@ -1,0 +1,157 @@
+"""What a job hears of its launcher, and tells it, on a disk and in a bucket."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from training.capacity import progress
+from training.capacity import watcher as watching
+from training.capacity.control import Control, told
+from training.capacity.fence import require_turn
+from training.capacity.progress import Pace, Reporter
+from training.capacity.watcher import Watcher, followed
+from training.errors import Preempted, UserError
+from training.storage import storage
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def control(request, tmp_path):
+    """The folder that a job of attempt `a1` is told."""
+    if request.param == "disk":
+        return Control(str(tmp_path), "a1")
+    return Control(f"{request.getfixturevalue('bucket')}/{tmp_path.name}", "a1")
+
+
+def beat(control, attempt="a1", **changes):
+    values = {
+        "format": 1,
+        "attempt": attempt,
+        "at": "2026-11-22T10:00:00Z",
+        "every_s": 0.05,
+        "orphan_s": 0.4,
+        "term": 3,
+    }
+    storage.overwrite(control.heartbeat, json.dumps(values | changes).encode())
+
+
+def test_only_a_job_of_the_attempt_that_the_heartbeat_names_begins(control):
+    beat(control)
+    assert require_turn(control).orphan_s == 0.4
+    beat(control, "a2")
+    with pytest.raises(
+        Preempted, match="another job does this work: .*heartbeat.json names attempt a2, and this is a1"
+    ):
+        require_turn(control)
+    beat(control, "")
+    with pytest.raises(Preempted, match="this job, attempt a1, is not to run any more"):
+        require_turn(control)
+
+
+@pytest.mark.parametrize("words", [None, b"{", b"[]", b'{"format": 2}', b'{"format": 1, "attempt": "a1"}'])
+def test_a_heartbeat_that_is_missing_or_cannot_be_read_is_waited_for(tmp_path, words, capfd):
+    control = Control(str(tmp_path), "a1")
+    if words is not None:
+        storage.overwrite(control.heartbeat, words)
+    with pytest.raises(
+        Preempted, match="nobody has said for 0.1 s that this job may run .*heartbeat.json .*Nothing was"
+    ):
+        require_turn(control, patience_s=0.1, look_every_s=0.02)
+    later = threading.Timer(0.1, beat, [control])
+    later.start()
+    assert require_turn(control, patience_s=20, look_every_s=0.02).attempt == "a1"
+    later.join()
+    assert "waiting for word of the launcher for up to 20 s" in capfd.readouterr().err
+
+
+def test_a_job_is_stopped_by_a_heartbeat_that_does_not_change_for_too_long(control, monkeypatch):
+    """Whatever the clock in the heartbeat says: it never moves here."""
+    now = [1000.0]
+    monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
+    beat(control, orphan_s=60)
+    watcher = Watcher(control, require_turn(control))
+    for _ in range(3):
+        assert watcher._look() == ""
+        now[0] += 55
+        assert watcher._look() == ""
+        beat(control, orphan_s=60)
+    assert watcher._look() == ""
+    now[0] += 61
+    assert watcher._look() == "the launcher of this job has given no sign of life for 60 s (orphan_s)"
+
+
+def test_a_job_that_is_no_longer_named_is_stopped_whoever_is_told_of_it_and_when(control, capfd):
+    beat(control, orphan_s=60)
+    watcher, stopped = Watcher(control, require_turn(control)), threading.Event()
+    watcher.start()
+    watcher.on_stop(stopped.set)
+    beat(control, "a2", orphan_s=60)
+    assert stopped.wait(20)
+    late = threading.Event()
+    watcher.on_stop(late.set)
+    watcher.close()
+    assert late.is_set() and "names attempt a2" in watcher.why
+    assert capfd.readouterr().err.count("stopping: another job does this work") == 1
+
+
+def test_a_heartbeat_that_cannot_be_read_for_a_while_is_silence_and_no_more(tmp_path):
+    control = Control(str(tmp_path), "a1")
+    beat(control, orphan_s=30)
+    watcher = Watcher(control, require_turn(control))
+    for spoilt in (b"{", b""):
+        storage.overwrite(control.heartbeat, spoilt)
+        assert watcher._look() == ""
+    beat(control, "a2", orphan_s=30)
+    assert "names attempt a2" in watcher._look()
+
+
+def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
+    """With what a launcher reads of it, and by which attempt."""
+    reporter = Reporter(control, every_s=60, least_s=0.01)
+    first = progress.Progress(step=5, steps=90, saved_step=4, seconds_per_step=0.25, save_s=1.5, start_s=9.0)
+    reporter.tell(first)
+    deadline = time.monotonic() + 10
+    while not storage_has(control.progress) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    written = json.loads(storage.read(control.progress, most=1 << 20))
+    assert written.pop("at").endswith("Z")
+    assert written == {"format": 1, "attempt": "a1", "step": 5, "steps": 90, "saved_step": 4, "seconds_per_step": 0.25,
+                       "save_s": 1.5, "start_s": 9.0}  # fmt: skip
+    reporter.tell(progress.Progress(step=90, steps=90, saved_step=4))
+    reporter.close()
+    assert json.loads(storage.read(control.progress, most=1 << 20))["step"] == 90
+
+
+def storage_has(path):
+    try:
+        return bool(storage.read(path, most=1 << 20))
+    except UserError:
+        return False
+
+
+def test_progress_that_cannot_be_written_stops_nothing_and_is_told_once(tmp_path, capfd):
+    (tmp_path / "file").touch()
+    reporter = Reporter(Control(f"{tmp_path}/file/no-folder", "a1"), every_s=0.01, least_s=0.01)
+    for step in range(1, 20):
+        reporter.tell(progress.Progress(step=step, saved_step=step))
+        time.sleep(0.01)
+    reporter.close()
+    assert capfd.readouterr().err.count("cannot be written") == 1
+
+
+def test_a_job_that_nobody_follows_reads_nothing_and_starts_no_thread(tmp_path):
+    before = threading.active_count()
+    with followed({}, leads=True) as watcher:
+        assert watcher is None and progress.reporter({}, 9, 1.0) is None
+        assert threading.active_count() == before
+    with pytest.raises(UserError, match="TRAINING_ATTEMPT is not set"):
+        told({"TRAINING_CAPACITY": str(tmp_path)})
+    assert told({"TRAINING_CAPACITY": "/gcs/b/c/", "TRAINING_ATTEMPT": "a"}) == Control("gs://b/c", "a")
+
+
+def test_the_pace_leaves_the_first_steps_out(monkeypatch):
+    now = iter([100.0, 102.0, 104.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    pace = Pace()
+    assert [pace.add(step) for step in (3, 7, 11)] == [0.0, 0.5, 0.5]
