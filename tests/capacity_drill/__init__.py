@@ -5,6 +5,7 @@ scenario.py   what happens: capacity, Google's faults, kills; drawn from a seed
 work.py       what the jobs do, and the plan that asks for them
 standin.py    a program in place of training: a hash, and the documents of docs/capacity.md
 training.py   the component `train` itself, of a tiny task in exact mode
+tiny.py       that task
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb
 rows.py       one climb as a row of the table

@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import rows
+from tests.capacity_drill import rows, work
 
 
 def main() -> int:
@@ -61,6 +61,7 @@ def planned(given: argparse.Namespace, folder: Path) -> list[tuple[Any, ...]]:
         return [
             (calls.killed, kill, folder / kill.name, given.speed) for kill in calls.every(folder / "calm", given.speed)
         ]
+    work.made(given.work, folder)  # before there are processes that would each prepare it
     return [(rows.played, seed, given.work, folder / f"seed-{seed}", given.speed) for seed in given.seeds]
 
 

@@ -1,8 +1,8 @@
 """The launcher killed at every call to Google: before the call is handled, and after, when its answer is not yet sent.
 
-One climb without a kill tells the calls in their order; each is then a climb of its own. It has a preemption, a stockout
-and a job that succeeds, so that every kind of call is among them. Of calls that come again and again (a job that goes
-on is looked at, the heart beats) the first two are taken after each other kind of call.
+One climb without a kill tells the calls in their order; each is then a climb of its own. It has a preemption, a
+stockout and a job that succeeds, so that every kind of call is among them. Of calls that come again and again (a job
+that goes on is looked at, the heart beats) the first two are taken after each other kind of call.
 """
 
 import os

@@ -24,7 +24,7 @@ from tests.loopback.working_job import RUNNING
 from vgp.inside.capacity.plan import Plan
 
 #: Real seconds between two looks, and after which a climb is given up.
-LOOK_S, MOST_S = 0.01, 180.0
+LOOK_S, MOST_S = 0.01, 900.0
 
 
 @dataclass
@@ -61,6 +61,7 @@ class Climb:
         self.plan = plan or works.plan(work, deadline_s=scenario.deadline_s)
         self.region = cloud.custom_jobs.works(folder, scenario.world)
         self.region.quotas, self.region.error_late_s = scenario.quotas, scenario.error_late_s
+        work.lay(self.region.machines.mount)
         self.region.machines.environment[TRACE_VARIABLE] = str(folder / "trace")
         cloud.custom_jobs.list_lag_s = scenario.list_lag_s
         for method, faults in scenario.faults.items():

@@ -9,6 +9,8 @@ from tests.loopback.faults import Fault, late, lost_response, repeated, reset, s
 CALLS = ("create", "get", "list", "cancel")
 #: A limit of requests, which Google's clients try again: https://cloud.google.com/vertex-ai/docs/quotas.
 BUSY = "Quota exceeded for quota metric 'Custom job requests' and limit 'Requests per minute' of service 'aiplatform'."
+#: For so long somebody is killed now and then, seconds.
+LENGTH_S = 4000.0
 
 
 @dataclass
@@ -29,20 +31,23 @@ class Scenario:
     deadline_s: float | None = None
 
     @classmethod
-    def drawn(cls, seed: int, *, length_s: float = 4000) -> "Scenario":
+    def drawn(cls, seed: int, *, slow: float = 1.0) -> "Scenario":
+        """Args:
+        slow: By which all times are longer, for work that takes longer to begin.
+        """
         chance, world = random.Random(f"scenario {seed}"), World(seed)
-        world.habit("spot", chance.uniform(200, 900), chance.uniform(100, 600))
-        world.habit("flex_start", 600, chance.uniform(300, 1500))
-        world.habit("standard", 3000, chance.uniform(60, 600))
+        world.habit("spot", slow * chance.uniform(200, 900), slow * chance.uniform(100, 600))
+        world.habit("flex_start", slow * 600, slow * chance.uniform(300, 1500))
+        world.habit("standard", slow * 3000, slow * chance.uniform(60, 600))
         made = cls(seed, world)
         made.faults = {f"aiplatform.*.customJobs.{name}": faults(chance, name) for name in CALLS}
         made.faults["storage.objects.*"] = faults(chance, "storage", rate=0.01, count=400)
         at = 0.0
-        while (at := at + chance.expovariate(1 / 500)) < length_s:
+        while (at := at + slow * chance.expovariate(1 / 500)) < slow * LENGTH_S:
             made.launcher_kills.append((at, chance.uniform(1, 120)))
             made.moves.append(chance.random() < 0.25)
         at = 0.0
-        while (at := at + chance.expovariate(1 / 1500)) < length_s:
+        while (at := at + slow * chance.expovariate(1 / 1500)) < slow * LENGTH_S:
             made.node_kills.append(at)
         if chance.random() < 0.2:
             made.quotas["custom_model_training_preemptible_nvidia_h100_80gb_gpus"] = chance.choice((0, 8))

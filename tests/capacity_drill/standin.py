@@ -80,6 +80,14 @@ def following(state: str, step: int) -> str:
     return hashlib.sha256(f"{state} {step}".encode()).hexdigest()
 
 
+def note(token: str, step: int) -> None:
+    """That a step was done, where the drill looks: whole lines, whoever else writes."""
+    if name := os.environ.get(TRACE_VARIABLE):
+        trace = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(trace, f"{token} {step} {time.monotonic_ns()}\n".encode())
+        os.close(trace)
+
+
 class Work:
     def __init__(self, given: argparse.Namespace) -> None:
         self.given, self.token = given, os.environ["TRAINING_ATTEMPT"]
@@ -156,11 +164,7 @@ class Work:
         self.watch()
         self.step += 1
         self.state = following(self.state, self.step)
-        if os.environ.get(TRACE_VARIABLE):
-            line = f"{self.token} {self.step} {time.monotonic_ns()}\n".encode()
-            trace = os.open(os.environ[TRACE_VARIABLE], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(trace, line)
-            os.close(trace)
+        note(self.token, self.step)
         if self.step == self.given.fails_at:
             print("ValueError: a mistake in the program", file=sys.stderr, flush=True)
             sys.exit(1)

@@ -23,11 +23,14 @@ class Work(Protocol):
     steps: int
     every: int
 
-    def container(self) -> Mapping[str, Any]:
+    def container(self, processes: int) -> Mapping[str, Any]:
         """The containerSpec, with the marker where the executor input goes."""
 
     def inputs(self) -> Mapping[str, Any]:
         """The inputs of the executor input."""
+
+    def lay(self, mount: Path) -> None:
+        """What its inputs stand for, below what stands for /gcs."""
 
     def expected(self) -> bytes:
         """The model of an uninterrupted run."""
@@ -45,13 +48,16 @@ class StandIn:
     seconds: float = 20.0
     fails_at: int = 0
 
-    def container(self) -> Mapping[str, Any]:
+    def container(self, processes: int) -> Mapping[str, Any]:
         words = [f"--{name}={getattr(self, name)}" for name in ("steps", "every", "seconds", "fails_at")]
         arguments = [*words, "--executor_input", EXECUTOR_INPUT]
         return {"imageUri": "standin", "command": [sys.executable, str(STANDIN)], "args": arguments}
 
     def inputs(self) -> Mapping[str, Any]:
         return {"parameterValues": {"steps": self.steps}}
+
+    def lay(self, mount: Path) -> None:
+        pass
 
     def expected(self) -> bytes:
         state = "begin"
@@ -97,12 +103,20 @@ def executor_input(work: Work, task: int) -> str:
 
 
 def rung(
-    work: Work, name: str, region: str, strategy: str, usd: float, *, max_wait_s: float | None = None, nodes: int = 1
+    work: Work,
+    name: str,
+    region: str,
+    strategy: str,
+    usd: float,
+    *,
+    processes: int,
+    max_wait_s: float | None = None,
+    nodes: int = 1,
 ) -> PlannedRung:
     scheduling: dict[str, Any] = {"strategy": STRATEGIES[strategy], "disableRetries": True}
     if max_wait_s is not None:
         scheduling["maxWaitDuration"] = f"{int(max_wait_s)}s"
-    pools = [{"machineSpec": MACHINE, "replicaCount": "1", "containerSpec": dict(work.container())}]
+    pools = [{"machineSpec": MACHINE, "replicaCount": "1", "containerSpec": dict(work.container(processes))}]
     if nodes > 1:
         pools.append({**pools[0], "replicaCount": str(nodes - 1)})
     return PlannedRung(
@@ -116,10 +130,10 @@ def plan(
 ) -> Plan:
     """Spot here, Flex-start here, Spot elsewhere, and on demand."""
     rungs = (
-        rung(work, "1 spot", "us-central1", "spot", 30, nodes=nodes),
-        rung(work, "2 flex", "us-central1", "flex_start", 60, max_wait_s=wait_s, nodes=nodes),
-        rung(work, "3 spot", "europe-west4", "spot", 32, nodes=nodes),
-        rung(work, "4 standard", "us-east4", "standard", 90, nodes=nodes),
+        rung(work, "1 spot", "us-central1", "spot", 30, processes=1, nodes=nodes),
+        rung(work, "2 flex", "us-central1", "flex_start", 60, processes=2, max_wait_s=wait_s, nodes=nodes),
+        rung(work, "3 spot", "europe-west4", "spot", 32, processes=1, nodes=nodes),
+        rung(work, "4 standard", "us-east4", "standard", 90, processes=2, nodes=nodes),
     )
     return Plan(step=STEP, rungs=rungs, deadline_s=deadline_s, orphan_s=orphan_s, project="test-project")
 

@@ -1,0 +1,89 @@
+"""The component `train` itself, as it is compiled for Vertex AI, in exact mode: a tiny task on one or two processes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vgp.inside.capacity.plan import EXECUTOR_INPUT
+
+REPOSITORY = Path(__file__).parents[2]
+SPEC = REPOSITORY / "tests/golden/training.json"
+DATASET = "test-bucket/runs/dataset"
+#: The whole executor input, in a text that is itself JSON: what GCPC's wrapper writes.
+GIVEN = "{{$.json_escape[1]}}"
+SETTINGS = {
+    "pins": "", "task": "tests.capacity_drill.tiny:Tiny", "epochs": 3.0, "global_batch_size": 16,
+    "learning_rate": 1e-2, "weight_decay": 0.0, "warmup_fraction": 0.1, "clip_norm": 1.0, "precision": "fp32",
+    "seed": 1,
+}  # fmt: skip
+UNINTERRUPTED = """
+import sys, json
+from training import steps
+if __name__ == "__main__":
+    given = json.loads(sys.argv[4])
+    steps.train(sys.argv[1], sys.argv[2], sys.argv[3], **given)
+"""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Three epochs of ten steps; `folder` holds the prepared data, and the model of an uninterrupted run."""
+
+    folder: Path
+    steps: int = 30
+    every: int = 5
+    #: Of a step.
+    seconds: float = 10.0
+
+    @classmethod
+    def prepared(cls, folder: Path) -> "Training":
+        made = cls(folder)
+        if not (folder / "model").exists():
+            from tests.capacity_drill import tiny
+
+            shutil.rmtree(folder, ignore_errors=True)
+            tiny.prepare(folder / "data", made.seconds)
+            tiny.prepare(folder / "quick", 0)
+            made._uninterrupted()
+        return made
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        options = {"exact": True, "microbatches": 4, "checkpoint_every_steps": self.every}
+        return {**SETTINGS, "training_options": options}
+
+    def _uninterrupted(self) -> None:
+        words = [str(self.folder / name) for name in ("quick", "made", "saved")]
+        path = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TRAINING_NPROC": "1"}
+        command = [sys.executable, "-c", UNINTERRUPTED, *words, json.dumps(self.settings)]
+        done = subprocess.run(command, env=path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (self.folder / "made").rename(self.folder / "model")
+
+    def container(self, processes: int) -> Mapping[str, Any]:
+        pools = json.loads(SPEC.read_text())["components"]["comp-train"]["inputDefinitions"]["parameters"]
+        container = pools["worker_pool_specs"]["defaultValue"][0]["container_spec"]
+        words = [EXECUTOR_INPUT if word == GIVEN else word for word in container["args"]]
+        variables = [*container["env"], {"name": "TRAINING_NPROC", "value": str(processes)}]
+        return {"imageUri": "training", "command": container["command"], "args": words, "env": variables}
+
+    def inputs(self) -> Mapping[str, Any]:
+        kind = {"schemaTitle": "system.Dataset", "schemaVersion": "0.0.1"}
+        dataset = {"name": "dataset", "uri": f"gs://{DATASET}", "type": kind, "metadata": {}}
+        return {"parameterValues": self.settings, "artifacts": {"dataset": {"artifacts": [dataset]}}}
+
+    def lay(self, mount: Path) -> None:
+        shutil.copytree(self.folder / "data", mount / DATASET)
+
+    def expected(self) -> bytes:
+        return (self.folder / "model/model.safetensors").read_bytes()
+
+    def made(self, read: Any, mount: Path, uri: str) -> bytes | None:
+        path = mount / uri.removeprefix("gs://") / "model.safetensors"
+        return path.read_bytes() if path.exists() else None
