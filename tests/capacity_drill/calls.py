@@ -41,9 +41,9 @@ class Kill:
 
 
 def scenario() -> Scenario:
-    """Spot is there for a while, then no more, and on demand always."""
+    """Spot is there for one job, then no more, and on demand always."""
     world = World(0)
-    world.set("us-central1", "*", "spot", up=[(0, 130)])
+    world.once("us-central1", "*", "spot", lasts_s=70)
     world.always("us-east4", "*", "standard")
     return Scenario(0, world)
 

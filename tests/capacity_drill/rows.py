@@ -7,7 +7,6 @@ from typing import Any
 from tests.capacity_drill import checks, climb, work
 from tests.capacity_drill.scenario import Scenario
 
-
 #: How much longer the times are than those of the stand-in, of which most is the import of torch.
 SLOW = {"standin": 1.0, "training": 3.0}
 
