@@ -26,12 +26,16 @@ A first SIGTERM, SIGINT or SIGHUP is passed on; after 25 s, or a second one, eve
 128 + n, also if the command ended with 0: what was stopped is not done. A job ends with its chief, as on Vertex AI:
 what goes on 10 s later is ended. 2: the request is wrong. Node 0 leaves script.json in the folder of --checkpoints.
 
+Where TRAINING_CAPACITY and TRAINING_ATTEMPT are set, somebody follows this job, and starts it again elsewhere: 75 then
+says that another job does the work, and nothing was started; one that nobody follows any more stops as by a SIGTERM.
+
 From the bottom up, each module imports those above it alone:
 
 request.py    the options, the command, and how a mistake in them is said
 machines.py   the nodes of the job, as a CLUSTER_SPEC tells of them
 gpus.py       the GPUs of a machine, and a node's share of them
 folders.py    data, model, checkpoints and logs, as URIs and as paths
+following.py  who follows this job: whether it may begin, and go on
 variables.py  what each framework expects in its environment
 pipes.py      what one process writes
 rank.py       one process: how it starts and ends

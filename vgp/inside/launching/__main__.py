@@ -7,6 +7,7 @@ import sys
 import time
 
 from vgp.inside.launching.folders import Folders
+from vgp.inside.launching.following import ELSEWHERE, Following
 from vgp.inside.launching.job import Job
 from vgp.inside.launching.machines import cluster, warn_of_port
 from vgp.inside.launching.ranks import ranks_of
@@ -23,10 +24,14 @@ def main(arguments: list[str]) -> int:
     except Mistake as mistake:
         say(str(mistake))
         return 2
+    following = Following(os.environ)
+    if why := following.obstacle():
+        say(f"{why}. Nothing was started.")
+        return ELSEWHERE
     folders.make()
     warn_of_port(nodes[0])
     processes, begin = sum(rank.node.number == 0 for rank in ranks), time.time()
-    code = Job(ranks).run()
+    code = Job(ranks, following).run()
     if processes:
         words = filled(command, parameters(options))  # the folders by their names: they are other ones elsewhere
         facts = {"command": words, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}

@@ -8,6 +8,7 @@ import signal
 import time
 from typing import Any
 
+from vgp.inside.launching.following import Following
 from vgp.inside.launching.guard import Guard
 from vgp.inside.launching.output import Output
 from vgp.inside.launching.rank import NEVER, Rank
@@ -25,7 +26,8 @@ ONE_S = 0.3
 
 
 class Job:
-    def __init__(self, ranks: list[Rank]):
+    def __init__(self, ranks: list[Rank], following: Following):
+        self.following = following
         self.ranks, self.chiefs = ranks, [rank for rank in ranks if rank.node.number == 0]
         self.guard, self.output = Guard(), Output()
         self.asked, self.asked_at = 0, NEVER
@@ -40,6 +42,7 @@ class Job:
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, lambda number, frame: self._tell(number))
         code = self._start()
+        self.following.watch()  # only now: what forks has one thread
         while any(rank.gone_at == NEVER or rank.pipes.open for rank in self.ranks):
             self.output.pass_on(self.ranks)
             self._reap()

@@ -1,0 +1,65 @@
+"""A script's job that a launcher follows: it begins if it is the one that may, and stops when nobody follows it."""
+
+import json
+import time
+from pathlib import Path
+
+from vgp.inside.launching.following import PATIENCE_S
+
+from .conftest import TEXT, Launcher, script
+
+IMPATIENT = TEXT.replace(f"PATIENCE_S, LOOK_S = {PATIENCE_S}, 2.0", "PATIENCE_S, LOOK_S = 0.2, 0.05")
+STOPPABLE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("saved"), sys.exit(0)))
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def beat(folder: Path, attempt: str, **changes: object) -> None:
+    values = {"format": 1, "attempt": attempt, "at": "2026-11-22T10:00:00Z", "every_s": 0.1, "orphan_s": 0.5, **changes}
+    (folder / "new").write_text(json.dumps(values))
+    (folder / "new").rename(folder / "heartbeat.json")
+
+
+def followed(folder: Path) -> dict[str, object]:
+    return {"TRAINING_CAPACITY": folder, "TRAINING_ATTEMPT": "a1"}
+
+
+def test_a_script_of_another_attempt_is_not_started(tmp_path: Path) -> None:
+    assert IMPATIENT != TEXT
+    launcher = Launcher(tmp_path, IMPATIENT)
+    for written, words in (("a2", "names attempt a2. Nothing was started."), ("", "names none. Nothing was started.")):
+        beat(tmp_path, written)
+        code, out, err = launcher.run(script("print('begun')"), **followed(tmp_path))
+        assert (code, out) == (75, "") and words in err
+    (tmp_path / "heartbeat.json").write_text("{")
+    code, out, err = launcher.run(script("print('begun')"), **followed(tmp_path))
+    assert (code, out) == (75, "") and "nobody has said for 0.2 s that this job may run" in err
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> None:
+    launcher = Launcher(tmp_path)
+    beat(tmp_path, "a1")
+    begin = time.monotonic()
+    child = launcher.start(script(STOPPABLE), **followed(tmp_path))
+    assert child.stdout and child.stdout.readline() == b"up\n"
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, out) == (143, b"saved\n") and time.monotonic() - begin > 0.5
+    assert b"stopping: the launcher of this job has given no sign of life for 0.5 s (orphan_s)." in err
+
+
+def test_a_script_goes_on_while_its_heartbeat_changes_and_stops_when_another_is_named(tmp_path: Path) -> None:
+    launcher = Launcher(tmp_path)
+    beat(tmp_path, "a1", orphan_s=20)
+    child = launcher.start(script(STOPPABLE), **followed(tmp_path))
+    assert child.stdout and child.stdout.readline() == b"up\n"
+    beat(tmp_path, "a1", orphan_s=20, at="2026-11-22T10:00:30Z")
+    (tmp_path / "heartbeat.json").write_text("")  # as it is read while it is replaced on some file systems
+    time.sleep(0.3)
+    assert child.poll() is None
+    beat(tmp_path, "a2", orphan_s=20)
+    _, err = child.communicate(timeout=20)
+    assert child.returncode == 143 and b"is not to run:" in err and b"names attempt a2" in err

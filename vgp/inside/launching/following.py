@@ -1,0 +1,86 @@
+"""A job that a launcher follows: begins only if it is the one that may run, and stops once nobody follows it.
+
+The documents are those of docs/capacity.md. They are read where the file system has them, below /gcs on Vertex AI, as
+all else here: no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
+is that its text changes, and patience is longer than that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from vgp.inside.launching.folders import path_of
+from vgp.inside.launching.request import say
+
+#: EX_TEMPFAIL of sysexits.h: the work is done elsewhere, or later.
+ELSEWHERE = 75
+#: How long a heartbeat is waited for that is not there or cannot be read, and between two looks.
+PATIENCE_S, LOOK_S = 120.0, 2.0
+
+
+class Following:
+    """What this machine knows of the launcher; nothing where no launcher has set the variables."""
+
+    def __init__(self, environment: Mapping[str, str]):
+        folder, self.attempt = environment.get("TRAINING_CAPACITY", ""), environment.get("TRAINING_ATTEMPT", "")
+        self.path = path_of(folder.rstrip("/")) + "/heartbeat.json" if folder and self.attempt else ""
+        self.beat: dict[str, Any] = {}
+
+    def obstacle(self, patience_s: float = PATIENCE_S) -> str:
+        """Why the command may not begin; "" = it may."""
+        deadline = time.monotonic() + patience_s
+        while self.path:
+            why = self.look()
+            if self.beat:
+                return self.others()
+            if time.monotonic() > deadline:
+                return f"nobody has said for {patience_s:g} s that this job may run ({why})"
+            time.sleep(min(LOOK_S, patience_s))
+        return ""
+
+    def watch(self) -> None:
+        """Looks from a thread, for as long as the process lives; what stops the job is a SIGTERM to itself."""
+        if self.path:
+            threading.Thread(target=self.stop_once_alone, name="heartbeat", daemon=True).start()
+
+    def stop_once_alone(self) -> None:
+        heard_at, beat = time.monotonic(), self.beat
+        while True:
+            time.sleep(min(beat["every_s"], beat["orphan_s"] / 8))
+            self.look()
+            if self.beat != beat:
+                heard_at, beat = time.monotonic(), self.beat
+            silent_s, most_s = time.monotonic() - heard_at, beat["orphan_s"]
+            why = self.others()
+            if not why and silent_s > most_s:
+                why = f"the launcher of this job has given no sign of life for {most_s:g} s (orphan_s)"
+            if why:
+                say(f"stopping: {why}.")
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    def look(self) -> str:
+        """Takes in what the heartbeat says now, if it can be read; else says why not."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                beat = json.load(file)
+            fits = isinstance(beat, dict) and beat.get("format") == 1 and isinstance(beat.get("attempt"), str)
+            if not fits or min(float(beat["every_s"]), float(beat["orphan_s"])) <= 0:
+                raise ValueError("it is no heartbeat")
+            self.beat = beat
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            return f"{self.path}: {error}"
+        return ""
+
+    def others(self) -> str:
+        """Who may run in this job's place; "" = it may itself."""
+        if self.beat["attempt"] == self.attempt:
+            return ""
+        named = f"names attempt {self.beat['attempt']}" if self.beat["attempt"] else "names none"
+        return f"this job, attempt {self.attempt}, is not to run: {self.path} {named}"
