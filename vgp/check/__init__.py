@@ -11,6 +11,7 @@ finding.py        findings, and rows of machines
 fix.py            the nearest that works, written into files
 images.py         what the names of images tell
 inputs.py         what reaches the inputs of a task
+job_options.py    what a job has besides machines: a shell, TensorBoard, private networks
 job_terms.py      strategy, regions and durations of a job
 judgement.py      the collector that the judges write to
 kinds.py          which kind a document is, and its judge

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.catalog import services
-from vgp.check.finding import StepRow
+from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
-from vgp.text.figures import dollars, usd
+from vgp.text.figures import dollars, took, usd
 from vgp.text.table import table
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
@@ -82,6 +82,9 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
 
 def _dearest(rows: Sequence[StepRow]) -> str:
     row = max(rows, key=lambda row: row.max_usd or 0)
+    if row.rungs:
+        way = ", ".join(f"rung {rung.name} for {took(rung.dearest_s)}" for rung in row.rungs if rung.dearest_s)
+        return f"  The most goes to {row.step}: the dearest way up its ladder, {way}, ${dollars(row.max_usd or 0)}.\n"
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
     return (
         f"  The most goes to {row.step}: {row.replicas} x {row.machine_type} for up to {hours:g} h"
@@ -101,7 +104,9 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
     lines = [line_of(row) for row in rows]
     shared = _shared(lines) if width < _WIDE else {}
     titles = [title for title in _COLUMNS if title not in shared]
-    drawn_lines = [each for line, row in zip(lines, rows, strict=True) for each in (line, *_services(row))]
+    drawn_lines = [
+        each for line, row in zip(lines, rows, strict=True) for each in (line, *_services(row), *_rungs(row))
+    ]
     cells: list[list[str | Text]] = [[line[title] for title in titles] for line in drawn_lines]
     if len(rows) > 1:
         cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
@@ -109,6 +114,7 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
     below += _shuffled(rows)
+    below += _ladders(rows)
     drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
     return drawn
 
@@ -124,6 +130,27 @@ def _services(row: StepRow) -> list[dict[str, str]]:
             "at most": "no price" if used.usd is None else "?" if times is None else dollars(used.usd * times),
         }
         for used in row.services
+    ]
+
+
+def _rungs(row: StepRow) -> list[dict[str, str]]:
+    """The rungs of a step with a ladder, as lines below that of the machine that climbs it."""
+    return [line for rung in row.rungs for line in _rung(rung)]
+
+
+def _rung(rung: RungRow) -> list[dict[str, str]]:
+    lines = [line_of(each) | {"step": "", "at most": ""} for each in rung.rows]
+    most = "no price" if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
+    lines[0] |= {"step": f"  rung {rung.name.split(' ')[0]}", "at most": most}
+    return lines
+
+
+def _ladders(rows: Sequence[StepRow]) -> list[str]:
+    """What the ceiling of a step with a ladder counts."""
+    return [
+        f"{row.step}: a ladder, one rung at a time, {took(row.ladder_s)} at most; counted is the dearest way up it"
+        for row in rows
+        if row.rungs and row.ladder_s
     ]
 
 

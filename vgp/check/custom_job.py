@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from vgp.check import services
+from vgp.check import job_options, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, terms
@@ -36,6 +36,7 @@ def judge(
     """
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
+    job_options.judge(reader, job_terms, spec)
     nodes = _pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
     if nodes is None:
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))
@@ -54,7 +55,8 @@ def judge(
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # the chief alone speaks to other services
         rows[0] = replace(rows[0], services=services.of(nodes[0].get("containerSpec").get("env")))
-    judgement.steps += rows
+    named = bool(spec.get("persistentResourceId").text())
+    judgement.steps += [replace(row, is_persistent=named) for row in rows]
 
 
 def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[Node] | None:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from vgp.check import api_object, images, launcher_job, plain_step, remote_runner
+from vgp.check import api_object, images, ladder, launcher_job, plain_step, remote_runner
 from vgp.check.finding import unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
 from vgp.placement import job_fields, plain
+from vgp.spec.ladder import position
 
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:
@@ -23,6 +24,9 @@ def judge(judgement: Judgement, step: str, executor: Node) -> None:
 def _container(judgement: Judgement, step: str, container: Node) -> None:
     if not isinstance(container.value, dict):
         judgement.malformed(step, container, "container", "an object")
+        return
+    if position(container.value) is not None:
+        ladder.judge(judgement, step, container)
         return
     job = launcher_job.job(container) or remote_runner.job(container)
     if job is not None:

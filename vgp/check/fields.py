@@ -26,6 +26,15 @@ KNOWN = {
     "autoscalingSpec": ("minReplicaCount", "maxReplicaCount"),
     "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
     "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
+    "customJobSpec": (
+        "persistentResourceId", "workerPoolSpecs", "scheduling", "serviceAccount", "network", "reservedIpRanges",
+        "pscInterfaceConfig", "baseOutputDirectory", "protectedArtifactLocationId", "tensorboard", "enableWebAccess",
+        "enableDashboardAccess", "experiment", "experimentRun", "models",
+    ),
+    "pscInterfaceConfig": ("networkAttachment", "dnsPeeringConfigs"),
+    "dnsPeeringConfig": ("domain", "targetProject", "targetNetwork"),
+    "nfsMount": ("server", "path", "mountPoint"),
+    "lustreMount": ("instanceIp", "volumeHandle", "filesystem", "mountPoint"),
     "reservationAffinity": ("reservationAffinityType", "key", "values"),
 }  # fmt: skip
 

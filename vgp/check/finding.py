@@ -37,6 +37,40 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class RungRow:
+    """One rung of a ladder. `rows` are its machines: as many sets of equal ones as its job has."""
+
+    name: str
+    rows: tuple["StepRow", ...]
+    #: How long its jobs may run together.
+    timeout_s: float
+    #: Seconds on it in the dearest way up the ladder; None where that is not known.
+    dearest_s: float | None = None
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Of all its machines."""
+        hourly = [None if row.replicas is None else (row.usd_per_hour or 0) * row.replicas for row in self.rows]
+        known = [usd for usd in hourly if usd is not None]
+        priced = len(known) == len(self.rows) and all(row.usd_per_hour is not None for row in self.rows)
+        return sum(known) if priced and self.rows else None
+
+    @property
+    def most_usd(self) -> float | None:
+        """Its part of the dearest way."""
+        known = self.dearest_s is not None and self.usd_per_hour is not None
+        return (self.usd_per_hour or 0) * (self.dearest_s or 0) / 3600 if known else None
+
+    def as_json(self) -> dict[str, object]:
+        hourly = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
+        machines = [row.as_json() | {"region": row.region} for row in self.rows]
+        return {
+            "name": self.name, "machines": machines, "usd_per_hour": hourly, "timeout_s": self.timeout_s,
+            "hours_of_dearest_way": None if self.dearest_s is None else self.dearest_s / 3600,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
 class StepRow:
     """One set of equal machines of a step. `usd_per_hour` is the price of one of them."""
 
@@ -55,6 +89,17 @@ class StepRow:
     turns: int | None = 1
     #: What each try may use besides its machines.
     services: tuple[Service, ...] = ()
+    #: Whether its machines are those of a persistent resource, which no quota is needed for any more.
+    is_persistent: bool = False
+    #: Of a step with a ladder, whose own machine climbs it: one rung has machines at a time.
+    rungs: tuple[RungRow, ...] = ()
+    #: How long the whole way up the ladder may take.
+    ladder_s: float | None = None
+
+    @property
+    def every(self) -> tuple["StepRow", ...]:
+        """The machines of its own, and those of its rungs."""
+        return (self, *(row for rung in self.rungs for row in rung.rows))
 
     @property
     def combination(self) -> Combination | None:
@@ -68,10 +113,16 @@ class StepRow:
 
     @property
     def max_usd_a_turn(self) -> float | None:
-        """Timeout x tries x machines x price, and what every try may use of other services."""
+        """Timeout x tries x machines x price, what every try may use of other services, and the way up its ladder.
+
+        A further try goes on with the same ladder, from the same moment on.
+        """
         amounts = [self.machines_usd, *(service.usd for service in self.services)]
         known = [amount for amount in amounts if amount is not None]
-        return sum(known) * self.tries if self.tries is not None and len(known) == len(amounts) else None
+        climbed = [rung.most_usd for rung in self.rungs]
+        if self.tries is None or len(known) < len(amounts) or None in climbed:
+            return None
+        return sum(known) * self.tries + sum(usd or 0.0 for usd in climbed)
 
     @property
     def machines_usd(self) -> float | None:
@@ -94,13 +145,20 @@ class StepRow:
             "how many tries it has": self.tries, "how often its loop turns": self.turns,
         }  # fmt: skip
         reasons = [f"{what} is not known" for what, value in parts.items() if value is None]
+        reasons += [f"rung {rung.name}: {_why_not(rung)}" for rung in self.rungs if rung.most_usd is None]
         return next(iter([*reasons, *(service.not_known for service in self.services if service.not_known)]), "")
 
     def as_json(self) -> dict[str, object]:
         names = ("step", "machine_type", "accelerator_type", "accelerator_count", "replicas", "strategy")
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         services = [service.as_json() for service in self.services]
-        return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price, "services": services}
+        ladder = {"rungs": [rung.as_json() for rung in self.rungs], "ladder_s": self.ladder_s} if self.rungs else {}
+        return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price, "services": services, **ladder}
+
+
+def _why_not(rung: RungRow) -> str:
+    """Why nobody can say what a rung costs at most."""
+    return next((row.not_known for row in rung.rows if row.not_known), "another rung has no price")
 
 
 def unknown_machine(step: str, strategy: str, regions: Sequence[str]) -> StepRow:

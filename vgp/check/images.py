@@ -68,6 +68,11 @@ def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
     if bare and not _INSTALLS.search(command):
         text = f"{image} has no CUDA libraries, and the command installs none: the {accelerator} would stay idle."
         return [Problem("GPU016", "imageUri", text, "Take an image with CUDA and PyTorch.")]
+    return kernels(image, accelerator)
+
+
+def kernels(image: str, accelerator: str) -> list[Problem]:
+    """Whether the CUDA that the image's name tells has kernels for the GPU; nothing where it tells none."""
     match = _CUDA.search(image)
     return _kernels(image, (int(match.group(1)), int(match.group(2))), accelerator) if match else []
 

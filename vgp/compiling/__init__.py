@@ -8,6 +8,7 @@ difference.py   two specs compared, with their machines
 email.py        Google's e-mail component as an exit task
 engines.py      what a step is told that it may use to prepare data
 entrypoint.py   the command of a step, which passes SIGTERM on
+job_fields.py   the fields of a custom job in Google's wrapper
 joined.py       a package as one program
 script.py       a command of the user's own in place of a step's Python
 spec_cache.py   specs of the sources as they are, without kfp

@@ -78,11 +78,11 @@ def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[st
 
 def tagged_images(settings: Settings) -> list[str]:
     """A line for each image of a step that is not named by its digest."""
-    images = {step: request.image for step, request in sorted(settings.steps.items()) if request.image}
+    images = [(step, image) for step, request in sorted(settings.steps.items()) for image in request.images]
     return [
         f"warning: [steps.{step}] image = {image}: a tag can be moved, which changes what runs, and cached steps "
         "do not notice. Name it by its digest: IMAGE@sha256:..."
-        for step, image in images.items()
+        for step, image in dict.fromkeys(images)
         if not has_digest(image)
     ]
 

@@ -53,9 +53,16 @@ def entrypoint(command: Sequence[Any], step: str) -> list[Any]:
     """
     if not is_python(command):
         return list(command)
-    setting = f"timeout in [steps.{step}] of pipelines.toml"
-    first = _FIRST.replace("@STEP", shlex.quote(step)).replace("@SETTING", shlex.quote(setting))
-    return ["sh", "-c", first, *_giving_way(command)]
+    return [*passing_on(step), *_giving_way(command)]
+
+
+def passing_on(step: str, setting: str = "timeout") -> list[str]:
+    """The words before a command to which SIGTERM is passed on, and which is ended after STEP_TIMEOUT_S.
+
+    `setting`: the key of the step that would give it more time.
+    """
+    setting = f"{setting} in [steps.{step}] of pipelines.toml"
+    return ["sh", "-c", _FIRST.replace("@STEP", shlex.quote(step)).replace("@SETTING", shlex.quote(setting))]
 
 
 def _giving_way(command: Sequence[Any]) -> list[Any]:

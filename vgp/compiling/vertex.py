@@ -3,13 +3,16 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.compiling import engines, script
+from vgp.compiling import capacity, engines, job_fields, script
+from vgp.compiling.capacity import IMAGE_VARIABLE
 from vgp.compiling.entrypoint import entrypoint, is_python
 from vgp.compiling.target import marked, with_tasks
+from vgp.inside.capacity.plan import Plan
 from vgp.placement import plain
+from vgp.placement.ladder import Ladder, ladder
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
-from vgp.placement.rules import PlacementError, Problem
+from vgp.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,10 +24,6 @@ _OF_THE_RUN = {
     "network": "{{$.pipeline_network}}",
     "encryption_spec_key_name": "{{$.pipeline_encryption_key_name}}",
 }
-
-
-#: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
-_IMAGE_VARIABLE = "TRAINING_IMAGE"
 
 
 class Vertex:
@@ -40,6 +39,8 @@ class Vertex:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.placements: dict[str, Placement] = {}
+        #: The ladders of those that have one.
+        self.ladders: dict[str, Ladder] = {}
         #: Steps that take up what a command leaves, of jobs that have none: they are not in the pipeline.
         self.without_command: set[str] = set()
         #: Steps that may use services besides their machines: their time does not tell what they cost.
@@ -56,18 +57,43 @@ class Vertex:
         if used.bigquery or used.dataflow:
             self._metered.add(component.name)
         if placement.is_job:
-            return marked(_retried(_custom_job(ready, placement, self.settings.region), placement), pinned)
+            return marked(_retried(_custom_job(ready, placement, self.settings.region), placement.retries), pinned)
         if not _ends_in_time(component):
             placement = self.placements[component.name] = _without_timeout(self.settings, component.name, placement)
-        return marked(_retried(_limited(ready, placement), placement), pinned)
+        return marked(_retried(_limited(ready, placement), placement.retries), pinned)
 
     def job(
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
     ) -> "BaseComponent":
+        if self.settings.request(component.name).capacity:
+            return self._followed(component, marked(self._climbing(component), pinned), pinned, collect)
         placement = self._place(component.name, kind="custom_job")
         placement = replace(placement, env={**self.settings.mlflow.environment(), **placement.env})
         ready = _custom_job(self._ready(component), placement, self.settings.region)
-        job = marked(_retried(ready, placement), pinned)
+        return self._followed(component, marked(_retried(ready, placement.retries), pinned), pinned, collect)
+
+    def _climbing(self, component: Any) -> Any:
+        """The step that climbs a ladder. Its time does not tell what it costs: that goes by the rungs it was on."""
+        request = self.settings.request(component.name)
+        _refuse_final_status(component)
+        placed = ladder(request, region=self.settings.region, name=component.name)
+        mlflow = self.settings.mlflow.environment()
+        rungs = [
+            replace(rung, placement=replace(rung.placement, env={**mlflow, **rung.placement.env}))
+            for rung in placed.rungs
+        ]
+        self.ladders[component.name] = placed = replace(placed, rungs=tuple(rungs))
+        self._metered.add(component.name)
+        ready = self._ready(component)
+        planned = capacity.planned(component, ready, placed, self.settings)
+        plan = Plan(step=component.name, rungs=planned, deadline_s=placed.deadline_s)
+        retries = capacity.RETRIES if request.retries is None else request.retries
+        return _retried(capacity.launcher(ready, plan, self.settings.image), retries)
+
+    def _followed(
+        self, component: "BaseComponent", job: "BaseComponent", pinned: bool, collect: "BaseComponent | None"
+    ) -> "BaseComponent":
+        """The job, followed by what takes up what a command leaves, where there is one."""
         if self.settings.request(component.name).command is not None:
             return script.followed_by(self.step(collect, pinned) if collect else None, job)
         self.without_command |= {collect.name} if collect else set()
@@ -96,6 +122,7 @@ class Vertex:
 
     def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
+        refuse(job_fields.problems(placement.options, self.settings), f"{step} is a custom job")
         self.placements[step] = placement
         return placement
 
@@ -128,15 +155,15 @@ def _without_timeout(settings: Settings, step: str, placement: Placement) -> Pla
     return replace(placement, timeout_s=plain.MAX_TIMEOUT_S)
 
 
-def _retried(component: Any, placement: Placement) -> Any:
+def _retried(component: Any, retries: int) -> Any:
     """The component, whose tasks are tried again after a failure; set_retry of the workflow itself has the last word.
 
     Of the time that a fault takes to pass: minutes for a machine that is lost, an hour for an API that is down.
     """
-    if not placement.retries:
+    if not retries:
         return component
     backoff = {"backoff_duration": "60s", "backoff_factor": 2.0, "backoff_max_duration": "3600s"}
-    return with_tasks(component, lambda task: task.set_retry(placement.retries, **backoff))
+    return with_tasks(component, lambda task: task.set_retry(retries, **backoff))
 
 
 def _limited(component: Any, placement: Placement) -> Any:
@@ -155,7 +182,7 @@ def _limited(component: Any, placement: Placement) -> Any:
         accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
     limit = {plain.TIMEOUT_VARIABLE: str(placement.timeout_s)} if is_python(container.command) else {}
-    container.env = {**(container.env or {}), **placement.env, **limit, _IMAGE_VARIABLE: container.image}
+    container.env = {**(container.env or {}), **placement.env, **limit, IMAGE_VARIABLE: container.image}
     return component
 
 
@@ -172,15 +199,10 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     )
 
     _refuse_names(component, CustomTrainingJobOp)
-    scheduling = placement.scheduling()
     job = create_custom_training_job_from_component(
-        component,
-        display_name=component.name,
-        timeout=scheduling["timeout"],
-        strategy=scheduling["strategy"],
-        max_wait_duration=scheduling.get("max_wait_duration", "86400s"),
-        **_OF_THE_RUN,
+        component, display_name=component.name, **{**_OF_THE_RUN, **job_fields.arguments(placement)}
     )
+    job_fields.complete(job, placement)
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]
     if placement.region != home:
@@ -188,7 +210,7 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     image = container["image_uri"]
     # GCPC takes image, command and arguments of the component, and drops its environment.
     pools.default = placement.worker_pool_specs(
-        image, container["command"], container["args"], env={_IMAGE_VARIABLE: image}
+        image, container["command"], container["args"], env={IMAGE_VARIABLE: image}
     )
     return job
 
@@ -197,11 +219,17 @@ def _refuse_names(component: Any, wrapper: Any) -> None:
     """Raises PlacementError: an input of the step would silently take the place of one of the wrapper's own."""
     own, inputs = set(wrapper.component_spec.inputs), component.component_spec.inputs or {}
     names = sorted(own & set(inputs))
-    finals = sorted(name for name, declared in inputs.items() if declared.type == "PipelineTaskFinalStatus")
     if names:
         text = f"Its input {names[0]} is one that the custom job has itself, and would take its place."
         fix = "Give the input of the component another name."
         raise PlacementError(Problem("GPU014", names[0], text, fix), f"{component.name} is to be a custom job")
+    _refuse_final_status(component)
+
+
+def _refuse_final_status(component: Any) -> None:
+    """Raises PlacementError: what the step hears of its run, no job is told."""
+    inputs = component.component_spec.inputs or {}
+    finals = sorted(name for name, declared in inputs.items() if declared.type == "PipelineTaskFinalStatus")
     if finals:
         text = f"Its input {finals[0]} tells how the run ended, which Vertex AI hands to plain steps only."
         fix = "Drop boot_disk_gb and boot_disk_type of this step."

@@ -43,6 +43,8 @@ def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversi
     config = job_config(where, _image(settings, step), command(step, arguments))
     config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
     config |= {"network": settings.network} if settings.network else {}
+    if where.options.tensorboard and where.options.base_output_directory is None:
+        config |= _logs(settings, step)
     conversion = Conversion(
         config, region=where.region, display_name=step, kms_key=settings.encryption_key, project=settings.project,
         labels=dict(settings.labels),
@@ -65,6 +67,13 @@ def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str
     return vm_line(where, step, _image(settings, step), command(step, arguments), words), _lost_on_a_vm(where, settings)
 
 
+def _logs(settings: Settings, step: str) -> dict[str, Any]:
+    """Where TensorBoard finds the curves of a job that is of no run: a run has a folder of its own for them."""
+    if not settings.bucket:
+        raise RequestError(f"[steps.{step}] has tensorboard: set bucket, or base_output_directory, for its curves.")
+    return {"baseOutputDirectory": {"outputUriPrefix": f"{settings.bucket.rstrip('/')}/tensorboard/{step}"}}
+
+
 def _image(settings: Settings, step: str) -> str:
     return settings.request(step).image or settings.image
 
@@ -78,7 +87,7 @@ def job_config(
 ) -> dict[str, Any]:
     """A placement as the config of `gcloud ai custom-jobs create --config`."""
     spec = {"worker_pool_specs": placement.worker_pool_specs(image, command, args)}
-    return job_body.conversion({**spec, "scheduling": placement.scheduling()}).config
+    return job_body.conversion({**spec, **placement.job_fields()}).config
 
 
 def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:
@@ -95,4 +104,5 @@ def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
         "network": f"{settings.network} is the network that Vertex AI peers with" if settings.network else "",
         "retries": _NO_RETRIES if placement.retries else "",
     }
+    lost |= dict.fromkeys(placement.options.given(), "only a job of Vertex AI has it")
     return [Note(name, why, dropped=True) for name, why in lost.items() if why]

@@ -101,3 +101,14 @@ def duration_s(value: object, *, units: str = "s") -> float | None:
     if match is None or (units == "s" and match.group(2) != "s") or match.group(2) not in units:
         return None
     return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+def checked_duration(value: str | int | None) -> str | int | None:
+    """A duration of pipelines.toml, as it was given.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if value is not None and duration_s(value, units="smhd") is None:
+        raise ValueError(f"'{value}' is no duration. Write 24h, 90m or 3600s.")
+    return value

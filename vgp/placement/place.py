@@ -10,6 +10,7 @@ from typing import Literal
 from vgp.catalog import catalog
 from vgp.placement import compatibility, job_fields, plain
 from vgp.placement.choice import choose
+from vgp.placement.job_options import JobOptions
 from vgp.placement.placement import Placement
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.rules import Problem, refuse
@@ -18,7 +19,7 @@ from vgp.placement.script import ParameterServer
 DEFAULT_TIMEOUT_S = 86_400
 #: What only a step that trains can have, and what a plain step can have once it is a custom job, for its disk.
 _OF_TRAINING = ("nodes", "reduction_server", "command", "launch", "parameter_server")
-_OF_JOBS = ("strategy", "max_wait", "reservation")
+_OF_JOBS = ("strategy", "max_wait", "reservation", *JobOptions.model_fields)
 _DISK = "boot_disk_gb = 100 makes a custom job of a plain step, which takes it."
 
 
@@ -63,6 +64,7 @@ def place(
         env=dict(request.env),
         reduction_server=request.reduction_server,
         parameter_server=request.parameter_server,
+        options=JobOptions.of(request),
         is_job=is_job,
         price=choice.price,
         reason=choice.reason,
@@ -91,6 +93,10 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
         fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
+    if request.capacity:
+        text = "capacity is not possible there: a ladder is climbed by one custom job after the other."
+        fix = "Only a training step has one. Here retries = 5 tries again; a step that prepares data takes Spot as well"
+        yield Problem("GPU014", "capacity", text, f"{fix}: boot_disk_gb = 100, strategy = 'spot'.")
     for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
         if getattr(request, name) != getattr(defaults, name):
             fix = (
@@ -104,6 +110,7 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
 def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]:
     """What speaks against the fields around the machine."""
     strategy = placement.strategy.upper()
+    yield from _option_problems(placement)
     yield from job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
     yield from job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
     if kind == "step" and placement.timeout_s > plain.MAX_TIMEOUT_S:
@@ -115,6 +122,23 @@ def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]
         yield from job_fields.reservation(kind, key, values, strategy, [placement.region])
     if placement.servers:
         yield from _server_problems(placement, placement.servers, as_of)
+
+
+def _option_problems(placement: Placement) -> Iterator[Problem]:
+    """What speaks against the options of a job, next to its machine and its region."""
+    options, strategy = placement.options, placement.strategy
+    for name, region in options.places():
+        if region != placement.region:
+            text = f"{name} is in {region}, the job in {placement.region}."
+            yield Problem("GPU035", name, text, f"Take one of {placement.region}.")
+    if options.protected_artifact_location_id == placement.region:
+        text = f"protected_artifact_location_id is for another region than the job's, {placement.region}."
+        yield Problem("GPU035", "protected_artifact_location_id", text, "Drop it.")
+    if options.persistent_resource:
+        asked = "reservation" if placement.reservation else "" if strategy == "standard" else "strategy"
+        if asked:
+            text = f"persistent_resource and {asked} exclude each other: its machines are there already."
+            yield Problem("GPU035", "persistent_resource", text, f"Drop {asked}, or run without persistent_resource.")
 
 
 def _server_problems(

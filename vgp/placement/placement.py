@@ -10,6 +10,7 @@ from typing import Any
 from vgp.catalog.prices import Price
 from vgp.placement import job_fields, network, plain, provisioning
 from vgp.placement.combination import Combination, known
+from vgp.placement.job_options import JobOptions
 from vgp.placement.request import ReductionServer
 from vgp.placement.rules import PlacementError, Problem
 from vgp.placement.script import ParameterServer
@@ -32,6 +33,8 @@ class Placement:
     env: dict[str, str] = field(default_factory=dict)
     reduction_server: ReductionServer | None = None
     parameter_server: ParameterServer | None = None
+    #: Of a custom job.
+    options: JobOptions = JobOptions()
     #: Whether it is a custom job; else a plain step.
     is_job: bool = True
     #: Of one node; None where the catalog has no price.
@@ -105,7 +108,12 @@ class Placement:
         if variables:
             container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
         disk = {"boot_disk_type": self.boot_disk_type, "boot_disk_size_gb": self.boot_disk_gb}
-        pool = {"machine_spec": self.machine_spec(), "container_spec": container, "disk_spec": disk}
+        pool = {
+            "machine_spec": self.machine_spec(),
+            "container_spec": container,
+            "disk_spec": disk,
+            **self.options.pool(),
+        }
         pools: list[dict[str, Any]] = [{"replica_count": 1, **pool}]
         if self.nodes > 1:
             pools.append({"replica_count": self.nodes - 1, **pool})
@@ -119,12 +127,16 @@ class Placement:
             pools = [pools[0], *(pools[1:] or [{}]), servers]
         return pools
 
+    def job_fields(self) -> dict[str, Any]:
+        """All of CustomJobSpec in snake_case, but its pools and what it has of the run: account, network and key."""
+        return {"scheduling": self.scheduling(), **self.options.spec()}
+
     def scheduling(self) -> dict[str, Any]:
-        """Scheduling of the custom job: strategy, timeout, and with Flex-start the longest wait."""
+        """Scheduling of the custom job: strategy, timeout, with Flex-start the longest wait, and who tries again."""
         values: dict[str, Any] = {"strategy": self.strategy.upper(), "timeout": f"{self.timeout_s}s"}
         if self.max_wait_s is not None:
             values["max_wait_duration"] = f"{self.max_wait_s}s"
-        return values
+        return values | self.options.scheduling()
 
     def resources(self) -> dict[str, Any]:
         """Limits of a plain step that leave exactly this machine as the closest one.

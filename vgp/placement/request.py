@@ -9,10 +9,21 @@ strategy = "spot"
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)  # fmt: skip
 
 from vgp.placement import job_fields, plain
 from vgp.placement.engines import VARIABLE, BigQuery, Dataflow
+from vgp.placement.job_options import JobOptions
+from vgp.placement.rung import Rung
 from vgp.placement.script import Command, Launch, ParameterServer, process_launcher
 from vgp.text.image_name import image_name
 
@@ -49,7 +60,7 @@ def _as_shells_write(value: Any) -> Any:
     return str(value) if isinstance(value, str | int | float) else value
 
 
-class Request(_Strict):
+class Request(JobOptions):
     """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
     #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
@@ -64,6 +75,10 @@ class Request(_Strict):
     #: Machines that train together: one chief and nodes - 1 workers.
     nodes: int = Field(default=1, ge=1)
     strategy: Literal["standard", "spot", "flex_start"] = "standard"
+    #: A ladder: the machines to ask for, one rung after the other, as there is capacity. Empty: none.
+    capacity: tuple[Rung, ...] = ()
+    #: When a step with a ladder is to be done, from its first attempt on: 12h.
+    deadline: str | int | None = None
     #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
     max_wait: str | int | None = None
     #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
@@ -92,12 +107,10 @@ class Request(_Strict):
     launch: Launch | None = None
     parameter_server: ParameterServer | None = None
 
-    @field_validator("timeout", "max_wait")
+    @field_validator("timeout", "max_wait", "deadline")
     @classmethod
     def _duration(cls, value: str | int | None) -> str | int | None:
-        if value is not None and job_fields.duration_s(value, units="smhd") is None:
-            raise ValueError(f"'{value}' is no duration. Write 24h, 90m or 3600s.")
-        return value
+        return job_fields.checked_duration(value)
 
     @field_validator("env", mode="before")
     @classmethod
@@ -117,8 +130,20 @@ class Request(_Strict):
 
     @model_validator(mode="after")
     def _whole(self) -> "Request":
-        if self.max_wait is not None and self.strategy != "flex_start":
+        if self.max_wait is not None and self.strategy != "flex_start" and not self.capacity:
             raise ValueError("max_wait is for strategy = 'flex_start'.")
+        if self.deadline is not None and "capacity" not in self.model_fields_set:
+            raise ValueError("deadline is for a step with a ladder: capacity = [...]. Without one timeout ends a step.")
+        return self
+
+    @model_validator(mode="after")
+    def _of_rungs(self) -> "Request":
+        for number, rung in enumerate(self.capacity, 1):
+            try:
+                self.of_rung(rung)
+            except ValidationError as error:
+                text = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"capacity: rung {number}: {text}") from None
         return self
 
     @model_validator(mode="after")
@@ -141,6 +166,20 @@ class Request(_Strict):
                 "{nodes} {node} {chief} {port} stand for what it needs to know of the machines."
             )
         return self
+
+    def of_rung(self, rung: Rung) -> "Request":
+        """What the step asks for on that rung.
+
+        Raises:
+            ValidationError: the rung's keys and those of the step do not go together.
+        """
+        own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline"}}
+        return type(self).model_validate(rung.over(own))
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Of the step and of its rungs, as far as they name their own."""
+        return tuple(filter(None, (self.image, *(rung.image for rung in self.capacity))))
 
     @property
     def has_disk(self) -> bool:

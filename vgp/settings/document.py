@@ -102,13 +102,22 @@ def _comparable(values: dict[str, Any]) -> str:
 
 
 def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Every item of a tomlkit container with its keys, in the order of the text."""
+    """Every item of a tomlkit container with its keys, in the order of the text.
+
+    A table in a list is known by its number there, from 1.
+    """
     for key, item in container.body:
         if key is None:  # a comment or an empty line
             continue
         here = (*at, key.key)
-        parts = item.body if hasattr(item, "body") else [item]  # [[name]] has several
-        for part in parts:
-            yield here, part
-            if hasattr(part.value, "body"):
-                yield from _items(part.value, here)
+        if hasattr(item, "body"):  # [[name]] has several
+            for number, part in enumerate(item.body, 1):
+                yield (*here, str(number)) if number > 1 else here, part
+                yield from _items(part.value, (*here, str(number)))
+            continue
+        yield here, item
+        if hasattr(item.value, "body"):
+            yield from _items(item.value, here)
+        elif isinstance(item, list):
+            for number, inner in enumerate(item, 1):
+                yield from _items(inner.value, (*here, str(number))) if hasattr(inner.value, "body") else ()

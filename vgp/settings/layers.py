@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from vgp.placement.rung import NEEDS
 from vgp.settings.document import Document, Keys
 
-_NEEDS = ("min_memory_gb", "min_vcpu", "min_gpu_memory_gb")
+#: A ladder asks for machines, too.
+_LADDER = ("capacity", "deadline")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,9 @@ def _given_way(at: Keys, stronger: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     gone: tuple[str, ...] = ()
     if "machine" in stronger:
-        gone = ("accelerator", "count", *_NEEDS)
-    elif any(key in stronger for key in ("accelerator", *_NEEDS)):
-        gone = ("machine",)
+        gone = ("accelerator", "count", *NEEDS, *_LADDER)
+    elif any(key in stronger for key in ("accelerator", *NEEDS)):
+        gone = ("machine", *_LADDER)
+    if "capacity" in stronger:
+        gone = tuple(key for key in gone if key not in _LADDER)
     return (*gone, "max_wait") if "strategy" in stronger else gone

@@ -5,8 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from vgp.placement import custom_job_fields
 from vgp.placement.engines import BigQuery, Dataflow
+from vgp.placement.job_options import PrivateServiceConnect
 from vgp.placement.request import ReductionServer, Request
+from vgp.placement.rung import Rung
 from vgp.placement.script import ParameterServer
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
@@ -73,9 +76,16 @@ def line(source: Source, keys: Keys, message: str) -> str:
 
 
 def _keys(location: tuple[int | str, ...], values: Any) -> Keys:
-    """pydantic's location as keys of the file: without the branch of a union, and the mark of a key."""
+    """pydantic's location as keys of the file: without the branch of a union, and the mark of a key.
+
+    A table in a list is known by its number there, from 1: steps.train.capacity.2.
+    """
     keys: list[str] = []
     for part in location:
+        if isinstance(part, int) and isinstance(values, list) and isinstance(values[part], Mapping):
+            keys.append(str(part + 1))
+            values = values[part]
+            continue
         if not isinstance(values, Mapping) or part == "[key]":
             break
         keys.append(str(part))
@@ -89,8 +99,11 @@ def _message(keys: Keys, details: list[Any]) -> str:
         return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
     detail = details[0]
     match detail["type"]:
+        case "extra_forbidden" if keys[2:3] == ("capacity",) and keys[-1] in Request.model_fields.keys() - {"region"}:
+            return "is no key of a rung. Write it beside capacity: it holds for all rungs."
         case "extra_forbidden":
-            return f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
+            told = custom_job_fields.told(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
+            return told or f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
         case "missing":
             return "is missing."
         case "literal_error":
@@ -122,7 +135,8 @@ def _fields(keys: Keys) -> list[str]:
     tables: dict[str, type[BaseModel]] = {"steps": Request, "schedules": Schedule}
     inside: dict[str, type[BaseModel]] = {
         "reduction_server": ReductionServer, "parameter_server": ParameterServer,
-        "bigquery": BigQuery, "dataflow": Dataflow,
+        "bigquery": BigQuery, "dataflow": Dataflow, "private_service_connect": PrivateServiceConnect,
+        "capacity": Rung,
     }  # fmt: skip
     inner = next((name for name in keys[2:-1] if name in inside), "")
     return list((inside.get(inner) or tables[keys[0]]).model_fields)

@@ -14,6 +14,8 @@ from vgp.documents.settings_file import FILE_NAME, settings_file
 from vgp.errors import RequestError
 from vgp.text.nearest import did_you_mean
 
+#: What the image of the steps is built from, unless the settings name another: the first that there is.
+DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 MISSING = (
     f"there is no {FILE_NAME} in this folder or above it. Go into a repository that has one, name one with "
     "--settings FILE, or write a first one: pipelines init, or a whole repository: pipelines new project NAME."

@@ -69,7 +69,7 @@ def _value(name: str, keys: Keys, text: str) -> Any:
     """Text as the setting takes it; numbers and booleans are read by the model."""
     if len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters":
         return _json_or_text(text)
-    if keys[0] == "steps" and keys[2:] == ("command",):
+    if keys[0] == "steps" and keys[2:] in (("command",), ("capacity",)):
         return _json_or_text(text)
     if not _is_table(keys):
         return text

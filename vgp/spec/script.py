@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.placement import network
+from vgp.spec import ladder
 from vgp.spec.dag import Component, table
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -88,4 +89,5 @@ def _of(spec: PipelineSpec, component: Component) -> Script | None:
     pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
     if isinstance(pools, list) and pools:
         return read(table(pools[0], "container_spec"))
-    return read(table(spec.executor(component), "container"))
+    container = table(spec.executor(component), "container")
+    return read(ladder.first_container(container) or container)

@@ -115,6 +115,9 @@ def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
 
 
 def _stockout(settings: Settings, machines: StepRow | None) -> str:
+    if machines and machines.rungs:
+        text = "No rung of its ladder gave machines in time. A rung more, in another region or with another GPU, helps:"
+        return f"{text} pipelines machines --ladder proposes one."
     region = (machines and machines.region) or settings.region
     combination = machines.combination if machines else None
     strategy = machines.strategy if machines else ""

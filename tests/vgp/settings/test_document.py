@@ -39,12 +39,18 @@ c = 1
 c = 2
 [environments.prod]
 region = "x"
+tables = [
+  {x = 1},
+  # why
+  {x = 2, y = 3},
+]
 '''
 LINES = {
     ("a",): 2, ("quoted key",): 3, ("d", "e", "f"): 4, ("d",): 4, ("list",): 5, ("inline",): 8, ("inline", "y", "z"): 8,
     ("steps",): 10, ("steps", "train"): 10, ("steps", "train", "machine"): 11, ("steps", "train", "spot"): 13,
     ("environments", "prod", "steps", "train", "count"): 16, ("other",): 17, ("steps", "evaluate", "n"): 19,
-    ("many",): 20, ("many", "c"): 21, ("environments", "prod", "region"): 25,
+    ("many",): 20, ("many", "1", "c"): 21, ("many", "2"): 22, ("many", "2", "c"): 23,
+    ("environments", "prod", "region"): 25, ("environments", "prod", "tables", "1", "x"): 27, ("environments", "prod", "tables", "2", "y"): 29,
 }  # fmt: skip
 
 

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgp.errors import RequestError
+from vgp.settings.repository import DOCKERFILES
 from vgp.vertex.images.dockerfile import sources
 from vgp.vertex.images.dockerignore import Ignored, matches, matches_any
-
-#: Where a Dockerfile is looked for, unless pipelines.toml names one.
-DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 
 
 @dataclass(frozen=True)

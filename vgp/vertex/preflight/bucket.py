@@ -1,9 +1,10 @@
 """The bucket that runs write to: there, ours, near, and open to the runner."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vgp.catalog.catalog import regions
+from vgp.check.finding import StepRow
 from vgp.settings import Settings
 from vgp.text import bucket_uri
 from vgp.vertex import clients
@@ -14,18 +15,19 @@ from vgp.vertex.preflight.asking import patience
 from vgp.vertex.preflight.finding import Finding, Question, skipped
 from vgp.vertex.preflight.policy import OBJECTS, Policy
 
+_EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
 _INIT = "Write one into pipelines.toml: pipelines init"
 
 
-def state(settings: Settings, project: Project) -> Question:
+def state(settings: Settings, project: Project, steps: Sequence[StepRow] = ()) -> Question:
     """Whether the bucket is there, whose it is, where it is, and how access to it is ruled: one call."""
     if not settings.bucket:
         return Question("bucket.exists", "bucket", lambda: [_unset()])
-    return Question("bucket.exists", _uri(settings), lambda: _state(settings, project))
+    return Question("bucket.exists", _uri(settings), lambda: _state(settings, project, steps))
 
 
-def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
-    yield state(settings, project)
+def questions(settings: Settings, project: Project, policies: Policies, steps: Sequence[StepRow]) -> Iterator[Question]:
+    yield state(settings, project, steps)
     if settings.bucket:
         email = runner(settings, project)
         yield Question("bucket.writer", _uri(settings), lambda: writer(settings, project, policies, email, "bucket"))
@@ -37,7 +39,7 @@ def _unset() -> Finding:
     return Finding("bucket.exists", "bucket", "error", "none is set: runs have nowhere to write", _INIT)
 
 
-def _state(settings: Settings, project: Project) -> Iterator[Finding]:
+def _state(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Finding]:
     from google.api_core import exceptions
 
     uri = _uri(settings)
@@ -49,6 +51,7 @@ def _state(settings: Settings, project: Project) -> Iterator[Finding]:
     yield Finding("bucket.exists", uri, "ok", "is there")
     yield _owner(uri, bucket, project)
     yield _region(uri, bucket, settings)
+    yield from _egress(uri, bucket, settings, steps)
     yield _access(uri, bucket)
     yield _retention(uri, bucket, settings)
 
@@ -81,6 +84,17 @@ def _region(uri: str, bucket: Any, settings: Settings) -> Finding:
     if settings.region in _regions(bucket):
         return Finding("bucket.region", uri, "ok", seen)
     return Finding("bucket.region", uri, "error", seen, hint)
+
+
+def _egress(uri: str, bucket: Any, settings: Settings, steps: Sequence[StepRow]) -> Iterator[Finding]:
+    """Jobs in other regions than the runs' may read and write the bucket; what leaves its region is billed."""
+    near = {settings.region, str(bucket.location or "").lower(), *_regions(bucket)}
+    rows = [row for step in steps for row in step.every if row.region and row.region not in near]
+    for region in sorted({row.region or "" for row in rows}):
+        who = ", ".join(dict.fromkeys(row.step for row in rows if row.region == region))
+        seen = f"{who} may run in {region}: what it reads there, data and checkpoints, leaves the bucket's region"
+        hint = f"That is billed by the GB, and by where it goes: {_EGRESS}"
+        yield Finding("bucket.egress", f"{uri} -> {region}", "warning", seen, hint)
 
 
 def _regions(bucket: Any) -> list[str]:

@@ -54,7 +54,7 @@ def parsed(name: str) -> Image | None:
 
 
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
-    own = [request.image for _, request in sorted(settings.steps.items()) if request.image]
+    own = [image for _, request in sorted(settings.steps.items()) for image in request.images]
     for name in dict.fromkeys([settings.image, *own]):
         yield from _questions(settings, name, project, policies)
 

@@ -6,13 +6,16 @@ the difference is a warning more on a DAG that few people draw).
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vgp.check.finding import StepRow
 from vgp.placement.provisioning import is_preemptible
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight.order import Order, order
+
+#: Metric, the quota's id where it is known, and region.
+_Quota = tuple[str, str | None, str]
 
 
 @dataclass(frozen=True)
@@ -33,22 +36,34 @@ class Need:
 
 def needs(steps: Sequence[StepRow], spec: PipelineSpec) -> list[Need]:
     """What the steps need, by quota and region. Steps whose machine is not known, and TPUs, are left out."""
-    drawn: dict[tuple[str, str | None, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    drawn: dict[_Quota, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     overlap = order(spec)
     for row in steps:
-        for metric, quota_id, amount in _draws(row):
-            drawn[metric, quota_id, row.region or ""][row.step] += amount
+        for key, amount in _drawn(row).items():
+            drawn[key][row.step] += amount
     return [_need(key, amounts, overlap) for key, amounts in sorted(drawn.items(), key=str)]
 
 
-def _draws(row: StepRow) -> Iterator[tuple[str, str | None, int]]:
-    combination = row.combination
-    draw = combination.quota(preemptible=is_preemptible(row.strategy)) if combination else None
-    if draw:
-        yield draw.metric, draw.quota_id, draw.amount * (row.replicas or 1)
+def _drawn(row: StepRow) -> dict[_Quota, int]:
+    """What a step draws at a time; of a ladder's rungs one does, so that of each quota the most counts."""
+    drawn = _sum([row])
+    for rung in row.rungs:
+        for key, amount in _sum(rung.rows).items():
+            drawn[key] = max(drawn[key], amount)
+    return drawn
 
 
-def _need(key: tuple[str, str | None, str], amounts: Mapping[str, int], overlap: Order) -> Need:
+def _sum(rows: Sequence[StepRow]) -> dict[_Quota, int]:
+    drawn: dict[_Quota, int] = defaultdict(int)
+    for row in rows:
+        combination = None if row.is_persistent else row.combination
+        draw = combination.quota(preemptible=is_preemptible(row.strategy)) if combination else None
+        if draw:
+            drawn[draw.metric, draw.quota_id, row.region or ""] += draw.amount * (row.replicas or 1)
+    return drawn
+
+
+def _need(key: _Quota, amounts: Mapping[str, int], overlap: Order) -> Need:
     def total(names: set[str]) -> int:
         return sum(amounts[step] * overlap.copies[step] for step in names)
 

@@ -3,8 +3,10 @@
 https://cloud.google.com/vertex-ai/docs/general/vpc-peering
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from vgp.check.finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.names import short
@@ -14,15 +16,15 @@ from vgp.vertex.preflight.finding import Finding, Question, skipped
 _PEERING = "servicenetworking-googleapis-com"
 
 
-def questions(settings: Settings) -> Iterator[Question]:
+def questions(settings: Settings, steps: Sequence[StepRow]) -> Iterator[Question]:
     name = settings.network
     if not name:
         yield skipped("network.exists", "network", "none is set: steps use the public one")
         return
-    yield Question("network.exists", name, lambda: _exists(settings, name))
+    yield Question("network.exists", name, lambda: _exists(settings, name, steps))
 
 
-def _exists(settings: Settings, name: str) -> Iterator[Finding]:
+def _exists(settings: Settings, name: str, steps: Sequence[StepRow]) -> Iterator[Finding]:
     """https://cloud.google.com/compute/docs/reference/rest/v1/networks/get"""
     from google.api_core import exceptions
 
@@ -33,6 +35,7 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
         yield Finding("network.exists", name, "error", "is not there", hint)
         return
     yield Finding("network.exists", name, "ok", "is there")
+    yield from _routes(settings, name, network, steps)
     states = [peering.get("state") for peering in network.get("peerings", ()) if peering.get("name") == _PEERING]
     if "ACTIVE" in states:
         yield Finding("network.peering", name, "ok", "has private services access")
@@ -43,3 +46,15 @@ def _exists(settings: Settings, name: str) -> Iterator[Finding]:
         f"--ranges=RANGE --project={name.split('/')[1]}"
     )
     yield Finding("network.peering", name, "error", seen, hint)
+
+
+def _routes(settings: Settings, name: str, network: Any, steps: Sequence[StepRow]) -> Iterator[Finding]:
+    """A network is global; what lies behind a VPN or Interconnect is reached from other regions by global routes only.
+
+    https://cloud.google.com/vpc/docs/vpc#routing_for_hybrid_networks
+    """
+    away = {row.region for step in steps for row in step.every if row.region and row.region != settings.region}
+    if away and network.get("routingConfig", {}).get("routingMode") == "REGIONAL":
+        seen = f"has regional routes: a job in {', '.join(sorted(away))} reaches nothing behind a VPN of another region"
+        hint = f"gcloud compute networks update {short(name)} --bgp-routing-mode=global --project={name.split('/')[1]}"
+        yield Finding("network.routes", name, "warning", seen, hint)

@@ -35,7 +35,7 @@ class _Request:
 
 
 def questions(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Question]:
-    rows = [(row.machine_type, row.accelerator_type, row.region) for row in steps]
+    rows = [(row.machine_type, row.accelerator_type, row.region) for step in steps for row in step.every]
     requests = list(
         dict.fromkeys(_Request(machine, gpu, region) for machine, gpu, region in rows if machine and region)
     )

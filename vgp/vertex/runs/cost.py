@@ -34,10 +34,15 @@ def of(step: Step, rows: Rows) -> tuple[StepRow, ...]:
 
 
 def spent(step: Step, rows: Rows, now: datetime) -> float | None:
-    """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known."""
+    """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known.
+
+    Of a step with a ladder its time does not tell on which rung it was.
+    """
     seconds = step.seconds(now)
     if seconds is None:
         return 0.0
+    if any(row.rungs for row in of(step, rows)):
+        return None
     hourly = [usd_per_hour(row) for row in of(step, rows)]
     return None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
 
@@ -72,6 +77,9 @@ def usd_per_hour(row: StepRow) -> float | None:
 
 
 def _words(row: StepRow) -> str:
+    if row.rungs:
+        first = " + ".join(_words(each) for each in row.rungs[0].rows)
+        return f"ladder of {len(row.rungs)}: {first} ..."
     nodes = "" if row.replicas == 1 else f"{'?' if row.replicas is None else row.replicas} x "
     kind = short_name(row.accelerator_type or "")
     gpus = f" ({row.accelerator_count} {kind})" if kind else ""
