@@ -8,6 +8,7 @@ training.py   the component `train` itself, of a tiny task in exact mode
 tiny.py       that task
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb
+stories.py    one thing that goes wrong at a time
 rows.py       one climb as a row of the table
 calls.py      the launcher killed at every call to Google, before and after it was handled
 """

@@ -3,6 +3,7 @@
     python -m tests.capacity_drill --seeds 0-99                  # 100 traces, a stand-in for training: standin.py
     python -m tests.capacity_drill --seeds 0-9 --work training   # the component `train` itself, in exact mode
     python -m tests.capacity_drill --calls                       # the launcher killed at every call to Google
+    python -m tests.capacity_drill --stories                     # launcher dead for good, run cancelled, mistakes
     python -m tests.capacity_drill --seeds 17 --keep build/drill --json build/drill.json
 
 Every run has to finish by itself, with the bits of an uninterrupted one, at most one interval between checkpoints lost
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=numbers, default="0-9", help="such as 0-99 or 3,7 (default: 0-9)")
     parser.add_argument("--work", choices=("standin", "training"), default="standin")
     parser.add_argument("--calls", action="store_true", help="kill the launcher at every call of one climb instead")
+    parser.add_argument("--stories", action="store_true", help="one thing that goes wrong at a time instead")
     parser.add_argument("--speed", type=float, default=0, help="default: 100; 20 for training")
     parser.add_argument("--parallel", type=int, default=2, help="climbs at a time (default: 2)")
     parser.add_argument("--keep", type=Path, help="folder for what all processes wrote")
@@ -61,6 +63,10 @@ def planned(given: argparse.Namespace, folder: Path) -> list[tuple[Any, ...]]:
         return [
             (calls.killed, kill, folder / kill.name, given.speed) for kill in calls.every(folder / "calm", given.speed)
         ]
+    if given.stories:
+        from tests.capacity_drill import stories
+
+        return [(rows.told, story, folder / story.__name__, given.speed) for story in stories.ALL]
     work.made(given.work, folder)  # before there are processes that would each prepare it
     return [(rows.played, seed, given.work, folder / f"seed-{seed}", given.speed) for seed in given.seeds]
 

@@ -19,6 +19,7 @@ from tests.capacity_drill import checks, climb, rows, work
 from tests.capacity_drill.scenario import Scenario
 from tests.loopback.call import Call
 from tests.loopback.capacity import World
+from tests.loopback.errors import ApiError
 from vgp.inside.capacity.plan import Plan
 
 #: Seconds of the cloud's time after which a killed launcher is started again.
@@ -107,9 +108,12 @@ def killed(kill: Kill, folder: Path, speed: float) -> dict[str, Any]:
                 return
             with lock:
                 left[0] -= 1
-                if left[0] == 0 and climbing.process:
-                    os.killpg(climbing.process.pid, signal.SIGKILL)
-                    climbing.process.wait()
+                struck = left[0] == 0
+            if struck and climbing.process:
+                os.killpg(climbing.process.pid, signal.SIGKILL)
+                climbing.process.wait()
+                if kill.before:
+                    raise ApiError(499, "The client is gone, and nothing was done.")
 
         climbing.cloud.on("*", strike, before=kill.before)
 

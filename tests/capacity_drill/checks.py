@@ -33,15 +33,15 @@ def finished(found: Evidence, work: Work) -> Iterator[str]:
 
 
 def one_at_a_time(found: Evidence) -> Iterator[str]:
-    """The steps of an attempt lie together: no other one took a step between them."""
-    blocks = [token for token, _ in groupby(found.steps, key=lambda step: step.token)]
-    for token in {token for token in blocks if blocks.count(token) > 1}:
-        yield f"attempt {token} took steps before and after another one"
+    """The steps of a job lie together: no other one took a step between them."""
+    blocks = [job for job, _ in groupby(found.steps, key=lambda step: step.job)]
+    for job in sorted({job for job in blocks if blocks.count(job) > 1}):
+        yield f"job {job} took steps before and after another one"
 
 
 def little_lost(found: Evidence, work: Work) -> Iterator[str]:
-    """Each attempt goes on at most one interval before the last step of the one before it."""
-    blocks = [list(steps) for _, steps in groupby(found.steps, key=lambda step: step.token)]
+    """Each job goes on at most one interval before the last step of the one before it."""
+    blocks = [list(steps) for _, steps in groupby(found.steps, key=lambda step: step.job)]
     for before, after in zip(blocks, blocks[1:], strict=False):
         lost = before[-1].number - after[0].number + 1
         if lost > work.every or lost < 0:

@@ -32,6 +32,7 @@ class Step:
     """A step of the work, as its program noted it."""
 
     token: str
+    job: str
     number: int
     at_ns: int
 
@@ -158,7 +159,9 @@ class Climb:
     def steps(self) -> list[Step]:
         trace = self.folder / "trace"
         lines = [line.split() for line in trace.read_text().splitlines()] if trace.exists() else []
-        return sorted((Step(token, int(number), int(at)) for token, number, at in lines), key=lambda step: step.at_ns)
+        return sorted(
+            (Step(token, job, int(number), int(at)) for token, job, number, at in lines), key=lambda step: step.at_ns
+        )
 
 
 def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:

@@ -1,6 +1,7 @@
 """One climb as a row of the table; a function for each kind, which a process of its own can call."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ def played(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
     found = climb.climbed(folder, task, scenario, speed=speed)
     problems = checks.problems(found, task, work.plan(task, deadline_s=scenario.deadline_s))
     return row(f"seed {seed}", found, task, problems, time.monotonic() - began)
+
+
+def told(story: Callable[[Path, float], list[str]], folder: Path, speed: float) -> dict[str, Any]:
+    """A row of the table: a story, which looks at its climb itself."""
+    began = time.monotonic()
+    problems = story(folder, speed)
+    figures = dict.fromkeys(("attempts", "launchers", "steps", "lost", "hours", "machine_hours", "usd"), 0)
+    seconds = time.monotonic() - began
+    return {"name": story.__name__, **figures, "outcomes": {}, "seconds": seconds, "problems": problems, "said": ""}
 
 
 def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], seconds: float) -> dict[str, Any]:

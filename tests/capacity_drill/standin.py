@@ -84,7 +84,8 @@ def note(token: str, step: int) -> None:
     """That a step was done, where the drill looks: whole lines, whoever else writes."""
     if name := os.environ.get(TRACE_VARIABLE):
         trace = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(trace, f"{token} {step} {time.monotonic_ns()}\n".encode())
+        job = os.environ.get("CLOUD_ML_JOB_ID", "-")
+        os.write(trace, f"{token} {job} {step} {time.monotonic_ns()}\n".encode())
         os.close(trace)
 
 
