@@ -15,6 +15,7 @@ from .errors import ApiError, failed_precondition
 from .listing import Filter, one_page
 from .messages import new, parse, rfc3339, set_time, to_json
 from .region import Region
+from .web_access import fill_web_access
 from .working_job import WorkingJob
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Job:
         set_time(message, "update_time", max(m for m in (self.created, started, ended) if m <= now))
         set_time(message, "start_time", started if started <= min(now, ended) else None)
         set_time(message, "end_time", ended if ended <= now else None)
+        fill_web_access(message)
         if message.state == CANCELLED:
             message.error.code, message.error.message = 1, "The job was cancelled."
         elif message.state == FAILED:

@@ -25,6 +25,7 @@ from .capacity import STRATEGIES, Place
 from .job_errors import JobError
 from .machines import Machine
 from .messages import new, set_time
+from .web_access import fill_web_access
 
 if TYPE_CHECKING:
     from .region import Region
@@ -234,6 +235,7 @@ class WorkingJob:
         message = new("CustomJob")
         message.CopyFrom(self.message)
         message.state = self.state
+        fill_web_access(message)
         set_time(message, "create_time", self.created)
         set_time(message, "start_time", self.started)
         set_time(message, "end_time", self.ended)

@@ -8,6 +8,7 @@ limits.py       what a model is for, and what it must not be used for
 cards.py        key figures and checks, in words
 plots.py        the plots
 residuals.py    the plots of a regression
+ladder.py       the rungs of a ladder on which the model was trained
 making.py       how a model was made, in words
 page.py         the templates
 svg.py          matplotlib figures as inline SVG

@@ -19,7 +19,7 @@ from training.evaluation.reason import verdict
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.pins import store
 from training.pins.documents import ChampionPins
-from training.report import cards, findings, history, making, page, plots, residuals, svg
+from training.report import cards, findings, history, ladder, making, page, plots, residuals, svg
 from training.report import data as summaries
 from training.script import collected
 from training.storage import files, pinned
@@ -64,6 +64,7 @@ def write(
         **_data(data, dataset, measured),
         **_findings(data, dataset, measured),
         **history.context(_pins(champion), measured, dataset.window),
+        **ladder.context(model),
         "made": making.made(dataset, card),
     }
     html = page.environment().get_template("template.html").render(context)

@@ -3,6 +3,7 @@
 accelerator.py  one accelerator: memory, regions, end of support, quota
 machine.py      one machine type: size, the accelerators that it takes, how it is offered
 catalog.py      all of them, from the data files; short names; regions
+peaks.py        how fast a GPU multiplies at most
 prices.py       $/hour of a machine with its GPUs, by region and provisioning
 services.py     what BigQuery and Dataflow cost
 tpus.py         TPU machines: chips, topologies, regions

@@ -15,6 +15,7 @@ job_options.py    what a job has besides machines: a shell, TensorBoard, private
 job_terms.py      strategy, regions and durations of a job
 judgement.py      the collector that the judges write to
 kinds.py          which kind a document is, and its judge
+ladder.py         the rungs in the plan of a step that climbs
 launcher_job.py   the job in a launcher's arguments
 legacy.py         trainingInput of AI Platform
 machine_spec.py   machine, accelerator and count

@@ -11,11 +11,13 @@ convert.py        convert
 machines.py       machines
 machine_list.py   the table of machines
 machine_card.py   one machine in full
+machine_ladder.py a proposed ladder, as lines of pipelines.toml
 image.py          image build
 preflight.py      preflight
 submit.py         submit, rerun: what starts a run
 runs.py           runs, show, wait, cancel, compare: runs that there are
 logs.py           logs
+shell.py          shell
 models.py         models: registered versions and the champion
 templates.py      upload, templates
 schedules.py      schedule

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
+from vgp.catalog.catalog import DEFAULT_REGION
 from vgp.cli import machine_card, machine_list
-from vgp.cli.options import Json, console, print_json, show
-from vgp.errors import WorkFailed
-from vgp.placement.search import search
+from vgp.cli.options import Json, console, print_json, say, show
+from vgp.errors import RequestError, WorkFailed
+from vgp.placement.search import Need, search
 from vgp.text.times import day
 
 app = typer.Typer()
@@ -39,11 +40,21 @@ def machines(
     project: Annotated[
         str | None, typer.Option(help="With --refresh: the project that asks; default: that of pipelines.toml.")
     ] = None,
+    ladder: Annotated[
+        bool, typer.Option("--ladder", help="Propose a ladder: Spot, Spot elsewhere, Flex-start, on demand.")
+    ] = False,
+    gpus: Annotated[int | None, typer.Option(min=1, help="With --ladder: GPUs of all machines together.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="With --ladder: how long the work may take: 12h. Default: 24h, or the budget's.")
+    ] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With --ladder: what it may cost at most.")] = None,
     as_json: Json = False,
 ) -> None:
     """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for.
 
-    Only what compile accepts is listed. Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
+    Only what compile accepts is listed. --ladder prints lines for pipelines.toml instead (docs/capacity.md).
+
+    Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
     """
     if refresh:
         return _refresh(project, write, as_json)
@@ -57,6 +68,10 @@ def machines(
         accelerator, region, provisioning, today, count=count, min_memory_gb=min_memory_gb,
         min_gpu_memory_gb=min_gpu_memory_gb, min_vcpu=min_vcpu, max_usd_per_hour=max_usd_per_hour,
     )  # fmt: skip
+    if ladder:
+        return _ladder(need, region, gpus, deadline, max_usd, as_json)
+    if gpus or deadline or max_usd is not None:
+        raise RequestError("--gpus, --deadline and --max-usd are for --ladder.")
     offers = search(need)
     if not offers:
         reason = machine_list.why_none(need)
@@ -68,6 +83,26 @@ def machines(
         as_json,
         lambda _: machine_list.as_table(offers, width=console().width),
     )
+
+
+def _ladder(
+    need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
+) -> None:
+    from vgp.check.check import own_regions
+    from vgp.cli import machine_ladder
+    from vgp.placement.ladder import deadline_s
+    from vgp.placement.proposal import proposed
+
+    if need.provisioning:
+        raise RequestError("--ladder has every way to get machines: leave --provisioning out.")
+    if not need.gpus or not (need.accelerator or need.min_gpu_memory_gb or gpus):
+        raise RequestError("--ladder is for GPUs: say which, such as --accelerator H100 --gpus 8.")
+    where = region or next(iter(own_regions()), DEFAULT_REGION)
+    proposal = proposed(need, region=where, gpus=gpus, deadline_s=deadline_s(deadline), max_usd=max_usd)
+    if as_json:
+        print_json(machine_ladder.as_json(proposal))
+    else:
+        say(machine_ladder.text(proposal))
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:

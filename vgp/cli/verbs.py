@@ -49,6 +49,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "runs": Verb("runs", "List runs, newest first."),
         "show": Verb("runs", "Show a run: steps, cost, parameters, metrics, what failed."),
         "logs": Verb("logs", "Print what the steps of a run wrote."),
+        "shell": Verb("shell", "Open a shell on the machines where a step works now."),
         "compare": Verb("runs", "Put runs side by side: parameters, metrics, time, cost."),
         "upload": Verb("templates", "Publish a pipeline as a template, verified by its digest."),
         "templates": Verb("templates", "List templates and their versions; move tags, pin, download."),

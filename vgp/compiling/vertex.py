@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.compiling import capacity, engines, job_fields, script
+from vgp.compiling import capacity, engines, job_fields, script, sizes
 from vgp.compiling.capacity import IMAGE_VARIABLE
 from vgp.compiling.entrypoint import entrypoint, is_python
 from vgp.compiling.target import marked, with_tasks
@@ -65,7 +65,8 @@ class Vertex:
     def job(
         self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
     ) -> "BaseComponent":
-        if self.settings.request(component.name).capacity:
+        request = self.settings.request(component.name)
+        if request.capacity or request.sizes:
             return self._followed(component, marked(self._climbing(component), pinned), pinned, collect)
         placement = self._place(component.name, kind="custom_job")
         placement = replace(placement, env={**self.settings.mlflow.environment(), **placement.env})
@@ -74,21 +75,33 @@ class Vertex:
 
     def _climbing(self, component: Any) -> Any:
         """The step that climbs a ladder. Its time does not tell what it costs: that goes by the rungs it was on."""
-        request = self.settings.request(component.name)
+        step, request = component.name, self.settings.request(component.name)
         _refuse_final_status(component)
-        placed = ladder(request, region=self.settings.region, name=component.name)
-        mlflow = self.settings.mlflow.environment()
+        self._metered.add(step)
+        ready = self._ready(component)
+        ladders = {size: self._ladder(step, size) for size in request.sizes or ("",)}
+        self.ladders[step] = ladders[request.default_size]
+        rungs = [
+            replace(rung, size=size)
+            for size, placed in ladders.items()
+            for rung in capacity.planned(component, ready, placed, self.settings)
+        ]
+        plan = Plan(step=step, rungs=tuple(rungs), deadline_s=self.ladders[step].deadline_s)
+        climbing = capacity.launcher(ready, plan, self.settings.image)
+        if request.sizes:
+            climbing = sizes.chosen_by_input(climbing, request.default_size)
+        return _retried(climbing, capacity.RETRIES if request.retries is None else request.retries)
+
+    def _ladder(self, step: str, size: str) -> Ladder:
+        """The ladder of the step, or of one of its sizes."""
+        request = self.settings.request(step)
+        asked, label = (request.of_size(size), f"{step}, size {size}") if size else (request, step)
+        placed, mlflow = ladder(asked, region=self.settings.region, name=label), self.settings.mlflow.environment()
         rungs = [
             replace(rung, placement=replace(rung.placement, env={**mlflow, **rung.placement.env}))
             for rung in placed.rungs
         ]
-        self.ladders[component.name] = placed = replace(placed, rungs=tuple(rungs))
-        self._metered.add(component.name)
-        ready = self._ready(component)
-        planned = capacity.planned(component, ready, placed, self.settings)
-        plan = Plan(step=component.name, rungs=planned, deadline_s=placed.deadline_s)
-        retries = capacity.RETRIES if request.retries is None else request.retries
-        return _retried(capacity.launcher(ready, plan, self.settings.image), retries)
+        return replace(placed, step=step, rungs=tuple(rungs))
 
     def _followed(
         self, component: "BaseComponent", job: "BaseComponent", pinned: bool, collect: "BaseComponent | None"

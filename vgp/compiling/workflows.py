@@ -16,11 +16,12 @@ from typing import Any
 
 import vgp
 from vgp.compiling.email import with_email
+from vgp.compiling.sizes import with_sizes
 from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import engines, kfp_package, script_arguments
+from vgp.spec import engines, kfp_package, ladder, script_arguments, sizes
 from vgp.spec.caching import as_pinned
 from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -77,7 +78,7 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
             )
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
-        compiled = with_defaults(PipelineSpec.read(written), partial(expanded, name, repository=repository))
+        compiled = with_defaults(with_sizes(PipelineSpec.read(written)), partial(expanded, name, repository=repository))
         if target.email:
             compiled = with_email(compiled, target.email)
     return as_pinned(compiled, otherwise=target.caching)
@@ -97,6 +98,7 @@ def check(
         RequestError: says what was given, the rule, and the choices.
     """
     script_arguments.refuse(spec, arguments, remote=remote)
+    sizes.refuse(spec, arguments)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
@@ -125,7 +127,7 @@ def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository
 
 
 def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
-    return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec)}
+    return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec), "worlds": ladder.worlds(spec)}
 
 
 def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:

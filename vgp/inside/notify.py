@@ -12,6 +12,8 @@ from typing import Any
 
 from vgp.inside import experiment as experiments
 from vgp.inside import google_api, webhook
+from vgp.inside.capacity import ways
+from vgp.inside.capacity.way import Way
 from vgp.inside.page import markdown
 from vgp.inside.summary import Summary, run_page, summary_of
 from vgp.text.printable import one_line
@@ -31,7 +33,7 @@ def tell(status: Any, path: str, *, address: str, prices: Mapping[str, float], e
         job = _job(status)
         # kfp.local calls a run by its group of steps, and that is what it says failed: the command tells which step.
         error = str(status.error_message or "") if job else ""
-        summary = summary_of(job, prices, state=str(status.state), error=error)
+        summary = summary_of(job, prices, state=str(status.state), error=error, ways=_ways(job))
         page = markdown(summary)
         print(page, flush=True)
         _write(path, page)
@@ -55,6 +57,18 @@ def _job(status: Any) -> dict[str, Any]:
             )
         return {"name": name}
     return {}
+
+
+def _ways(job: Mapping[str, Any]) -> tuple[Way, ...]:
+    """The ways up the run's ladders; a run without any asks for nothing."""
+    if not ways.has_ladder(job.get("pipelineSpec") or {}):
+        return ()
+    root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
+    try:
+        return ways.of_run(ways.client(), root, str(job.get("name", "")).rpartition("/")[2])
+    except Exception as error:
+        _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
+        return ()
 
 
 def _joined(job: Mapping[str, Any], summary: Summary, name: str) -> str:

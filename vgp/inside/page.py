@@ -20,6 +20,7 @@ def markdown(summary: Summary) -> str:
         parts.append(_plain(summary.words))
     if summary.steps:
         parts.append("\n".join(["| step | state | took | cost | made by |", "|---|---|---|---|---|", *_rows(summary)]))
+    parts += [f"{_plain(way.step)}: {_plain(way.words)}." for way in summary.ways]
     parts += [_error(step) for step in summary.failed if step.error]
     if summary.links:
         parts.append("\n".join(f"- {name}: <{link}>" for name, link in summary.links.items()))

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from vgp.inside.capacity.way import Way
 from vgp.inside.job_steps import Json, Step, moment, steps_of, table
 from vgp.text.figures import listed
 from vgp.text.printable import one_line, printable
@@ -40,6 +41,8 @@ class Summary:
     steps: tuple[Step, ...] = ()
     #: Dollars per hour of each step, by its name in the spec.
     prices: Mapping[str, float] = field(default_factory=dict)
+    #: The ways up its ladders.
+    ways: tuple[Way, ...] = ()
 
     @property
     def run(self) -> str:
@@ -128,9 +131,12 @@ class Summary:
         return ", ".join(f"{listed(names, 'and')} taken from {run}" for run, names in by_run.items())
 
     def usd(self, step: Step) -> float | None:
-        """What the step cost: time x price; 0 if it did not run, None if the price is not known."""
+        """What the step cost: time x price, or what its attempts say; 0 if it did not run, None if it is not known."""
         if step.seconds is None:
             return 0.0
+        climbed = [way for way in self.ways if way.step == step.task]
+        if climbed:
+            return sum(way.usd for way in climbed) if all(way.is_priced for way in climbed) else None
         price = self.prices.get(step.task)
         return None if price is None else price * step.seconds / 3600
 
@@ -176,6 +182,7 @@ class Summary:
             "usd": round(self.total_usd, 4),
             "unpriced": self.unpriced,
             "steps": [self._step(step) for step in self.steps],
+            "ladders": [way.as_json() for way in self.ways],
             "links": self.links,
         }
 
@@ -190,8 +197,18 @@ class Summary:
         }
 
 
-def summary_of(job: Json, prices: Mapping[str, float] | None = None, *, state: str = "", error: str = "") -> Summary:
-    """The summary of a PipelineJob; `state` and `error` are what its exit step is told while the job still runs."""
+def summary_of(
+    job: Json,
+    prices: Mapping[str, float] | None = None,
+    *,
+    state: str = "",
+    error: str = "",
+    ways: tuple[Way, ...] = (),
+) -> Summary:
+    """The summary of a PipelineJob; `state` and `error` are what its exit step is told while the job still runs.
+
+    `ways` are the ways up its ladders, which the job itself does not tell.
+    """
     told = str(job.get("state", "")).removeprefix("PIPELINE_STATE_").lower()
     told = told if told in ENDED or not state else state.lower()
     steps = tuple(steps_of(job))
@@ -206,6 +223,7 @@ def summary_of(job: Json, prices: Mapping[str, float] | None = None, *, state: s
         ended=moment(job.get("endTime")) or (max(ends) if ends else None),
         steps=steps,
         prices=prices or {},
+        ways=ways,
     )
 
 

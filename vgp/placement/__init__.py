@@ -16,10 +16,14 @@ job_options.py    what a custom job may have besides its machines: TensorBoard, 
 custom_job_fields.py  every published field of a custom job, and what sets it
 plain.py          what a plain pipeline step gets for its limits
 quantities.py     4, 500m, 16Gi: limits of plain steps as numbers
+rung.py           one rung of a ladder, as pipelines.toml has it
 request.py        what a step may ask for in pipelines.toml
 engines.py        what a step that prepares data may use: BigQuery, Dataflow, memory
+sizes.py          several sizes of one step, of which a run takes one
 choice.py         which combination a request gets, and why
 place.py          request -> placement
+ladder.py         a ladder: its rungs placed, and the dearest way up it
+proposal.py       a ladder proposed for a need, a budget and a deadline
 network.py        what Google's page wants for the network between GPUs
 placement.py      the placement: worker pools, scheduling, resources, the most that it can cost
 """

@@ -158,7 +158,7 @@ class JobOptions(_Strict):
     persistent_resource: _Resource = None
     #: Its curves are shown there while the job runs.
     tensorboard: _Tensorboard = None
-    #: gs://BUCKET/FOLDER: what AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR of the container begin with.
+    #: gs://BUCKET/FOLDER, with which AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR begin.
     base_output_directory: _Folder = None
     #: A shell in every container, in the browser: `pipelines shell RUN STEP`.
     web_access: bool = False
@@ -224,5 +224,8 @@ class JobOptions(_Strict):
 
     def pool(self) -> dict[str, Any]:
         """Their fields of every worker pool."""
-        mounts = {"nfs_mounts": self.nfs, "lustre_mounts": self.lustre}
-        return {name: [each.as_field() for each in given] for name, given in mounts.items() if given}
+        mounts = {
+            "nfs_mounts": [each.as_field() for each in self.nfs],
+            "lustre_mounts": [each.as_field() for each in self.lustre],
+        }
+        return {name: given for name, given in mounts.items() if given}

@@ -16,7 +16,7 @@ from vgp.placement import job_fields, plain
 from vgp.placement.place import place
 from vgp.placement.placement import Placement
 from vgp.placement.request import Request
-from vgp.placement.rules import Problem, refuse
+from vgp.placement.rules import PlacementError, Problem, refuse
 from vgp.text.figures import took
 
 #: From the request for machines until the first step of a training, where there are machines: minutes for them, for an
@@ -89,6 +89,20 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
         for rung in placed
     )
     return Ladder(step=name, rungs=rungs, deadline_s=deadline_s)
+
+
+def deadline_s(text: str | None) -> int | None:
+    """Seconds of a deadline that somebody wrote: 12h.
+
+    Raises:
+        PlacementError: it is no duration, or none that a run can have.
+    """
+    try:
+        seconds = _seconds(job_fields.checked_duration(text))
+    except ValueError as error:
+        raise PlacementError(Problem("GPU028", "deadline", str(error))) from None
+    refuse(_deadline(Request(), seconds))
+    return seconds
 
 
 def dearest_way(rungs: Sequence[tuple[float, float]], limit_s: float) -> list[float]:

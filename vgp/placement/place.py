@@ -93,6 +93,9 @@ def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
         fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
         yield Problem("GPU014", "region", text, fix)
     defaults = Request()
+    if request.sizes:
+        text = "sizes is not possible there: a run chooses the size of a custom job."
+        yield Problem("GPU014", "sizes", text, "Only a training step has sizes. Drop it.")
     if request.capacity:
         text = "capacity is not possible there: a ladder is climbed by one custom job after the other."
         fix = "Only a training step has one. Here retries = 5 tries again; a step that prepares data takes Spot as well"

@@ -25,6 +25,7 @@ from vgp.placement.engines import VARIABLE, BigQuery, Dataflow
 from vgp.placement.job_options import JobOptions
 from vgp.placement.rung import Rung
 from vgp.placement.script import Command, Launch, ParameterServer, process_launcher
+from vgp.placement.sizes import Size, named
 from vgp.text.image_name import image_name
 
 #: More than that is no transient fault; every try may cost its whole timeout.
@@ -77,6 +78,10 @@ class Request(JobOptions):
     strategy: Literal["standard", "spot", "flex_start"] = "standard"
     #: A ladder: the machines to ask for, one rung after the other, as there is capacity. Empty: none.
     capacity: tuple[Rung, ...] = ()
+    #: Of which each run takes one by a parameter, STEP_size; all are checked. Empty: the step has one size.
+    sizes: Annotated[dict[str, Size], AfterValidator(named)] = {}
+    #: The size of a run that says nothing; None: the first.
+    size: str | None = None
     #: When a step with a ladder is to be done, from its first attempt on: 12h.
     deadline: str | int | None = None
     #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
@@ -132,7 +137,7 @@ class Request(JobOptions):
     def _whole(self) -> "Request":
         if self.max_wait is not None and self.strategy != "flex_start" and not self.capacity:
             raise ValueError("max_wait is for strategy = 'flex_start'.")
-        if self.deadline is not None and "capacity" not in self.model_fields_set:
+        if self.deadline is not None and not {"capacity", "sizes"} & self.model_fields_set:
             raise ValueError("deadline is for a step with a ladder: capacity = [...]. Without one timeout ends a step.")
         return self
 
@@ -144,6 +149,19 @@ class Request(JobOptions):
             except ValidationError as error:
                 text = error.errors()[0]["msg"].removeprefix("Value error, ")
                 raise ValueError(f"capacity: rung {number}: {text}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _of_sizes(self) -> "Request":
+        if self.size is not None and self.size not in self.sizes:
+            there = f"one of {', '.join(self.sizes)}" if self.sizes else "there is no size: [steps.NAME.sizes.small]"
+            raise ValueError(f"size = '{self.size}': {there}.")
+        for name in self.sizes:
+            try:
+                self.of_size(name)
+            except ValidationError as error:
+                text = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"sizes: {name}: {text}") from None
         return self
 
     @model_validator(mode="after")
@@ -176,10 +194,29 @@ class Request(JobOptions):
         own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline"}}
         return type(self).model_validate(rung.over(own))
 
+    def of_size(self, name: str) -> "Request":
+        """What the step asks for in that size: a ladder of one rung at least.
+
+        Raises:
+            ValidationError: the size's keys and those of the step do not go together.
+        """
+        own = {key: getattr(self, key) for key in self.model_fields_set - {"sizes", "size"}}
+        return type(self).model_validate(self.sizes[name].of(own))
+
+    @property
+    def default_size(self) -> str:
+        """Of a run that says nothing; empty for a step of one size."""
+        return self.size or next(iter(self.sizes), "")
+
     @property
     def images(self) -> tuple[str, ...]:
         """Of the step and of its rungs, as far as they name their own."""
-        return tuple(filter(None, (self.image, *(rung.image for rung in self.capacity))))
+        rungs = [
+            *self.capacity,
+            *self.sizes.values(),
+            *(rung for size in self.sizes.values() for rung in size.capacity),
+        ]
+        return tuple(filter(None, (self.image, *(rung.image for rung in rungs))))
 
     @property
     def has_disk(self) -> bool:

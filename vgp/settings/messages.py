@@ -11,6 +11,7 @@ from vgp.placement.job_options import PrivateServiceConnect
 from vgp.placement.request import ReductionServer, Request
 from vgp.placement.rung import Rung
 from vgp.placement.script import ParameterServer
+from vgp.placement.sizes import Size
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.mlflow import Mlflow
@@ -99,6 +100,8 @@ def _message(keys: Keys, details: list[Any]) -> str:
         return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
     detail = details[0]
     match detail["type"]:
+        case "extra_forbidden" if keys[2:3] == ("sizes",) and len(keys) == 5 and keys[-1] in Request.model_fields:
+            return "is no key of a size. Write it beside sizes: it holds for all of them."
         case "extra_forbidden" if keys[2:3] == ("capacity",) and keys[-1] in Request.model_fields.keys() - {"region"}:
             return "is no key of a rung. Write it beside capacity: it holds for all rungs."
         case "extra_forbidden":
@@ -136,7 +139,7 @@ def _fields(keys: Keys) -> list[str]:
     inside: dict[str, type[BaseModel]] = {
         "reduction_server": ReductionServer, "parameter_server": ParameterServer,
         "bigquery": BigQuery, "dataflow": Dataflow, "private_service_connect": PrivateServiceConnect,
-        "capacity": Rung,
+        "capacity": Rung, "sizes": Size,
     }  # fmt: skip
     inner = next((name for name in keys[2:-1] if name in inside), "")
     return list((inside.get(inner) or tables[keys[0]]).model_fields)

@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vgp.spec.dag import table
+from vgp.spec.pipeline_spec import PipelineSpec
+
 #: The program of the container.
 PROGRAM = "vgp.inside.capacity"
 _PLAN = "--plan"
@@ -45,6 +48,25 @@ def first_container(container: Mapping[str, Any]) -> dict[str, Any] | None:
     except (KeyError, IndexError, TypeError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def worlds(spec: PipelineSpec) -> dict[str, tuple[int, ...]]:
+    """The GPUs of every rung of the steps with ladders, all machines together, by the names of their components."""
+    every = {name.removeprefix("comp-"): table(spec.executor(part), "container") for name, part in spec.components.items()}
+    told = {name: found for name, container in every.items() if (found := plan(container))}
+    return {name: tuple(_gpus(rung) for rung in value["rungs"] if isinstance(rung, dict)) for name, value in told.items()}
+
+
+def _gpus(rung: dict[str, Any]) -> int:
+    """GPUs of the chief and the workers, on each of which a process trains; one where there are none."""
+    pools = table(rung, "job", "jobSpec").get("workerPoolSpecs")
+    trainers = pools[:2] if isinstance(pools, list) else []
+    counts = [
+        int(table(pool, "machineSpec").get("acceleratorCount") or 1) * int(pool.get("replicaCount") or 1)
+        for pool in trainers
+        if pool
+    ]
+    return max(1, sum(counts))
 
 
 def _replaced(value: Any, marks: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.errors import RequestError
+from vgp.spec import sizes
 from vgp.spec.dag import Component, Task
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
@@ -35,6 +36,7 @@ def refuse(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool) ->
     commands = scripts(spec)
     if not commands:
         return
+    sized = sizes.choices(spec)
     takers = list(_takers(spec.root, {name: _Parameter(name) for name in spec.parameters}))
     for task, inputs in takers:
         script = commands.get(task.component.name.removeprefix("comp-"))
@@ -43,6 +45,8 @@ def refuse(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool) ->
         elsewhere = [taken for other, taken in takers if other is not task and other.name != _CHECKS]
         others = {parameter for taken in elsewhere for parameter in taken.values()}
         for name, parameter in inputs.items():
+            if parameter in sized:
+                continue  # of the machines, not of the command
             value = arguments.get(parameter, spec.defaults.get(parameter))
             if name not in script.names and parameter not in others:
                 _refuse_unused(spec, task.name, name, parameter, value)

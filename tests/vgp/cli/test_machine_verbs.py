@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import tomllib
 from datetime import date
 
 import pytest
@@ -13,6 +14,7 @@ from vgp.__main__ import main
 from vgp.cli import machine_card, machine_list
 from vgp.errors import RequestError
 from vgp.placement.combination import combinations, without_gpus
+from vgp.placement.ladder import ladder
 from vgp.placement.place import place
 from vgp.placement.request import Request
 from vgp.placement.search import Offer, search
@@ -230,3 +232,30 @@ def _shown(capsys, *arguments):
     except SystemExit as stop:
         assert not stop.code
     return capsys.readouterr().out
+
+
+def test_a_proposed_ladder_is_pasted_and_compiles(capsys, tmp_path):
+    asked = "machines", "--ladder", "--accelerator", "L4", "--gpus", "8", "--region", "us-central1"
+    code, out, _ = run(capsys, *asked, "--deadline", "12h")
+    assert code == 0 and 'deadline = "12h"' in out
+    told = tomllib.loads(out)["steps"]["train"]
+    placed = ladder(Request.model_validate(told), region="us-central1", name="train", as_of=TODAY)
+    assert [rung.way for rung in placed.rungs] == ["spot", "spot", "spot", "flex_start", "standard"]
+    code, out, _ = run(capsys, *asked, "--max-usd", "50", "--json")
+    value = json.loads(out)
+    assert code == 0 and value["max_usd"] <= 50 and value["rungs"][0]["strategy"] == "spot" and value["toml"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--gpus", "8"), "are for --ladder"),
+        (("--ladder", "--accelerator", "none"), "--ladder is for GPUs"),
+        (("--ladder", "--accelerator", "L4", "--provisioning", "spot"), "leave --provisioning out"),
+        (("--ladder", "--accelerator", "L4", "--deadline", "1x"), "'1x' is no duration"),
+        (("--ladder", "--accelerator", "L4", "--deadline", "5m"), "No rung can meet a deadline of 5m"),
+    ],
+)
+def test_what_no_ladder_can_be_proposed_for_is_said(capsys, options, words):
+    code, _, err = run(capsys, "machines", *options)
+    assert code == 2 and words in err

@@ -50,7 +50,8 @@ LINES = {
     ("steps",): 10, ("steps", "train"): 10, ("steps", "train", "machine"): 11, ("steps", "train", "spot"): 13,
     ("environments", "prod", "steps", "train", "count"): 16, ("other",): 17, ("steps", "evaluate", "n"): 19,
     ("many",): 20, ("many", "1", "c"): 21, ("many", "2"): 22, ("many", "2", "c"): 23,
-    ("environments", "prod", "region"): 25, ("environments", "prod", "tables", "1", "x"): 27, ("environments", "prod", "tables", "2", "y"): 29,
+    ("environments", "prod", "region"): 25,
+    ("environments", "prod", "tables", "1", "x"): 27, ("environments", "prod", "tables", "2", "y"): 29,
 }  # fmt: skip
 
 

@@ -106,6 +106,18 @@ def test_the_layers_themselves_stay_as_they_are() -> None:
         ),
         ({"strategy": "flex_start", "max_wait": "2h"}, {"strategy": "spot"}, {"strategy": "spot"}),
         ({"env": {"A": "1", "B": "1"}}, {"env": {"B": "2"}}, {"env": {"A": "1", "B": "2"}}),
+        (
+            {"capacity": [{"count": 8}], "deadline": "5h", "timeout": "1h"},
+            {"machine": "g2"},
+            {"machine": "g2", "timeout": "1h"},
+        ),
+        ({"capacity": [{"count": 8}], "deadline": "5h"}, {"accelerator": "L4"}, {"accelerator": "L4"}),
+        ({"machine": "g2"}, {"capacity": [{"count": 8}]}, {"machine": "g2", "capacity": [{"count": 8}]}),
+        (
+            {"capacity": [{"count": 4}], "deadline": "5h"},
+            {"machine": "g2", "capacity": [{"count": 8}]},
+            {"machine": "g2", "capacity": [{"count": 8}], "deadline": "5h"},
+        ),
     ],
 )
 def test_a_step_that_asks_for_another_machine_drops_the_old_request(weak: dict, strong: dict, together: dict) -> None:

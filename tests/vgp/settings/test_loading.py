@@ -356,3 +356,53 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pipelines.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(RequestError, match="not a text file"):
         settings.load(tmp_path / "pipelines.toml")
+
+
+LADDER = """\
+[steps.train]
+deadline = "12h"
+capacity = [
+  {accelerator = "H100", count = 8, strategy = "spot"},
+  # a remark
+  %s,
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rung", "message"),
+    [
+        ('{strateg = "spot"}', "capacity.2.strateg: there is no such setting. Did you mean strategy?"),
+        ('{region = "us-east4"}', "capacity.2.region: there is no such setting. Did you mean regions?"),
+        ('{regions = ["us-eats4"]}',
+         "capacity.2.regions: Vertex AI training has no region 'us-eats4'. Did you mean us-east4?"),
+        ('{regions = ["us-east4", "us-east4"]}', "capacity.2.regions: a region stands there twice"),
+        ('{count = "many"}', "capacity.2.count: given 'many'; it takes a whole number."),
+        ('{timeout = "1x"}', "capacity.2.timeout: '1x' is no duration. Write 24h, 90m or 3600s."),
+        ('{command = ["a"]}', "capacity.2.command: is no key of a rung. Write it beside capacity"),
+        ('{strategy = "spot", max_wait = "2h"}', "capacity.2: max_wait is for strategy = 'flex_start'."),
+        ('{image = "x:latest"}', "capacity.2.image: "),
+    ],
+)  # fmt: skip
+def test_a_wrong_rung_is_refused_with_its_own_line(write: Callable[[str], Path], rung: str, message: str) -> None:
+    with pytest.raises(RequestError) as error:
+        settings.load(write(LADDER % rung))
+    assert f"pipelines.toml:6: steps.train.{message}" in str(error.value)
+
+
+def test_a_ladder_is_written_as_tables_too_and_as_a_variable(
+    write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write('[[steps.train.capacity]]\naccelerator = "L4"\n\n[[steps.train.capacity]]\naccelerator = "T4"\n')
+    assert [rung.accelerator for rung in settings.load(path).request("train").capacity] == ["L4", "T4"]
+    monkeypatch.setenv("PIPELINES_STEPS__TRAIN__CAPACITY", '[{"accelerator": "H100"}]')
+    assert [rung.accelerator for rung in settings.load(path).request("train").capacity] == ["H100"]
+    path.write_text(path.read_text() + 'acelerator = "T4"\n')
+    monkeypatch.delenv("PIPELINES_STEPS__TRAIN__CAPACITY")
+    with pytest.raises(RequestError, match=r"pipelines.toml:6: steps.train.capacity.2.acelerator"):
+        settings.load(path)
+
+
+def test_what_the_step_and_a_rung_say_has_to_go_together(write: Callable[[str], Path]) -> None:
+    with pytest.raises(RequestError, match=r"capacity: rung 1: max_wait is for strategy"):
+        settings.load(write('[steps.train]\nmachine = "g2-standard-4"\ncapacity = [{max_wait = "2h"}]\n'))

@@ -3,22 +3,20 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 from vgp.inside.capacity import gcp_resources, heartbeat, progress
 from vgp.inside.capacity.clock import Clock, read
-from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import ControlFolder, Json
 from vgp.inside.capacity.heartbeat import Heartbeat
 from vgp.inside.capacity.job_service import page
-from vgp.inside.capacity.jobs import Jobs
+from vgp.inside.capacity.jobs import Jobs, is_of
 from vgp.inside.capacity.journal import Attempt, Journal, Ladder
 from vgp.inside.capacity.outcome import ENDED, Outcome, outcome, refusal, state
 from vgp.inside.capacity.patience import Patience, message, reason
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.progress import Progress, progress_of
-from vgp.inside.capacity.situation import held_s, time_left_s, wait_s
+from vgp.inside.capacity.situation import held_s, last_moment, time_left_s, wait_s, why_over
 from vgp.inside.capacity.step_run import StepRun
 from vgp.text.figures import took, usd
 
@@ -51,11 +49,7 @@ Look = Callable[[Attempt], End | None]
 
 @dataclass
 class Attempts:
-    """What an attempt takes, one after another; each method leaves the journal so that the next launcher can go on.
-
-    Args:
-        last_moment: When no job may run any more.
-    """
+    """What an attempt takes, one after another; each method leaves the journal so that the next launcher can go on."""
 
     plan: Plan
     run: StepRun
@@ -67,12 +61,11 @@ class Attempts:
     patience: Patience
     tell: Callable[[str], None]
     search_s: float = SEARCH_S
-    last_moment: float = inf
     _sweep_at: float = 0.0
 
     def start(self, rung: PlannedRung, ladder: Ladder) -> None:
         """Fence, intention, creation: in this order. Where no answer comes, the attempt is left open without a job."""
-        self.sweep(ladder)
+        self.sweep()
         now, token = self.clock.now(), f"{len(ladder.attempts) + 1}-{uuid.uuid4().hex[:16]}"
         self.heartbeat.allow(token)
         known = self.progress()
@@ -108,9 +101,7 @@ class Attempts:
                 found = self.jobs.of_attempt(attempt)
             except Forbidden as error:
                 return self.close(attempt, Outcome("failed", f"its job cannot be looked for: {reason(error)}"))
-            if found:
-                for job in found[1:]:
-                    self.jobs.cancel(job["name"])
+            if found:  # if there are more, `sweep` ends them
                 return self._adopt(attempt, found[0])
             if self.clock.now() >= until:
                 return self.close(
@@ -119,12 +110,8 @@ class Attempts:
             self.clock.sleep(SEARCH_POLL_S)
 
     def _adopt(self, attempt: Attempt, job: Json) -> None:
-        named = replace(attempt, job=job["name"], created=read(job.get("createTime")) or self.clock.now())
-        try:
-            self.journal.write(named)
-        except Superseded:  # it was created after another launcher had given it up
-            self.jobs.cancel(job["name"])
-            raise
+        """Where a newer launcher is at work the job is left alone: that has taken it up, or will sweep it away."""
+        self.journal.write(replace(attempt, job=job["name"], created=read(job.get("createTime")) or self.clock.now()))
 
     def follow(self, attempt: Attempt, look: Look) -> None:
         """Until the job has ended, by itself or by what `look` says, or is fenced."""
@@ -183,16 +170,21 @@ class Attempts:
         document = self.patience("read the progress", lambda: self.folder.read(progress.NAME))
         return progress_of(document.content) if document else None
 
-    def sweep(self, ladder: Ladder) -> None:
+    def sweep(self) -> None:
         """Cancels jobs of the step that no attempt has: of launchers that were killed, or replaced."""
         from google.api_core.exceptions import GoogleAPICallError
 
         self._sweep_at = self.clock.now() + SWEEP_S
         try:
-            for name in self.jobs.sweep(ladder):
-                self.tell(f"{name} belongs to no attempt and is cancelled")
+            jobs = self.jobs.going_on(attempt.region for attempt in self.journal.ladder.attempts)
         except GoogleAPICallError as error:
-            self.tell(f"jobs of the step cannot be looked for: {reason(error)}")
+            return self.tell(f"jobs of the step cannot be looked for: {reason(error)}")
+        # Read after the list: a job that a newer launcher created is then known to be its.
+        ladder = self.journal.read()
+        for job in jobs:
+            if not is_of(job, ladder.open):
+                self.tell(f"{job['name']} belongs to no attempt and is cancelled")
+                self.jobs.cancel(job["name"])
 
     def rung(self, attempt: Attempt) -> PlannedRung:
         """The attempt's rung; that of an older plan is one without a price."""
@@ -220,7 +212,7 @@ class Attempts:
         now = self.clock.now()
         if not attempt.ending:
             if now >= self._sweep_at:
-                self.sweep(self.journal.read())
+                self.sweep()
             if why := self._overdue(attempt, now) or look(attempt):
                 attempt = self.end(attempt, why)
         if attempt.ending and state(job) != "CANCELLING":
@@ -231,8 +223,8 @@ class Attempts:
         longest = wait_s(self.rung(attempt))
         if attempt.started is None and now - (attempt.created or attempt.intended) > longest:
             return End("wait_expired", f"no machines within {took(longest)}")
-        if now > self.last_moment:
-            return End("timeout", "a step of a pipeline ends after 7 days")
+        if now > last_moment(self.journal.ladder):
+            return End("timeout", why_over(self.journal.ladder))
         return None
 
     def _ended(self, attempt: Attempt, job: Json) -> None:

@@ -16,7 +16,7 @@ from vgp.inside.capacity.outcome import MOVES_ON
 from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
-from vgp.inside.capacity.situation import last_moment, offers_of, open_rungs, situation
+from vgp.inside.capacity.situation import LEAST_S, last_moment, offers_of, open_rungs, situation, why_over
 from vgp.inside.capacity.step_run import StepRun
 from vgp.text.figures import plural, took, usd
 
@@ -63,7 +63,7 @@ class Climb:
         heartbeat = self._heartbeat()
         try:
             heartbeat.start(ladder.open.token if ladder.open else NOBODY)
-            return self._climb(self._attempts(heartbeat, ladder))
+            return self._climb(self._attempts(heartbeat))
         finally:
             heartbeat.stop()
 
@@ -75,7 +75,7 @@ class Climb:
             known = ladder.open and ladder.open.job
             try:
                 heartbeat.start(ladder.open.token if ladder.open and known else NOBODY)
-                self._cancel(replace(self._attempts(heartbeat, ladder), search_s=CANCEL_SEARCH_S))
+                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S))
             finally:
                 heartbeat.stop()
         except Superseded as error:
@@ -91,7 +91,7 @@ class Climb:
             if attempt.ending != "cancelled":
                 attempt = attempts.end(attempt, End("cancelled", "the run was cancelled"))
             attempts.follow(attempt, lambda attempt: None)
-        attempts.sweep(self.journal.read())
+        attempts.sweep()
 
     def _climb(self, attempts: Attempts) -> Verdict:
         while True:
@@ -99,7 +99,7 @@ class Climb:
             attempt = ladder.open
             if attempt is None:
                 if verdict := self._verdict(ladder):
-                    attempts.sweep(ladder)
+                    attempts.sweep()
                     return verdict
                 self._next(attempts, ladder)
             elif attempt.job is None:
@@ -155,8 +155,8 @@ class Climb:
         if mine and mine.outcome not in MOVES_ON:
             return self._failure(mine, ladder)
         now = self.clock.now()
-        if now > last_moment(ladder):
-            return Verdict(1, f"7 days are over, and a step of a pipeline ends then: {self._way(ladder)}")
+        if now + LEAST_S > last_moment(ladder):
+            return Verdict(1, f"{why_over(ladder)}: {self._way(ladder)}")
         if mine and mine.outcome == "timeout" and (mine.step_to or 0) <= (mine.step_from or 0):
             return Verdict(1, f"{mine.rung}: {mine.words}, and no step was saved: a larger timeout is needed")
         if [each.outcome for each in ladder.attempts[-MOST_LOST:]] == ["lost"] * MOST_LOST:
@@ -192,7 +192,7 @@ class Climb:
             ControlFolder(self.uri), self.clock, self.tell, self.journal.term, self.plan.heartbeat_s, self.plan.orphan_s
         )
 
-    def _attempts(self, heartbeat: Heartbeat, ladder: Ladder) -> Attempts:
+    def _attempts(self, heartbeat: Heartbeat) -> Attempts:
         jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
         return Attempts(
             self.plan,
@@ -204,5 +204,4 @@ class Climb:
             self.clock,
             self.patience,
             self.tell,
-            last_moment=last_moment(ladder),
         )

@@ -1,10 +1,11 @@
 """The custom jobs of one step in all regions of its ladder, by what the launcher does with them."""
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from vgp.inside.capacity.job_service import ATTEMPT_LABEL, LADDER_LABEL, JobService, Json
-from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.journal import Attempt
 from vgp.inside.capacity.outcome import ENDED, state
 from vgp.inside.capacity.patience import Patience, is_passing
 from vgp.inside.capacity.plan import PlannedRung, filled
@@ -70,24 +71,17 @@ class Jobs:
         """Asks that a job end."""
         self.patience("cancel the job", lambda: self.service(job.split("/")[3]).cancel(job))
 
-    def sweep(self, ladder: Ladder) -> list[str]:
-        """Cancels the step's jobs that are not the one of the attempt that goes on; returns their names."""
-        stray = [
-            job["name"]
-            for region in dict.fromkeys(attempt.region for attempt in ladder.attempts)
-            for job in self._of_ladder(region)
-            if state(job) not in (*ENDED, "CANCELLING") and not _is_of(job, ladder.open)
-        ]
-        for name in stray:
-            self.cancel(name)
-        return stray
+    def going_on(self, regions: Iterable[str]) -> list[Json]:
+        """The step's jobs, whoever created them, that have not ended and are not told to."""
+        jobs = [job for region in dict.fromkeys(regions) for job in self._of_ladder(region)]
+        return [job for job in jobs if state(job) not in (*ENDED, "CANCELLING")]
 
     def _of_ladder(self, region: str) -> list[Json]:
         service = self.service(region)
         return self.patience("look for jobs of the step", lambda: service.labelled(LADDER_LABEL, self.ladder))
 
 
-def _is_of(job: Json, attempt: Attempt | None) -> bool:
+def is_of(job: Json, attempt: Attempt | None) -> bool:
     """Whether it is the attempt's job; any with its token, as long as none is known."""
     if attempt is None:
         return False

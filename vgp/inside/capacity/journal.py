@@ -125,6 +125,8 @@ class Journal:
     def __init__(self, folder: ControlFolder, patience: Patience, launcher: str) -> None:
         self.folder, self.patience, self.launcher = folder, patience, launcher
         self.term = 0
+        #: As it was last read or written.
+        self.ladder: Ladder
 
     def begin(self, first: Ladder) -> Ladder:
         """The ladder at the beginning of a term of this launcher; `first` where there is none yet."""
@@ -166,6 +168,7 @@ class Journal:
             before = Ladder.from_json(there.content) if there else None
             after = alter(before)
             if after == before:
+                self.ladder = after
                 return after
             content = after.to_json()
             write = partial(self.folder.write, NAME, content, there.generation if there else 0)
@@ -173,4 +176,5 @@ class Journal:
                 self.patience("write the ladder", write)
             except Changed:
                 continue
-            return Ladder.from_json(content)
+            self.ladder = Ladder.from_json(content)
+            return self.ladder

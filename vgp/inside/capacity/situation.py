@@ -24,8 +24,16 @@ def wait_s(rung: PlannedRung) -> float:
 
 
 def last_moment(ladder: Ladder) -> float:
-    """When no job may run any more: shortly before Vertex AI ends the task."""
-    return ladder.began + SEVEN_DAYS_S - LAST_S
+    """When no job may run any more: at the deadline, and at the latest shortly before Vertex AI ends the task."""
+    last = ladder.began + SEVEN_DAYS_S - LAST_S
+    return last if ladder.deadline is None else min(last, ladder.deadline)
+
+
+def why_over(ladder: Ladder) -> str:
+    """Why nothing may run after the last moment."""
+    if ladder.deadline is not None and ladder.deadline <= last_moment(ladder):
+        return "the deadline has passed"
+    return "7 days are over, and a step of a pipeline ends then"
 
 
 def time_left_s(rung: PlannedRung, ladder: Ladder, now: float) -> float:

@@ -11,6 +11,8 @@ experiment.py     a run as part of an experiment
 search.py         runs found by what a person types, and listed by filters
 state.py          a run as Google tells it, in our words
 steps.py          its steps in DAG order, each with its state
+ways.py         the ways up its ladders
+shell.py          `shell`: the interactive shells of a step's job
 custom_jobs.py    the jobs that its steps started
 outputs.py        artifacts, metrics and values that its steps left
 cost.py           what it has cost so far, and can cost at most

@@ -51,8 +51,9 @@ def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
     """The sum over the steps that ran or run."""
     machines = [(step.name, spent(step, rows, now)) for step in run.steps]
     ran = [step for step in run.steps if step.seconds(now) is not None]
+    climbed = [(way.step, way.usd if way.is_priced else None) for way in run.ways]
     used = [(f"{used.name} of {step.name}", None) for step in ran for row in of(step, rows) for used in row.services]
-    return _sum([*machines, *used])
+    return _sum([*machines, *climbed, *used])
 
 
 def at_most(run: Run, rows: Rows) -> Cost:

@@ -36,6 +36,28 @@ def with_started(settings: Settings, run: Run, *, calls: Calls = clients.reading
     return replace(run, steps=tuple(_with(step, run, started) for step in run.steps))
 
 
+def started_by(settings: Settings, run: Run, step: Step) -> str:
+    """Resource name of the newest job that the step started; empty where there is none. Google's own errors come
+    through.
+    """
+    if BILLING not in run.labels:
+        return ""
+    there = settings.model_copy(update={"region": _region(run, step)})
+    request = {"parent": names.location(there), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}"}
+    listed = clients.job_service(there).list_custom_jobs(request=request, **clients.once())
+    found = [job for job in listed if job.display_name == step.task]
+    newest = max(found, key=lambda job: job.create_time.timestamp() if job.create_time else 0.0, default=None)
+    return str(newest.name) if newest is not None else ""
+
+
+def _region(run: Run, step: Step) -> str:
+    """Where the step's job runs: the default of the wrapper's input `location`, or with the run."""
+    task = next((task for path, task in run.spec.walk() if path == step.path), None)
+    inputs = task.component.content.get("inputDefinitions", {}).get("parameters", {}) if task else {}
+    region = str(inputs.get("location", {}).get("defaultValue", ""))
+    return run.region if "{{" in region or not region else region
+
+
 def with_started_if_told(settings: Settings, run: Run) -> Run:
     """The run with the jobs that its steps started; where Google refuses to tell, as it is: enough for a link."""
     with suppress(WorkFailed), explained("look for the jobs of the run", settings):

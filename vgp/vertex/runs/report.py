@@ -35,6 +35,7 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
     """The whole run. Dollars are an estimate by list prices; null where a price is not known.
 
     `words`, `nothing_new`, `since` and `decision` are those of the run's summary: docs/notifications.md.
+    `ladders` are the ways up: docs/capacity.md; what their machines cost is in `usd`.
     `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
     """
     spent, most = cost.so_far(run, rows, now), cost.at_most(run, rows)
@@ -50,6 +51,7 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
         "template": {"uri": run.job.template_uri, "version": run.job.template_metadata.version},
         "pipeline_root": run.job.runtime_config.gcs_output_directory,
         "service_account": run.job.service_account,
+        "ladders": [way.as_json() for way in run.ways],
         "steps": [_step(step, rows, now) for step in run.steps],
         "parameters": parameters(run),
         "metrics": outputs.metrics(run),

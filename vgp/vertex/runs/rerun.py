@@ -13,7 +13,7 @@ from typing import Any
 from vgp.compiling import workflows
 from vgp.errors import RequestError
 from vgp.settings import Settings
-from vgp.spec import arguments
+from vgp.spec import arguments, sizes
 from vgp.spec.caching import cached, switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
@@ -112,4 +112,6 @@ def _changed(run: Run, texts: Sequence[str], members: arguments.Members) -> dict
         name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter
         for name, parameter in run.spec.parameters.items()
     }
-    return arguments.parsed(parameters, texts, members)
+    values = arguments.parsed(parameters, texts, members)
+    sizes.refuse(run.spec, values)
+    return values

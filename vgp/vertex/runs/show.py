@@ -14,6 +14,7 @@ from vgp.text.printable import abridged, one_line
 from vgp.text.times import local
 from vgp.vertex import names
 from vgp.vertex.runs import outputs, report, search, view
+from vgp.vertex.runs import ways as ladders
 from vgp.vertex.runs.cost import Rows, machines
 from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.history import LastRuns
@@ -31,6 +32,7 @@ def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
         WorkFailed: Google refused or could not be reached.
     """
     run = with_started_if_told(settings, search.find(settings, reference))
+    run = ladders.with_ways_if_told(settings, run)
     return run, machines(run)
 
 
@@ -45,6 +47,9 @@ def page(
         view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
     console.print(view.steps(run, rows, now, width=console.width))
+    for way in run.ways:
+        console.print()
+        view.write(console, ladders.page(settings, way))
     if run.state == "failed" or run.error:
         console.print()
         view.write(console, view.failures(run, settings, rows))

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from vgp.inside.capacity.way import Way
 from vgp.inside.summary import Summary, summary_of
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.times import moment
@@ -35,6 +36,8 @@ class Run:
     steps: tuple[Step, ...]
     #: The PipelineJob.
     job: Any = field(compare=False, repr=False)
+    #: The ways up its ladders, where somebody asked for them.
+    ways: tuple[Way, ...] = ()
 
     @property
     def id(self) -> str:

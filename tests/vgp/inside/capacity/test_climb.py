@@ -104,14 +104,19 @@ def test_a_timeout_moves_on_only_where_something_was_saved(launcher, saved, caps
     assert ("no step was saved: a larger timeout is needed" in capsys.readouterr().err) is not bool(saved)
 
 
-def test_a_step_ends_before_its_seven_days_do(launcher, capsys, monkeypatch):
-    monkeypatch.setattr("vgp.inside.capacity.situation.SEVEN_DAYS_S", 3 * 3600.0)
-    launcher.plan = ladder_of(rung("spot", timeout_s=86_400))
+@pytest.mark.parametrize(
+    ("deadline_s", "ends_s", "words"), [(None, 5400, "7 days are over"), (3600, 3600, "the deadline has passed")]
+)
+def test_a_step_ends_at_its_deadline_and_before_its_seven_days_do(
+    launcher, capsys, monkeypatch, deadline_s, ends_s, words
+):
+    monkeypatch.setattr("vgp.inside.capacity.situation.SEVEN_DAYS_S", 7200.0)
+    launcher.plan = ladder_of(rung("spot", timeout_s=86_400), deadline_s=deadline_s)
     launcher.jobs_do({"seconds": 86_400})
     assert launcher.run() == 1 and launcher.outcomes == ["timeout"]
     (job,) = launcher.cloud.custom_jobs.jobs.values()
-    assert job.message.job_spec.scheduling.timeout.seconds == 3 * 3600 - 1800
-    assert "7 days are over" in capsys.readouterr().err
+    assert ends_s - 2 <= job.message.job_spec.scheduling.timeout.seconds <= ends_s
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", [status(503), status(429, "Too many requests a minute."), reset(), status(401)])

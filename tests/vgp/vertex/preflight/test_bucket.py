@@ -1,6 +1,10 @@
 """The bucket: there, ours, near, ruled by one policy, and open to the runner."""
 
+from dataclasses import replace
+
 import pytest
+
+from vgp.check.finding import RungRow
 
 from .conftest import RUNNER
 
@@ -110,3 +114,14 @@ def test_a_bucket_that_may_not_be_seen_is_unknown_and_the_rest_is_still_told(wor
     assert {each.check: each.level for each in world.found()} == {
         "bucket.exists": "unknown", "account.billing": "error",
     }  # fmt: skip
+
+
+def test_what_leaves_the_buckets_region_for_a_rung_is_named(world):
+    away = [replace(world.steps[0], region=region) for region in ("us-east4", "us-central1")]
+    rungs = tuple(RungRow(str(number), (each,), 3600) for number, each in enumerate(away, 1))
+    world.steps = [replace(world.steps[0], rungs=rungs), *world.steps[1:]]
+    found = [each for each in world.found() if each.check == "bucket.egress"]
+    assert [(each.subject, each.level) for each in found] == [("gs://test-bucket -> us-east4", "warning")]
+    assert "pricing#network-buckets" in found[0].hint and world.steps[0].step in found[0].seen
+    world.cloud.storage.buckets["test-bucket"].update({"location": "US", "locationType": "multi-region"})
+    assert not any(each.check == "bucket.egress" for each in world.found())

@@ -1,5 +1,6 @@
 """What steps draw on quotas: sums over machines, metrics by strategy and region, and the most that can overlap."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.catalog import catalog
-from vgp.check.finding import StepRow
+from vgp.check.finding import RungRow, StepRow
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight.needs import needs
 from vgp.vertex.preflight.order import order
@@ -117,3 +118,17 @@ def test_every_gpu_of_the_catalog_has_a_quota_of_its_own(name):
 def test_what_is_not_known_draws_nothing():
     rows = [row("a", gpu=None, gpus=0, machine="unheard-of"), row("b", gpu="TPU_V3", gpus=8, machine="cloud-tpu")]
     assert needs(rows, spec_of({"a": (), "b": ()})) == []
+
+
+def test_of_a_ladder_one_rung_draws_at_a_time():
+    rungs = (
+        RungRow("1 (spot, us-central1)", (row("train", gpus=8, replicas=2, strategy="SPOT"),), 3600),
+        RungRow("2 (flex_start, us-central1)", (row("train", gpus=8, strategy="FLEX_START"),), 3600),
+        RungRow("3 (standard, europe-west4)", (row("train", gpus=2, region="europe-west4"),), 3600),
+        RungRow("4 (persistent, us-central1)", (replace(row("train", gpus=8), is_persistent=True),), 3600),
+    )
+    climbs = StepRow("train", "e2-standard-4", None, 0, 1, "STANDARD", None, "us-central1", rungs=rungs)
+    drawn = {(need.metric, need.region): need.together for need in needs([climbs], spec_of({"train": []}))}
+    assert {key: amount for key, amount in drawn.items() if "l4" in key[0]} == {
+        (SPOT_L4, "us-central1"): 16, (L4, "europe-west4"): 2,
+    }  # fmt: skip

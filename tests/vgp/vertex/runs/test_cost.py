@@ -36,7 +36,7 @@ def steps(draw: Any) -> Step:
 
 
 def run(*several: Step) -> Run:
-    return SimpleNamespace(steps=several)  # type: ignore[return-value]
+    return SimpleNamespace(steps=several, ways=())  # type: ignore[return-value]
 
 
 @given(

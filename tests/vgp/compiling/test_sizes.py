@@ -1,0 +1,134 @@
+"""A template holds several sizes of a step, all checked; a run chooses one by a parameter of the pipeline."""
+
+import json
+import warnings
+
+import pytest
+from pydantic import ValidationError
+
+from components.image import step
+from vgp.check.check import check
+from vgp.compiling.sizes import with_sizes
+from vgp.compiling.vertex import Vertex
+from vgp.documents.document import Document
+from vgp.errors import RequestError
+from vgp.inside.capacity.plan import Plan
+from vgp.placement.request import Request
+from vgp.placement.rules import PlacementError
+from vgp.settings import Settings
+from vgp.spec import sizes
+from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.spec.strict import verify
+
+IMAGE = "us-docker.pkg.dev/p/r/training:1"
+SIZES = {
+    "small": {"machine": "g2-standard-4"},
+    "large": {"capacity": [{"accelerator": "L4", "count": 8, "strategy": "spot"}, {"accelerator": "L4", "count": 8}]},
+}
+
+
+@step
+def train(x: int):
+    print(x)
+
+
+def compiled(component, tmp_path, **asked):
+    """The component in a group, as retraining has it behind its decision."""
+    from kfp import compiler, dsl
+
+    ready = Vertex(Settings(image=IMAGE, steps={component.name: Request(timeout="6h", **asked)})).job(component)
+
+    @dsl.pipeline(name="one")
+    def one(x: int = 1, go: str = "yes"):
+        with dsl.If(go == "yes"):
+            ready(x=x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiler.Compiler().compile(one, str(tmp_path / "p.json"))
+    return with_sizes(PipelineSpec(json.loads((tmp_path / "p.json").read_text())))
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return compiled(train, tmp_path, machine="g2-standard-24", sizes=SIZES)
+
+
+def test_the_form_has_a_parameter_with_the_sizes_what_they_are_and_the_default(spec):
+    declared = spec.content["root"]["inputDefinitions"]["parameters"]["train_size"]
+    assert declared["parameterType"] == "STRING" and declared["defaultValue"] == "small"
+    assert "small (g2-standard-4 with 1 x NVIDIA_L4, $" in declared["description"]
+    assert "large (g2-standard-96 with 8 x NVIDIA_L4, $" in declared["description"]
+    assert declared["description"].endswith("/hour, then 1 other rung).")
+
+
+def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
+    verify(spec)
+    assert sizes.choices(spec) == {"train_size": ("small", "large")}
+    args = spec.containers["train"]["args"]
+    assert args[args.index("--size") + 1] == "{{$.inputs.parameters['size']}}"
+    plan = Plan.from_json(args[args.index("--plan") + 1])
+    assert [len(plan.of_size(size).rungs) for size in SIZES] == [1, 2]
+    with pytest.raises(ValueError, match="one of small, large"):
+        plan.of_size("huge")
+
+
+def test_all_sizes_are_checked_and_the_dearest_counts(spec):
+    (row,) = (row for row in check([Document("p.json", dict(spec.content), "")]).steps if row.rungs)
+    assert [rung.name.split()[0] for rung in row.rungs] == ["small", "large", "large"]
+    assert row.rungs[0].most_usd == 0 < row.rungs[1].most_usd
+
+
+def test_a_run_that_names_no_size_of_the_template_is_refused(spec):
+    sizes.refuse(spec, {})
+    sizes.refuse(spec, {"train_size": "large"})
+    with pytest.raises(RequestError, match=r"train_size = 'lagre': there is no such size. Did you mean large\?"):
+        sizes.refuse(spec, {"train_size": "lagre"})
+
+
+def test_the_default_is_the_one_that_the_settings_name(tmp_path):
+    spec = compiled(train, tmp_path, sizes=SIZES, size="large")
+    assert spec.defaults["train_size"] == "large"
+
+
+def test_without_sizes_no_parameter_appears(tmp_path):
+    spec = compiled(train, tmp_path, machine="g2-standard-4")
+    assert set(spec.parameters) == {"x", "go"} and sizes.choices(spec) == {}
+    ladder = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
+    assert set(ladder.parameters) == {"x", "go"} and "--size" not in ladder.containers["train"]["args"]
+
+
+def test_a_size_that_cannot_be_is_refused_by_its_name(tmp_path):
+    with pytest.raises(PlacementError, match="train, size huge, rung 1"):
+        compiled(train, tmp_path, sizes={"small": {}, "huge": {"machine": "g2-standard-4", "count": 7}})
+    for asked, words in {
+        "size": ({"size": "x", "sizes": SIZES}, "size = 'x': one of small, large"),
+        "none": ({"size": "x"}, "there is no size"),
+        "name": ({"sizes": {"A b": {}}}, "no name of a size"),
+        "inside": ({"sizes": {"small": {"strategy": "spot", "max_wait": "2h"}}}, "max_wait is for strategy"),
+    }.values():
+        with pytest.raises(ValidationError, match=words):
+            Request(**asked)
+
+
+def test_a_size_that_names_a_machine_has_no_ladder_of_the_step_and_another_keeps_it():
+    request = Request(
+        capacity=SIZES["large"]["capacity"], sizes={"one": {"machine": "g2-standard-4"}, "wide": {"nodes": 4}}
+    )
+    assert len(request.of_size("one").capacity) == 1 and request.of_size("one").machine == "g2-standard-4"
+    assert len(request.of_size("wide").capacity) == 2 and request.of_size("wide").nodes == 4
+
+
+def test_a_step_with_an_input_of_that_name_says_so(tmp_path):
+    @step
+    def train(x: int, size: str = ""):
+        print(x, size)
+
+    with pytest.raises(RequestError, match="has an input size of its own"):
+        compiled(train, tmp_path, sizes=SIZES)
+
+
+def test_a_plain_step_has_no_sizes():
+    target = Vertex(Settings(image=IMAGE, steps={"train": Request(sizes=SIZES)}))
+    with pytest.raises(PlacementError, match="sizes is not possible there"):
+        target.step(train)

@@ -1,0 +1,86 @@
+"""A launcher that is killed before or after any of its requests, and started again."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import requests
+from loopback.cloud import Cloud
+
+from vgp.inside.capacity import attempt
+
+from .conftest import STOCKOUT, CloudClock, Killed, Launcher, ladder_of, rung
+
+#: The first request that is not answered, and how many lie between two: all of them take minutes.
+FIRST, STRIDE = 4, 7
+
+
+class Requests:
+    """The requests of the launcher, but for those of a token; one of them kills it."""
+
+    def __init__(self) -> None:
+        self.count, self.fatal, self.after = 0, -1, False
+        self.send = requests.Session.send
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        def send(session, request, **how):
+            if request.url.endswith("/token") or threading.current_thread() is not threading.main_thread():
+                return self.send(session, request, **how)
+            self.count += 1
+            if self.count == self.fatal and not self.after:
+                raise Killed
+            answer = self.send(session, request, **how)
+            if self.count == self.fatal and self.after:
+                raise Killed
+            return answer
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(requests.Session, "send", send)
+            yield
+
+
+def climb(cloud: Cloud, launcher: Launcher, fatal: int, after: bool, tasks: tuple[int, int]) -> int:
+    """Runs the launcher, kills it at a request, and starts it again; how many requests the first had made."""
+    launcher.plan = ladder_of(rung("spot"), rung("standard", strategy="standard"))
+    launcher.jobs_do({"seconds": 50, "fail": STOCKOUT}, {"seconds": 50})
+    sent = Requests()
+    sent.fatal, sent.after = fatal, after
+    with sent.counted():
+        first = launcher.run(tasks[0])
+        if first == -9:
+            assert launcher.run(tasks[1]) == 0
+    return sent.count
+
+
+def assert_one_after_another(launcher: Launcher) -> None:
+    """No two jobs at once, none left, and one attempt for each."""
+    now = launcher.cloud.clock.now()
+    jobs = [job.shown(now) for job in launcher.cloud.custom_jobs.jobs.values()]
+    spans = sorted((job.create_time.ToDatetime(), job.end_time.ToDatetime()) for job in jobs)
+    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False)), spans
+    attempts = launcher.ladder["attempts"]
+    assert {attempt["job"] for attempt in attempts if attempt["job"]} == set(launcher.jobs)
+    assert all(attempt["outcome"] for attempt in attempts) and attempts[-1]["outcome"] == "succeeded"
+    assert {"RUNNING", "PENDING"}.isdisjoint(launcher.jobs.values())
+
+
+def test_a_launcher_killed_at_any_request_goes_on_with_one_job_at_a_time(monkeypatch, cloud):
+    """Before or after it, and taken up by the same attempt of Vertex AI or by another."""
+    monkeypatch.setattr(attempt, "POLL_S", 30.0)
+    for number, fatal in enumerate(range(FIRST, 200, STRIDE)):
+        launcher, other = fresh(cloud), 7654321 if number % 2 else 1234567
+        if climb(cloud, launcher, fatal, number % 4 > 1, (1234567, other)) < fatal:
+            return  # it was done before
+        assert_one_after_another(launcher)
+
+
+def fresh(cloud: Cloud) -> Launcher:
+    """A step of which nothing is there yet."""
+    cloud.before.clear()
+    cloud.custom_jobs.jobs.clear()
+    launcher = Launcher(cloud, CloudClock(cloud))
+    for blob in list(launcher.folder.bucket.list_blobs()):
+        blob.delete()
+    return launcher

@@ -1,0 +1,71 @@
+"""A proposed ladder: its rungs in their order, within the budget, and of machines that compile takes."""
+
+from datetime import date
+
+import pytest
+
+from vgp.catalog import catalog
+from vgp.errors import RequestError
+from vgp.placement.ladder import ladder
+from vgp.placement.proposal import Proposal, proposed
+from vgp.placement.request import Request
+from vgp.placement.search import Need
+
+TODAY = date(2026, 11, 20)
+
+
+def need(gpu: str | None = None, **sizes) -> Need:
+    return Need(as_of=TODAY, accelerator=catalog.accelerator(gpu) if gpu else None, **sizes)
+
+
+def taken(proposal: Proposal, region: str) -> None:
+    """Every proposed rung is one that compile takes."""
+    asked = {"capacity": [rung.keys for rung in proposal.rungs], "deadline": f"{proposal.deadline_s}s"}
+    ladder(Request.model_validate(asked), region=region, name="train", as_of=TODAY)
+
+
+def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
+    made = proposed(need("L4"), region="us-central1", gpus=16, deadline_s=43200)
+    ways = [(rung.keys.get("strategy", "standard"), "regions" in rung.keys) for rung in made.rungs]
+    assert ways == [("spot", False), ("spot", True), ("flex_start", False), ("standard", False)]
+    assert {(rung.keys["machine"], rung.keys["nodes"]) for rung in made.rungs} == {("g2-standard-96", 2)}
+    assert made.max_usd == pytest.approx(12 * max(rung.usd_per_hour for rung in made.rungs))
+    assert all(region.startswith("us-") for region in made.rungs[1].keys["regions"])
+    taken(made, "us-central1")
+
+
+@pytest.mark.parametrize("gpu", ["T4", "L4", "A100", "A100-80GB", "H100", "H200", "B200", "RTX-PRO-6000"])
+@pytest.mark.parametrize("region", ["us-central1", "europe-west4", "asia-southeast1"])
+def test_what_is_proposed_compiles_wherever_the_run_is(gpu, region):
+    taken(proposed(need(gpu), region=region), region)
+
+
+def test_what_the_budget_does_not_afford_is_left_out_and_said():
+    whole = proposed(need("H100", count=8), region="us-central1", deadline_s=36000)
+    dear = max(rung.usd_per_hour for rung in whole.rungs)
+    made = proposed(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
+    assert len(made.rungs) == len(whole.rungs) - 1 and made.max_usd < dear * 10 - 1
+    assert any("left out" in note for note in made.notes)
+    taken(made, "us-central1")
+
+
+def test_a_budget_alone_gives_the_deadline():
+    made = proposed(need("L4"), region="us-central1", max_usd=20)
+    assert 19 < made.max_usd <= 20 and made.deadline_s % 60 == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"max_usd": 0.01}, "less than a start takes"),
+        ({"max_usd": 0.01, "deadline_s": 36000}, "on the cheapest rung can cost"),
+        ({"gpus": 7}, None),
+    ],
+)
+def test_what_cannot_be_is_said(asked, words):
+    if words is None:
+        with pytest.raises(RequestError, match="add up to --gpus 7"):
+            proposed(need("A100-80GB", count=2), region="us-central1", **asked)
+    else:
+        with pytest.raises(RequestError, match=words):
+            proposed(need("L4"), region="us-central1", **asked)

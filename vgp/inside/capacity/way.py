@@ -1,0 +1,187 @@
+"""The way up a step's ladder, as its launcher wrote it down (`ladder.json`), for people: rungs tried, time, money.
+
+A function of the document alone. What is not as it should be in it is left out: telling is no reason to fail.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from vgp.inside.job_steps import moment
+from vgp.text.figures import listed, plural, took, usd
+
+FORMAT = 1
+#: How many attempts a page shows; the last ones.
+MOST = 50
+#: Outcome -> words after "1" and after a number above it, of what a person wants counted.
+_COUNTED = {
+    "preempted": ("preemption", "preemptions"),
+    "stockout": ("stockout", "stockouts"),
+    "wait_expired": ("wait in vain", "waits in vain"),
+    "quota": ("refusal for quota", "refusals for quota"),
+    "timeout": ("timeout", "timeouts"),
+    "moved": ("move to another rung", "moves to another rung"),
+    "lost": ("job lost", "jobs lost"),
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One custom job, or a refusal of one."""
+
+    number: int
+    rung: str
+    region: str
+    strategy: str
+    #: Resource name of the job; empty where none was made.
+    job: str
+    #: One of the outcomes; empty while it goes on.
+    outcome: str
+    words: str
+    began: datetime | None
+    ended: datetime | None
+    hours: float
+    usd: float | None
+    step_from: int | None
+    step_to: int | None
+    steps_lost: int
+
+    @property
+    def state(self) -> str:
+        return self.outcome.replace("_", " ") or "running"
+
+    @property
+    def steps(self) -> str:
+        """`120 to 480`; empty where none is known."""
+        if self.step_to is None:
+            return ""
+        return f"{self.step_from or 0:,} to {self.step_to:,}"
+
+    def as_json(self) -> dict[str, Any]:
+        names = (
+            "number", "rung", "region", "strategy", "job", "outcome", "words", "hours", "usd", "step_from", "step_to",
+            "steps_lost",
+        )  # fmt: skip
+        times = {name: _text(getattr(self, name)) for name in ("began", "ended")}
+        return {name: getattr(self, name) for name in names} | times
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way of one step of a run."""
+
+    step: str
+    deadline: datetime | None
+    rungs: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def usd(self) -> float:
+        """Of all machines, as far as prices are known."""
+        return sum(attempt.usd or 0.0 for attempt in self.attempts)
+
+    @property
+    def is_priced(self) -> bool:
+        return all(attempt.usd is not None for attempt in self.attempts if attempt.hours)
+
+    @property
+    def steps_lost(self) -> int:
+        return sum(attempt.steps_lost for attempt in self.attempts)
+
+    @property
+    def job(self) -> str:
+        """Resource name of the job of the moment; empty where none runs."""
+        return next((each.job for each in reversed(self.attempts) if not each.outcome), "")
+
+    @property
+    def words(self) -> str:
+        """`4 attempts on 2 of 3 rungs (1 preemption, 1 stockout), 5h 12m of machines, $41.20, 37 steps lost`."""
+        if not self.attempts:
+            return "no attempt yet"
+        tried = dict.fromkeys(attempt.rung for attempt in self.attempts)
+        number = max(len(tried), len(self.rungs))
+        rungs = plural(number, "rung") if len(tried) == number else f"{len(tried)} of {plural(number, 'rung')}"
+        counted = f" ({listed(self._counted(), 'and')})" if list(self._counted()) else ""
+        hours = sum(attempt.hours for attempt in self.attempts)
+        parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}", f"{took(hours * 3600)} of machines"]
+        parts.append(usd(self.usd) if self.is_priced else f"at least {usd(self.usd)}")
+        parts += [f"{plural(self.steps_lost, 'step')} lost"] if self.steps_lost else []
+        return ", ".join([*parts, *self._deadline()])
+
+    def _counted(self) -> Iterator[str]:
+        outcomes = Counter(attempt.outcome for attempt in self.attempts)
+        for outcome, (one, more) in _COUNTED.items():
+            if outcomes[outcome]:
+                yield f"{outcomes[outcome]} {one if outcomes[outcome] == 1 else more}"
+
+    def _deadline(self) -> Iterator[str]:
+        last = self.attempts[-1]
+        if self.deadline and last.outcome == "succeeded" and last.ended:
+            seconds = (self.deadline - last.ended).total_seconds()
+            yield f"{took(abs(seconds))} {'before' if seconds >= 0 else 'after'} its deadline"
+
+    def as_json(self) -> dict[str, Any]:
+        """The documented form: docs/capacity.md."""
+        return {
+            "step": self.step,
+            "words": self.words,
+            "deadline": _text(self.deadline),
+            "rungs": list(self.rungs),
+            "usd": round(self.usd, 4) if self.is_priced else None,
+            "steps_lost": self.steps_lost,
+            "job": self.job,
+            "attempts": [attempt.as_json() for attempt in self.attempts],
+        }
+
+
+def read(document: Any) -> Way | None:
+    """The way that a ladder.json tells; None for what is none."""
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        return None
+    rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
+    attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
+    step = str(document.get("step", ""))
+    return Way(step, moment(document.get("deadline")), tuple(rungs), tuple(sorted(attempts, key=_number)))
+
+
+def _attempt(told: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:
+    rung = str(told.get("rung", ""))
+    return Attempt(
+        number=_whole(told.get("number")) or 0,
+        rung=rung,
+        region=str(told.get("region") or rungs.get(rung, {}).get("region") or ""),
+        strategy=str(rungs.get(rung, {}).get("strategy") or ""),
+        job=str(told.get("job") or ""),
+        outcome=str(told.get("outcome") or ""),
+        words=str(told.get("words") or ""),
+        began=moment(told.get("started")) or moment(told.get("created")),
+        ended=moment(told.get("ended")),
+        hours=_amount(told.get("hours")) or 0.0,
+        usd=_amount(told.get("usd")),
+        step_from=_whole(told.get("step_from")),
+        step_to=_whole(told.get("step_to")),
+        steps_lost=_whole(told.get("steps_lost")) or 0,
+    )
+
+
+def _tables(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _amount(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < float("inf") else None
+
+
+def _number(attempt: Attempt) -> int:
+    return attempt.number
+
+
+def _text(time: datetime | None) -> str | None:
+    return time.isoformat().replace("+00:00", "Z") if time else None

@@ -1,0 +1,73 @@
+"""The ways up the ladders of a run, from the control folders in its bucket: rungs tried, time and money on each."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from vgp.errors import WorkFailed
+from vgp.inside.capacity import ways
+from vgp.inside.capacity.way import MOST, Attempt, Way
+from vgp.settings import Settings
+from vgp.text.figures import took, usd
+from vgp.text.printable import one_line
+from vgp.text.table import table
+from vgp.text.times import local
+from vgp.vertex import clients, names
+from vgp.vertex.errors import explained
+from vgp.vertex.runs.state import Run
+
+_TITLES = ("", "rung", "region", "held", "cost", "steps", "ended")
+
+
+def with_ways(settings: Settings, run: Run) -> Run:
+    """The run with the ways up its ladders; a run without any asks for nothing.
+
+    Raises:
+        WorkFailed: Google refused or could not be reached.
+    """
+    if not ways.has_ladder(run.spec.content):
+        return run
+    root = run.job.runtime_config.gcs_output_directory
+    with explained(f"read the ladders of {run.id}", settings):
+        return replace(run, ways=ways.of_run(clients.storage(settings), root, run.id))
+
+
+def with_ways_if_told(settings: Settings, run: Run) -> Run:
+    """The same; where Google refuses to tell, the run as it is."""
+    with suppress(WorkFailed):
+        return with_ways(settings, run)
+    return run
+
+
+def page(settings: Settings, way: Way) -> RenderableType:
+    """The way up one ladder: a line, and a row for each attempt."""
+    head = Text.assemble((one_line(way.step), "bold"), f": {one_line(way.words)}")
+    deadline = [Text(f"deadline {local(way.deadline)}", "dim")] if way.deadline else []
+    shown = way.attempts[-MOST:]
+    more = [Text(f"the last {len(shown)} of {len(way.attempts)} attempts", "dim")] if shown != way.attempts else []
+    lines = [_line(attempt) for attempt in shown]
+    drawn = table(_TITLES, lines, right=("held", "cost"), whole=("", "held", "cost", "ended"), gap=2)
+    said = [Text(f"{each.number}: {one_line(each.words)}", "dim") for each in shown if each.words and each.outcome]
+    link = job_link(settings, way.job)
+    now = [Text(f"the job of the moment: {link}", "dim")] if link else []
+    return Group(head, *deadline, *more, drawn, *said, *now)
+
+
+def _line(attempt: Attempt) -> Sequence[str]:
+    lost = f", {attempt.steps_lost:,} lost" if attempt.steps_lost else ""
+    return (
+        str(attempt.number), one_line(attempt.rung), one_line(attempt.region),
+        took(attempt.hours * 3600) if attempt.hours else "", usd(attempt.usd) if attempt.hours else "",
+        f"{attempt.steps}{lost}", one_line(attempt.state),
+    )  # fmt: skip
+
+
+def job_link(settings: Settings, job: str) -> str:
+    """The page of a custom job in the console, from its resource name; empty for none."""
+    parts = job.split("/")
+    if len(parts) != 6 or parts[4] != "customJobs":
+        return ""
+    return names.custom_job_link(settings, parts[3], parts[5])
