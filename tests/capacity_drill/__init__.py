@@ -4,7 +4,8 @@ __main__.py   python -m tests.capacity_drill: many seeds, a table, an exit code
 scenario.py   what happens: capacity, Google's faults, kills; drawn from a seed
 work.py       what the jobs do, and the plan that asks for them
 standin.py    a program in place of training: a hash, and the documents of docs/capacity.md
-training.py   the component `train` itself, of a tiny task in exact mode
+training.py   the step `train` itself, of a tiny task in exact mode
+compiled.py   that step with a ladder, as `pipelines compile` writes it
 tiny.py       that task
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb

@@ -49,7 +49,7 @@ def scenario() -> Scenario:
     return Scenario(0, world)
 
 
-def task() -> work.Work:
+def task() -> work.StandIn:
     return work.StandIn(steps=10, every=2, seconds=20)
 
 

@@ -22,7 +22,14 @@ HOURS = 1e-3
 
 def problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
     """In words; nothing where all is well."""
-    return [*finished(found, work), *one_at_a_time(found), *little_lost(found, work), *told(found, plan), *left(found)]
+    return [
+        *finished(found, work),
+        *in_time(found, plan),
+        *one_at_a_time(found),
+        *little_lost(found, work),
+        *told(found, plan),
+        *left(found),
+    ]
 
 
 def finished(found: Evidence, work: Work) -> Iterator[str]:
@@ -30,6 +37,12 @@ def finished(found: Evidence, work: Work) -> Iterator[str]:
         yield f"the launcher ended with {found.code}"
     elif found.model != work.expected():
         yield f"the model has other bits: {(found.model or b'none')[:20]!r}"
+
+
+def in_time(found: Evidence, plan: Plan) -> Iterator[str]:
+    took_s = (found.over - found.began).total_seconds()
+    if plan.deadline_s is not None and took_s > plan.deadline_s:
+        yield f"it took {took_s:.0f} s, and the deadline is after {plan.deadline_s:.0f} s"
 
 
 def one_at_a_time(found: Evidence) -> Iterator[str]:

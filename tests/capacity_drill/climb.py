@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,9 +58,10 @@ class Climb:
 
     def __init__(self, cloud: Cloud, folder: Path, work: Work, scenario: Scenario, plan: Plan | None = None) -> None:
         self.cloud, self.folder, self.work, self.scenario = cloud, folder, work, scenario
-        self.plan = plan or works.plan(work, deadline_s=scenario.deadline_s)
+        self.plan = plan or work.plan(scenario.deadline_s)
         self.region = cloud.custom_jobs.works(folder, scenario.world)
         self.region.quotas, self.region.error_late_s = scenario.quotas, scenario.error_late_s
+        self.region.machines.gpus_as_processes = True
         work.lay(self.region.machines.mount)
         self.region.machines.environment[TRACE_VARIABLE] = str(folder / "trace")
         cloud.custom_jobs.list_lag_s = scenario.list_lag_s
@@ -80,7 +80,7 @@ class Climb:
         words = ["--plan", self.plan.to_json(), "--executor_input", works.executor_input(self.work, self.task)]
         with open(self.folder / f"launcher-{self.launchers}.log", "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "vgp.inside.capacity", *words], env=self.region.machines.variables,
+                [*self.work.launcher, *words], env=self.region.machines.variables,
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         return self.process

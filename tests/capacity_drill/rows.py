@@ -17,7 +17,7 @@ def played(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
     began, task = time.monotonic(), work.made(kind, folder.parent)
     scenario = Scenario.drawn(seed, slow=SLOW[kind])
     found = climb.climbed(folder, task, scenario, speed=speed)
-    problems = checks.problems(found, task, work.plan(task, deadline_s=scenario.deadline_s))
+    problems = checks.problems(found, task, task.plan(scenario.deadline_s))
     return row(f"seed {seed}", found, task, problems, time.monotonic() - began)
 
 

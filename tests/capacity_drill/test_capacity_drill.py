@@ -18,7 +18,7 @@ SPEED = 100
 def test_a_climb_through_stockouts_preemptions_lost_answers_and_kills_finishes_with_the_same_bits(seed, tmp_path):
     task, scenario = work.StandIn(steps=14), Scenario.drawn(seed)
     found = climb.climbed(tmp_path, task, scenario, speed=SPEED)
-    assert not checks.problems(found, task, work.plan(task, deadline_s=scenario.deadline_s)), found.said
+    assert not checks.problems(found, task, task.plan(scenario.deadline_s)), found.said
 
 
 def test_a_job_whose_launcher_is_gone_saves_and_stops_and_is_gone_on_with(tmp_path):

@@ -1,4 +1,4 @@
-"""The component `train` itself, as it is compiled for Vertex AI, in exact mode: a tiny task on one or two processes."""
+"""The step `train` itself, compiled with a ladder, in exact mode: a tiny task on as many processes as a rung has GPUs."""
 
 import json
 import os
@@ -6,17 +6,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vgp.inside.capacity.plan import EXECUTOR_INPUT
+from tests.capacity_drill import compiled
+from vgp.inside.capacity.plan import Plan
 
 REPOSITORY = Path(__file__).parents[2]
-SPEC = REPOSITORY / "tests/golden/training.json"
 DATASET = "test-bucket/runs/dataset"
-#: The whole executor input, in a text that is itself JSON: what GCPC's wrapper writes.
-GIVEN = "{{$.json_escape[1]}}"
 SETTINGS = {
     "pins": "", "task": "tests.capacity_drill.tiny:Tiny", "epochs": 3.0, "global_batch_size": 16,
     "learning_rate": 1e-2, "weight_decay": 0.0, "warmup_fraction": 0.1, "clip_norm": 1.0, "precision": "fp32",
@@ -50,6 +48,7 @@ class Training:
             shutil.rmtree(folder, ignore_errors=True)
             tiny.prepare(folder / "data", made.seconds)
             tiny.prepare(folder / "quick", 0)
+            (folder / "container.json").write_text(json.dumps(compiled.container(folder)))
             made._uninterrupted()
         return made
 
@@ -66,12 +65,17 @@ class Training:
         assert done.returncode == 0, done.stderr
         (self.folder / "made").rename(self.folder / "model")
 
-    def container(self, processes: int) -> Mapping[str, Any]:
-        pools = json.loads(SPEC.read_text())["components"]["comp-train"]["inputDefinitions"]["parameters"]
-        container = pools["worker_pool_specs"]["defaultValue"][0]["container_spec"]
-        words = [EXECUTOR_INPUT if word == GIVEN else word for word in container["args"]]
-        variables = [*container["env"], {"name": "TRAINING_NPROC", "value": str(processes)}]
-        return {"imageUri": "training", "command": container["command"], "args": words, "env": variables}
+    @property
+    def container(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = json.loads((self.folder / "container.json").read_text())
+        return found
+
+    def plan(self, deadline_s: float | None) -> Plan:
+        return replace(Plan.from_json(self.container["args"][1]), deadline_s=deadline_s)
+
+    @property
+    def launcher(self) -> list[str]:
+        return self.container["command"]
 
     def inputs(self) -> Mapping[str, Any]:
         kind = {"schemaTitle": "system.Dataset", "schemaVersion": "0.0.1"}

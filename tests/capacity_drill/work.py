@@ -23,8 +23,12 @@ class Work(Protocol):
     steps: int
     every: int
 
-    def container(self, processes: int) -> Mapping[str, Any]:
-        """The containerSpec, with the marker where the executor input goes."""
+    def plan(self, deadline_s: float | None) -> Plan:
+        """The ladder."""
+
+    @property
+    def launcher(self) -> list[str]:
+        """The command that climbs it."""
 
     def inputs(self) -> Mapping[str, Any]:
         """The inputs of the executor input."""
@@ -48,7 +52,14 @@ class StandIn:
     seconds: float = 20.0
     fails_at: int = 0
 
-    def container(self, processes: int) -> Mapping[str, Any]:
+    def plan(self, deadline_s: float | None) -> Plan:
+        return plan(self, deadline_s=deadline_s)
+
+    @property
+    def launcher(self) -> list[str]:
+        return [sys.executable, "-m", "vgp.inside.capacity"]
+
+    def container(self) -> Mapping[str, Any]:
         words = [f"--{name}={getattr(self, name)}" for name in ("steps", "every", "seconds", "fails_at")]
         arguments = [*words, "--executor_input", EXECUTOR_INPUT]
         return {"imageUri": "standin", "command": [sys.executable, str(STANDIN)], "args": arguments}
@@ -103,20 +114,19 @@ def executor_input(work: Work, task: int) -> str:
 
 
 def rung(
-    work: Work,
+    work: StandIn,
     name: str,
     region: str,
     strategy: str,
     usd: float,
     *,
-    processes: int,
     max_wait_s: float | None = None,
     nodes: int = 1,
 ) -> PlannedRung:
     scheduling: dict[str, Any] = {"strategy": STRATEGIES[strategy], "disableRetries": True}
     if max_wait_s is not None:
         scheduling["maxWaitDuration"] = f"{int(max_wait_s)}s"
-    pools = [{"machineSpec": MACHINE, "replicaCount": "1", "containerSpec": dict(work.container(processes))}]
+    pools = [{"machineSpec": MACHINE, "replicaCount": "1", "containerSpec": dict(work.container())}]
     if nodes > 1:
         pools.append({**pools[0], "replicaCount": str(nodes - 1)})
     return PlannedRung(
@@ -126,14 +136,14 @@ def rung(
 
 
 def plan(
-    work: Work, *, deadline_s: float | None = None, orphan_s: float = 600, nodes: int = 1, wait_s: float = 600
+    work: StandIn, *, deadline_s: float | None = None, orphan_s: float = 600, nodes: int = 1, wait_s: float = 600
 ) -> Plan:
     """Spot here, Flex-start here, Spot elsewhere, and on demand."""
     rungs = (
-        rung(work, "1 spot", "us-central1", "spot", 30, processes=1, nodes=nodes),
-        rung(work, "2 flex", "us-central1", "flex_start", 60, processes=2, max_wait_s=wait_s, nodes=nodes),
-        rung(work, "3 spot", "europe-west4", "spot", 32, processes=1, nodes=nodes),
-        rung(work, "4 standard", "us-east4", "standard", 90, processes=2, nodes=nodes),
+        rung(work, "1 spot", "us-central1", "spot", 30, nodes=nodes),
+        rung(work, "2 flex", "us-central1", "flex_start", 60, max_wait_s=wait_s, nodes=nodes),
+        rung(work, "3 spot", "europe-west4", "spot", 32, nodes=nodes),
+        rung(work, "4 standard", "us-east4", "standard", 90, nodes=nodes),
     )
     return Plan(step=STEP, rungs=rungs, deadline_s=deadline_s, orphan_s=orphan_s, project="test-project")
 

@@ -101,6 +101,8 @@ class Machines:
     cloud: "Cloud"
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    #: Whether a machine's GPUs, of which there are none here, are so many processes of the training.
+    gpus_as_processes: bool = False
 
     @property
     def mount(self) -> Path:
@@ -148,6 +150,7 @@ class Machines:
             **self.variables,
             "CLOUD_ML_JOB_ID": job_id,
             MARK: mark,
+            **({"TRAINING_NPROC": str(pool.machine_spec.accelerator_count or 1)} if self.gpus_as_processes else {}),
             **cluster(message, name, index, hosts),
             **outputs(message.job_spec.base_output_directory.output_uri_prefix),
             **{each.name: each.value for each in container.env},
