@@ -1,4 +1,4 @@
-"""The step `train` itself, compiled with a ladder, in exact mode: a tiny task on as many processes as a rung has GPUs."""
+"""The step `train` itself, compiled with a ladder, in exact mode: a tiny task, on a process for each GPU of a rung."""
 
 import json
 import os
