@@ -39,6 +39,7 @@ locals {
   runner_roles = [
     "roles/aiplatform.user", # starts the training job, writes metadata
     "roles/logging.logWriter",
+    "roles/logging.viewer", # the last lines of a job that failed, in the log of a step with a ladder
   ]
 
   submitter_roles = {

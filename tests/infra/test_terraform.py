@@ -99,7 +99,7 @@ def test_the_runner_may_act_as_itself_and_reaches_one_bucket() -> None:
         ("secret_manager_secret_iam_member", "roles/secretmanager.secretAccessor"),
         ("service_account_iam_member", "roles/iam.serviceAccountUser"),
     }
-    assert locals_()["runner_roles"] == ["roles/aiplatform.user", "roles/logging.logWriter"]
+    assert locals_()["runner_roles"] == ["roles/aiplatform.user", "roles/logging.logWriter", "roles/logging.viewer"]
 
 
 def test_the_custom_role_of_preflight_only_looks() -> None:
@@ -129,7 +129,9 @@ CALLERS = {"${each.value}", "${each.value.member}", "${google_service_account.su
 
 def granted(by: str) -> dict[str, set[str]]:
     """Thing of the table of permissions -> what Terraform lets an account do with it."""
-    found: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "project", "builds", "data", "made")}
+    found: dict[str, set[str]] = {
+        thing: set() for thing in (*PLACES.values(), "project", "builds", "data", "made", "ladder")
+    }
     for type_, _, body in resources():
         if by == _holder(type_, body.get("member", "")):
             found[_thing(type_, body)] |= _permissions(body["role"], by)

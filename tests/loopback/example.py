@@ -41,7 +41,11 @@ def furnish(cloud: "Cloud") -> None:
         }
     ]
     cloud.policies.bindings |= {
-        f"projects/{project}": {"roles/aiplatform.user": member, "roles/logging.logWriter": member + building},
+        f"projects/{project}": {
+            "roles/aiplatform.user": member,
+            "roles/logging.logWriter": member + building,
+            "roles/logging.viewer": member,
+        },
         f"{repositories}/pipelines-images": {
             "roles/artifactregistry.reader": member,
             "roles/artifactregistry.writer": building,

@@ -50,6 +50,14 @@ def test_tasks_that_compute_other_things_have_other_folders(digits, change):
     assert place(digits, **change).folder != place(digits).folder
 
 
+def test_every_rung_of_a_ladder_finds_the_same_folder_whatever_image_it_has(digits):
+    """A rung with an image of its own is told that of the step."""
+    plain = place(digits, environment={"TRAINING_IMAGE": "image@sha256:1"}).folder
+    own = {"TRAINING_IMAGE": "image@sha256:2", "TRAINING_STEP_IMAGE": "image@sha256:1"}
+    assert place(digits, environment=own).folder == plain
+    assert place(digits, environment={"TRAINING_IMAGE": "image@sha256:2"}).folder != plain
+
+
 def test_other_data_is_another_folder(digits, tmp_path):
     from digits import prepare
 

@@ -33,6 +33,9 @@ class Progress:
     save_s: float = 0.0
     #: From the start of the program until training went on.
     start_s: float = 0.0
+    #: What training loses by a save, and how far apart saves are.
+    save_cost_s: float = 0.0
+    checkpoint_every_s: float = 0.0
 
 
 class Reporter:

@@ -45,7 +45,7 @@ class Writer:
         self.at_once = False
         self.failing_since: float | None = None
         self.error: BaseException | None = None
-        #: Step of the newest checkpoint that this attempt committed and read back.
+        #: Step of the newest checkpoint that this attempt committed, and read back if there was time.
         self.durable_step: int | None = None
         #: From the begin of that save until it could be read again, on rank 0.
         self.durable_after_s = 0.0
@@ -57,16 +57,19 @@ class Writer:
     def save(
         self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
         history: dict[str, Any], stable: Set[str] = frozenset(), trainer: dict[str, Any] | None = None,
+        *, hurried: bool = False,
     ) -> None:  # fmt: skip
         """Begins to save this rank's share; waits first if the checkpoint before is still being written.
 
         Args:
             stable: Names of the share that nothing changes until `wait_copied` returns; the others are copied here.
             trainer: As `Manifest.trainer`.
+            hurried: Whether the process is about to end: what is committed is then neither read back, which the next
+                start does anyway, nor are older checkpoints deleted.
         """
         self.wait()
         self.snapshot.begin(share, frozenset() if self.at_once else stable)
-        work = (step, dict(layout), scalars, history, trainer or {})
+        work = (step, hurried, dict(layout), scalars, history, trainer or {})
         self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
         self.thread.start()
 
@@ -140,7 +143,7 @@ class Writer:
         return f"checkpoint/{self.launch_id}/{step}/{rank}"
 
     def _commit(
-        self, step: int, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
+        self, step: int, hurried: bool, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
         trainer: dict[str, Any],
     ) -> None:  # fmt: skip
         manifest = Manifest(run=self.run, step=step, job=self.job, device=self.device, settings=self.settings,
@@ -150,9 +153,11 @@ class Writer:
         if not self.store.commit(manifest.name, manifest.encode()):
             for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand
                 self.store.delete(part.name)
-        recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
+        if not hurried:
+            recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
         self.durable_step, self.failing_since = step, None
-        recovery.prune(self.store, self.run, self.keep)
+        if not hurried:
+            recovery.prune(self.store, self.run, self.keep)
 
     def _failed(self, step: int, error: BaseException) -> None:
         """Training goes on without this checkpoint; the next is tried as usual, until the patience ends."""

@@ -58,6 +58,8 @@ def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: 
         if getattr(config, name) == "auto":
             value, reason = of_new_run(config.model_copy(update=values), parameters, device)
             values[name], reasons[name] = (begun[name], "as the run began") if name in begun else (value, reason)
+    if slow := _slow(values.get("precision", config.precision), device):
+        reasons["precision"] = f"{reasons.get('precision', 'as set')}; {slow}"
     settled = config.model_copy(update=values)
     obstacle = _obstacle(settled, device) if settled.compile else ""
     if obstacle and "compile" not in reasons:
@@ -77,6 +79,15 @@ def _precision(config: TrainConfig, parameters: int, device: torch.device) -> tu
     if precision.has_fp16(device):
         return "fp16", f"{name} has no bfloat16, but tensor cores for float16"
     return "fp32", f"{name} has no bfloat16, and no tensor cores"
+
+
+def _slow(chosen: str, device: torch.device) -> str:
+    """Why steps will be slow in that precision on this device; "" = they will not. What is computed stays the same."""
+    missing = chosen == "bf16" and not precision.has_bf16(device) or chosen == "fp16" and not precision.has_fp16(device)
+    if not missing:
+        return ""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a CPU"
+    return f"{name} has no hardware for it, and steps are slow"
 
 
 def _determinism(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:

@@ -107,8 +107,13 @@ class Interval:
             slower_s = self.meanwhile_s - self.steps * statistics.median(self.paces)
         return max(self.held_s, slower_s, 1e-4)
 
+    @property
+    def cost_s(self) -> float:
+        """What training loses by a save; 0 = not known yet."""
+        return statistics.median(self.costs) if self.costs else 0.0
+
     def _settle(self) -> str:
-        cost_s = statistics.median(self.costs)
+        cost_s = self.cost_s
         best_s = optimum(cost_s, self.failure_every_s)
         self.every_s = max(min(best_s, MOST_S), LEAST_S, cost_s / MOST_SHARE)
         if self.told_s and 1 / _MOVED < self.every_s / self.told_s < _MOVED:

@@ -59,15 +59,26 @@ class Saving:
         self.writer.wait_copied()
         self.interval.hold(time.monotonic() - began)
 
-    def save(self, step: int, history: dict[str, Any]) -> None:
-        """Begins to save the state after `step` steps, once the checkpoint before is written."""
+    def save(self, step: int, history: dict[str, Any], *, hurried: bool = False) -> None:
+        """Begins to save the state after `step` steps, once the checkpoint before is written.
+
+        Args:
+            hurried: Whether the process is about to end, as `Writer.save`.
+        """
         self.wait(step)
         began = time.monotonic()
         tensors = self.learner.tensors()
         layout = state.stored(tensors, self.rank.world_size)
         share = state.share(tensors, layout, self.rank.rank)
         self.writer.save(
-            step, share, layout, self.learner.scalars(), history, self.learner.stable(), self.learner.state.scalars()
+            step,
+            share,
+            layout,
+            self.learner.scalars(),
+            history,
+            self.learner.stable(),
+            self.learner.state.scalars(),
+            hurried=hurried,
         )
         self.saved_at = time.monotonic()
         self.interval.begin(self.saved_at - began)

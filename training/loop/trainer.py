@@ -195,7 +195,8 @@ class Trainer:
             saved = self.resumed_from if writer.durable_step is None else writer.durable_step
             self.reporter.tell(replace(
                 self.reporter.progress, step=self.step, saved_step=saved, save_s=writer.durable_after_s,
-                seconds_per_step=self.pace.add(self.step),
+                seconds_per_step=self.pace.add(self.step), save_cost_s=self.saving.interval.cost_s,
+                checkpoint_every_s=self.saving.interval.every_s,
             ))  # fmt: skip
 
     def _act(self, decision: Decision) -> None:
@@ -215,7 +216,7 @@ class Trainer:
             self.monitor.stopped(self.step)
         if save or self.is_done:
             self.monitor.flush()
-            self.saving.save(self.step, self.history.state)
+            self.saving.save(self.step, self.history.state, hurried=decision.stop and not self.is_done)
         if decision.profile:
             self.profiler.ask(self.step, decision.profile)
         if decision.stop and not self.is_done:

@@ -25,7 +25,7 @@ from training.processes.cluster import cluster, process_count, started_by_torchr
 from training.processes.request import LaunchRequest
 
 #: Seconds in which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its
-#: group, and so may who stops a container.
+#: group.
 ONE_S = 0.3
 #: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
 #: Read when the thread library is loaded, so it must be set before torch is imported.
@@ -145,23 +145,25 @@ def _run_launcher(
 
 @contextmanager
 def _passing_signals(child: "subprocess.Popen[bytes]", notice: Notice | None) -> Iterator[list[float]]:
-    """The first SIGTERM or SIGINT asks the ranks to save and stop, a later second one ends them at once.
+    """The first SIGTERM or SIGINT asks the ranks to save and stop, a second SIGINT ends them at once.
 
+    A second SIGTERM does nothing: a machine that is taken away may send several, and ends us soon enough itself.
     Yields when they were asked, so far. Outside the main thread Python cannot catch any.
     """
     asked: list[float] = []
 
     def ask() -> None:
-        now = time.monotonic()
-        if not asked or now > asked[0] + ONE_S:
-            child.send_signal(signal.SIGKILL if asked else signal.SIGTERM)
-            asked.append(now)
+        if not asked:
+            asked.append(time.monotonic())
+            child.send_signal(signal.SIGTERM)
 
     def handle(number: int, frame: Any) -> None:
+        if asked and number == signal.SIGINT and time.monotonic() > asked[0] + ONE_S:
+            child.send_signal(signal.SIGKILL)
         ask()
 
     if notice:
-        notice.on_stop(lambda: None if asked else ask())
+        notice.on_stop(ask)
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return

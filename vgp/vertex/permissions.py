@@ -10,7 +10,8 @@ data/permissions.csv: a row for every call that this product makes or causes. Wh
     when         the verbs that make the call; run: while a run runs; ci: where CI is a build of Cloud Build
     permissions  none: everybody may
     on           what they are granted on; builds: the bucket below builds/; data: buckets that the steps read; tables:
-                 datasets of BigQuery that they read; made: datasets that the runner made, which are its own
+                 datasets of BigQuery that they read; made: datasets that the runner made, which are its own;
+                 ladder: the project, where a step has a ladder
     role         the predefined role to ask for
     page         where Google says so
 

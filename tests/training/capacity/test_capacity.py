@@ -109,7 +109,9 @@ def test_a_heartbeat_that_cannot_be_read_for_a_while_is_silence_and_no_more(tmp_
 def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
     """With what a launcher reads of it, and by which attempt."""
     reporter = Reporter(control, every_s=60, least_s=0.01)
-    first = progress.Progress(step=5, steps=90, saved_step=4, seconds_per_step=0.25, save_s=1.5, start_s=9.0)
+    first = progress.Progress(
+        step=5, steps=90, saved_step=4, seconds_per_step=0.25, save_s=1.5, start_s=9.0, checkpoint_every_s=84.0
+    )
     reporter.tell(first)
     deadline = time.monotonic() + 10
     while not storage_has(control.progress) and time.monotonic() < deadline:
@@ -117,7 +119,7 @@ def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
     written = json.loads(storage.read(control.progress, most=1 << 20))
     assert written.pop("at").endswith("Z")
     assert written == {"format": 1, "attempt": "a1", "step": 5, "steps": 90, "saved_step": 4, "seconds_per_step": 0.25,
-                       "save_s": 1.5, "start_s": 9.0}  # fmt: skip
+                       "save_s": 1.5, "start_s": 9.0, "save_cost_s": 0.0, "checkpoint_every_s": 84.0}  # fmt: skip
     reporter.tell(progress.Progress(step=90, steps=90, saved_step=4))
     reporter.close()
     assert json.loads(storage.read(control.progress, most=1 << 20))["step"] == 90

@@ -4,13 +4,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from training.errors import ProcessFailed, UserError
+from training.errors import Preempted, ProcessFailed, UserError
 from training.processes.launch import launch
 
 
@@ -153,7 +155,11 @@ def test_a_second_request_to_stop_ends_ranks_that_do_not_listen(tmp_path):
     time.sleep(1)
     ranks = [child.pid for child in launcher.children()]
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # of the same stop, as timeout(1) sends two
     time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)  # as who takes a machine away may: it costs no save
+    time.sleep(0.2)
+    assert process.poll() is None and launcher.is_running()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=15)
     assert process.returncode == 75
@@ -161,8 +167,6 @@ def test_a_second_request_to_stop_ends_ranks_that_do_not_listen(tmp_path):
 
 
 def test_a_caller_in_a_thread_can_launch():
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(launch, "launched:add_ranks", {"plus": 0}, nproc=1).result()["world_size"] == 1
 
@@ -216,3 +220,17 @@ class Taken:
 def test_processes_whose_condition_is_lost_are_ended_at_once_and_it_is_said_why():
     with pytest.raises(ProcessFailed, match="the folder is another's now"):
         launch("launched:deaf", {}, nproc=2, condition=Taken())
+
+
+class Asked:
+    """A notice that comes at once, and again."""
+
+    def on_stop(self, stop):
+        stop()
+        threading.Timer(0.5, stop).start()
+
+
+def test_a_notice_asks_to_stop_as_a_signal_does_and_never_kills(tmp_path):
+    """Also in a thread, where no signal could be caught."""
+    with ThreadPoolExecutor(1) as pool, pytest.raises(Preempted):
+        pool.submit(launch, "launched:pids", {"folder": str(tmp_path)}, nproc=1, notice=Asked()).result()

@@ -2,7 +2,26 @@
 
 It is a program, the container of that step on Vertex AI:
 
-    python3 -m vgp.inside.capacity --plan JSON --executor_input JSON
+    python3 -m vgp.inside.capacity --plan JSON [--size NAME] --executor_input JSON
 
-plan.py    what the compiler wrote down: the rungs, each with the body of its custom job
+plan.py           what the compiler wrote down: the rungs, each with the body of its custom job
+step_run.py       which step of which run this is, told from the executor input
+climb.py          what is done next, from the journal alone, until the work is done or cannot be
+attempt.py        one attempt: intention, creation, following, end
+policy.py         which rung is next: pure functions
+prospect.py       what follows from a situation: prices of work, the net, the slack
+choice.py         what a choice of a rung depends on, and the choice
+situation.py      what the policy goes by, from plan, journal and progress
+journal.py        ladder.json: every attempt, by compare-and-swap, in the term of one launcher
+heartbeat.py      heartbeat.json: which attempt may run, and that its launcher lives
+progress.py       progress.json: how far the work is, as the job tells it
+folder.py         the control folder: documents that are replaced under a condition
+jobs.py           the custom jobs of one step in all regions of its ladder
+job_service.py    Vertex AI's custom jobs in one region, by its REST API
+outcome.py        how a job ended: by a lack of capacity, or by what no other machine would mend
+last_words.py     the last lines that the program of a job wrote
+gcp_resources.py  the output by which the console leads to the job of the moment
+patience.py       calls that outlast an outage
+clock.py          time as the launcher sees it
+errors.py         what ends a launcher before its job has ended
 """

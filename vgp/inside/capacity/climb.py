@@ -16,7 +16,16 @@ from vgp.inside.capacity.outcome import MOVES_ON
 from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
-from vgp.inside.capacity.situation import LEAST_S, last_moment, offers_of, open_rungs, situation, why_over
+from vgp.inside.capacity.situation import (
+    AT_RISK_S,
+    LEAST_S,
+    last_moment,
+    offers_of,
+    open_rungs,
+    situation,
+    unsaved_s,
+    why_over,
+)
 from vgp.inside.capacity.step_run import StepRun
 from vgp.text.figures import plural, took, usd
 
@@ -52,7 +61,7 @@ class Climb:
         self.patience = Patience(clock, tell)
         self.folder = ControlFolder(self.uri)
         self.journal = Journal(self.folder, self.patience, launcher)
-        self._look_at = 0.0
+        self._look_at = self._at_risk_s = 0.0
 
     def go(self) -> Verdict:
         """Until the step ends. Raises Superseded and Unreachable, and Google's own errors."""
@@ -144,7 +153,10 @@ class Climb:
     def _choice(self, attempts: Attempts, ladder: Ladder) -> tuple[list[PlannedRung], Choice]:
         now = self.clock.now()
         rungs = open_rungs(self.plan, ladder, now)
-        return rungs, decide(situation(self.plan, ladder, rungs, attempts.progress(), now), offers_of(rungs))
+        progress = attempts.progress()
+        self._at_risk_s = max(self._at_risk_s, unsaved_s(self.plan, ladder, progress))
+        known = situation(self.plan, ladder, rungs, progress, now, self._at_risk_s or AT_RISK_S)
+        return rungs, decide(known, offers_of(rungs, progress))
 
     def _verdict(self, ladder: Ladder) -> Verdict | None:
         """How the step ends, if it does; nothing goes on."""

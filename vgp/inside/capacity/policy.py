@@ -8,256 +8,177 @@ on demand only where the change-overs fit). What is different here, and why:
 
 - The paper sees at any time whether there is a Spot machine. Vertex AI tells it only to those who ask, by a job that
   waits, is refused or runs. So refusals and grants are all that is known (`Record`), a rung that refused is asked again
-  after a while that doubles (`_pause_s`), and while a job trains on demand, Spot is looked at by a *probe*: a job with
+  after a while that doubles, and while a job trains on demand, Spot is looked at by a *probe*: a job with
   the machines of the rung and nothing to do, which ends by itself, costs some minutes of Spot at most, and stops no
   training. Only when it got its machines does the training move.
-- The paper spends its slack evenly. Here slack is spent first, down to a reserve, for on demand that is bought early
-  is often not needed later; the reserve is what the change-overs to come will take (`_reserve_s`).
-- Several rungs: each does work at its own `speed`; what counts is the price of work, and those that may be taken away
-  or that may let one wait are cheaper places to be, while those that stay (`standard`, `reservation`) are the net.
-- On demand can be refused too. Nobody can promise a deadline then. So the net has room for a refusal by each such
-  rung, more where one has refused before, and a machine on demand that was hard to get is not given up.
+- The paper spends its slack evenly. Here it is spent on waiting for Spot first, down to a reserve of an eighth of the
+  remaining work, for on demand that is bought early is often not needed later; the reserve lets the job go over to
+  Spot and back until its end, which greedy policies cannot. Both figures: docs/benchmarks.md, `benchmarks.capacity`.
+- There are several rungs, each with a `speed`; what counts is the price of work. Those without a queue whose machines
+  stay (`standard`, `reservation`) are the net: the cheapest that still finishes in time. Flex-start is queued for
+  only while the net allows it, and is not left again, nor is a reservation.
+- Going back is weighed: what a Spot machine is expected to save in its life, as seen so far, against the change-overs.
+- On demand can be refused too, and nobody can promise a deadline then. Each refusal has the net drawn half an hour
+  earlier (up to three times), so that such a machine is asked for early and not given up again; without one, the
+  net's rungs and then every other are asked in turn, and the first machine is taken.
 
-What is promised: if the fastest rung on demand gives its machines when it is asked, and a change-over takes no longer
-than its `change_over_s`, the work is done by the deadline wherever on demand from the first moment would have done it.
+What is promised: the work is done by the deadline wherever on demand, from the first moment, would have done it with a
+change-over and `MARGIN_S` to spare, if on demand gives its machines when it is asked, no change-over takes longer than
+its `change_over_s`, the work is not more than was thought, and this is asked no later than `look_again_s` says.
+
+Without a deadline the rungs are asked in their order, and round again after a pause that doubles.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
 
-Strategy = Literal["standard", "spot", "flex_start", "reservation"]
+from vgp.inside.capacity.choice import Choice, Offer, Record, Situation, Strategy
+from vgp.inside.capacity.prospect import Prospect
 
-#: How often a situation is looked at while a job runs, and the least and most that is waited after a refusal, seconds.
-LOOK_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 120.0, 1800.0
-#: A launcher is late by a call or two: this much is never counted on, seconds.
-MARGIN_S = 120.0
-#: How long a rung that gives no machine takes to say so, seconds; a Spot job that waits longer has been refused.
-REFUSAL_S, PATIENCE_S = 300.0, 600.0
-#: A Spot machine's life before anything is known of it, seconds: as if one had been lost after so long.
-PRIOR_LIFE_S = 2 * 3600.0
-#: A probe that got its machines counts for so long, seconds.
-FRESH_S = 900.0
+__all__ = ["Choice", "Offer", "Record", "Situation", "Strategy", "decide"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    """A rung, as far as a choice goes by it; `index` is its place in the ladder."""
-
-    index: int
-    strategy: Strategy
-    #: Of all machines of the job together; None where no price is known.
-    usd_per_hour: float | None = None
-    #: Work of an hour on it; the first rung's is 1.
-    speed: float = 1.0
-    #: How long the cloud looks for machines before it gives up; None: it says so at once, or nobody knows.
-    max_wait_s: float | None = None
-    #: From the end of another job until this one trains where that stopped, once there are machines.
-    change_over_s: float = 600.0
-
-    @property
-    def stays(self) -> bool:
-        """Whether its machines are never taken away."""
-        return self.strategy != "spot"
-
-    @property
-    def is_net(self) -> bool:
-        """Whether it is there when everything else fails: machines that stay, without a queue."""
-        return self.strategy in ("standard", "reservation")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """What a rung has shown so far; times in seconds on the clock of `Situation.now_s`, oldest first."""
-
-    #: When a job or a probe was refused: stockout, expired wait, quota.
-    refused_s: tuple[float, ...] = ()
-    #: When a job or a probe got its machines.
-    granted_s: tuple[float, ...] = ()
-    #: When machines were taken away.
-    preempted_s: tuple[float, ...] = ()
-    #: How long jobs have had machines of it, in all.
-    held_s: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Situation:
-    """All that a choice depends on; times in seconds on one clock."""
-
-    now_s: float
-    deadline_s: float | None
-    #: From the newest checkpoint to the end, in seconds on a rung of speed 1; unknown: the whole timeout.
-    work_left_s: float
-    #: The rung that the present job is on, whether it waits or runs; None: there is no job.
-    on: int | None = None
-    #: Whether that job has its machines.
-    running: bool = False
-    #: When it was created.
-    asked_s: float | None = None
-    #: One for every offer, in their order.
-    records: tuple[Record, ...] = ()
-    #: Work that is lost at most when machines are taken away, in seconds: the checkpoints' interval.
-    at_risk_s: float = 0.0
-    #: The rung of a probe that has not ended.
-    probing: int | None = None
-    #: Whether the launcher can send probes.
-    can_probe: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What to do now.
-
-    `rung` is where the job belongs: the present one (stay), another (end the job, which saves, and create one there),
-    or None (no job; none exists then). `probe` is a rung to send a probe to beside the present job.
-    """
-
-    rung: int | None
-    look_again_s: float
-    why: str
-    probe: int | None = field(default=None)
+#: How often a situation is looked at while a job waits or runs, seconds.
+LOOK_S = 300.0
+#: How long a job may wait for machines, where the cloud says nothing and another rung could be asked, seconds.
+PATIENCE_S = 900.0
+#: How long after a probe got its machines the rung counts as there, seconds.
+FRESH_S = 300.0
+#: Without probes: how long after a failure on Spot it is tried again; it doubles with each refusal, seconds.
+BLIND_S = 3600.0
 
 
 def decide(situation: Situation, offers: Sequence[Offer]) -> Choice:
     """What to do now; the same for the same situation. To be asked when anything ends, and after `look_again_s`.
 
     Raises:
-        ValueError: there is no offer, or not a record for each.
+        ValueError: there is no offer, one is not at its place, or not every offer has its record.
     """
-    if not offers:
-        raise ValueError("A ladder has at least one rung.")
     records = situation.records or tuple(Record() for _ in offers)
+    if not offers or [offer.index for offer in offers] != list(range(len(offers))):
+        raise ValueError("A ladder has at least one rung, and the index of each is its place.")
     if len(records) != len(offers):
         raise ValueError(f"{len(records)} records for {len(offers)} rungs: each has one.")
-    view = _View(situation, tuple(offers), records)
+    prospect = Prospect(situation, offers, records)
     if situation.on is None:
-        return _without_job(view)
-    return _running(view) if situation.running else _waiting(view)
+        return _without_job(prospect)
+    offer = offers[situation.on]
+    return _with_machines(prospect, offer) if situation.running else _waiting(prospect, offer)
 
 
-@dataclass(frozen=True)
-class _View:
-    situation: Situation
-    offers: tuple[Offer, ...]
-    records: tuple[Record, ...]
-
-    @property
-    def left_s(self) -> float:
-        deadline = self.situation.deadline_s
-        return inf if deadline is None else deadline - self.situation.now_s
-
-    def work_s(self, offer: Offer) -> float:
-        """How long the remaining work takes on a rung."""
-        return self.situation.work_left_s / offer.speed
-
-    @property
-    def nets(self) -> list[Offer]:
-        """The rungs on demand, the soonest to finish first; without any, those that stay, after their wait."""
-        nets = [offer for offer in self.offers if offer.is_net] or [offer for offer in self.offers if offer.stays]
-        return sorted(nets, key=lambda offer: (self.net_s(offer), offer.index))
-
-    def net_s(self, offer: Offer) -> float:
-        """How long it takes to finish on a rung on demand that nobody is on, with one refusal if it has refused."""
-        queue = 0.0 if offer.is_net else offer.max_wait_s or 0.0
-        refusals = REFUSAL_S * min(len(self.records[offer.index].refused_s), 3)
-        return queue + refusals + offer.change_over_s + self.work_s(offer) + MARGIN_S
-
-    @property
-    def slack_s(self) -> float:
-        """How long nothing may happen until on demand is needed to finish in time; infinite without a net."""
-        nets = self.nets
-        return self.left_s - self.net_s(nets[0]) if nets else inf
-
-    def price(self, offer: Offer) -> float:
-        """Of the work of an hour at speed 1; unknown prices follow the order of the ladder, after all known ones."""
-        return inf if offer.usd_per_hour is None else offer.usd_per_hour / offer.speed
-
-    @property
-    def by_price(self) -> list[Offer]:
-        return sorted(self.offers, key=lambda offer: (self.price(offer), offer.index))
-
-    def life_s(self, offer: Offer) -> float:
-        """How long its machines are kept, on average: what was seen, and one life of `PRIOR_LIFE_S`."""
-        record = self.records[offer.index]
-        return inf if offer.stays else (record.held_s + PRIOR_LIFE_S) / (len(record.preempted_s) + 1)
-
-    def open_in_s(self, offer: Offer) -> float:
-        """How long until a rung that refused is asked again."""
-        record = self.records[offer.index]
-        if not record.refused_s:
-            return 0.0
-        since = max(record.granted_s, default=-inf)
-        refusals = sum(1 for at in record.refused_s if at > since)
-        if not refusals:
-            return 0.0
-        pause = min(SHORTEST_PAUSE_S * 2.0 ** min(refusals - 1, 10), LONGEST_PAUSE_S)
-        return max(record.refused_s[-1] + pause - self.situation.now_s, 0.0)
-
-    def entry_s(self, offer: Offer) -> float:
-        """The slack that trying a rung may take: to be refused or queued, to start, and to lose what is not saved."""
-        if offer.is_net:
-            return 0.0
-        slower = self.work_s(offer) - self.work_s(self.nets[0]) if self.nets else 0.0
-        lost = 0.0 if offer.stays else self.situation.at_risk_s
-        return REFUSAL_S + offer.change_over_s + lost + (max(slower, 0.0) if offer.stays else 0.0)
+def _choice(prospect: Prospect, rung: int | None, look_s: float, why: str, probe: int | None = None) -> Choice:
+    if prospect.left_s < inf:
+        slack = "" if prospect.slack_s == inf else f", {prospect.slack_s / 3600:.1f} h of slack"
+        why = f"{why}; {prospect.left_s / 3600:.1f} h to the deadline{slack}"
+    return Choice(rung=rung, look_again_s=max(min(look_s, LOOK_S), 5.0), why=f"{why}.", probe=probe)
 
 
-def _without_job(view: _View) -> Choice:
-    if view.situation.deadline_s is None:
-        return _next_in_order(view)
-    slack = view.slack_s
-    for offer in view.by_price:
-        if not offer.is_net and not view.open_in_s(offer) and view.entry_s(offer) <= slack:
-            return Choice(rung=offer.index, look_again_s=_look(view), why=_why(view, "the cheapest that can be tried"))
-    soonest = min((view.open_in_s(offer) for offer in view.offers if not offer.is_net), default=inf)
-    reserve = max((view.entry_s(offer) for offer in view.offers if not offer.is_net), default=inf)
-    if slack - soonest > reserve:
-        return Choice(rung=None, look_again_s=max(soonest, 1.0), why=_why(view, "cheap rungs have refused; wait"))
-    return _net(view)
+def _without_job(prospect: Prospect) -> Choice:
+    if prospect.left_s == inf:
+        return _next_open(prospect, prospect.offers, "no deadline: the first rung in order that may be asked")
+    net = prospect.net
+    cheaper = [offer for offer in prospect.cheaper(net) if prospect.fits_s(offer) >= 0]
+    for offer in cheaper:
+        if not prospect.open_in_s(offer):
+            return _choice(prospect, offer.index, prospect.fits_s(offer), "the cheapest rung that may be asked")
+    spare = max((_spare_s(prospect, offer) for offer in cheaper), default=0.0)
+    if spare > 0:
+        soonest = min(prospect.open_in_s(offer) for offer in cheaper)
+        return _choice(prospect, None, min(soonest, spare), "wait until a cheaper rung may be asked again")
+    return _on_demand(prospect, "on demand to be in time")
 
 
-def _next_in_order(view: _View) -> Choice:
-    for offer in view.offers:
-        if not view.open_in_s(offer):
-            return Choice(rung=offer.index, look_again_s=LOOK_S, why="no deadline: the first rung that may be asked.")
-    soonest = min(view.open_in_s(offer) for offer in view.offers)
-    return Choice(rung=None, look_again_s=max(soonest, 1.0), why="no deadline, and every rung has just refused.")
+def _spare_s(prospect: Prospect, offer: Offer) -> float:
+    """How long a rung may be waited for without a job that trains."""
+    wait = prospect.slack_s - prospect.entry_s(offer) - prospect.reserve_s(offer)
+    return min(prospect.fits_s(offer), wait) if prospect.net else inf
 
 
-def _net(view: _View) -> Choice:
-    in_time = [offer for offer in view.offers if offer.is_net and view.net_s(offer) <= view.left_s]
-    ready = [offer for offer in in_time if not view.open_in_s(offer)]
-    for offer in sorted(ready, key=lambda offer: (view.price(offer), offer.index)):
-        return Choice(rung=offer.index, look_again_s=LOOK_S, why=_why(view, "on demand is needed to finish in time"))
-    for offer in sorted(view.offers, key=lambda offer: (view.open_in_s(offer), view.work_s(offer), offer.index)):
-        wait = view.open_in_s(offer)
-        if wait:
-            return Choice(rung=None, look_again_s=max(wait, 1.0), why=_why(view, "every rung has just refused"))
-        return Choice(rung=offer.index, look_again_s=LOOK_S, why=_why(view, "late: the rung that may be asked first"))
-    raise AssertionError("a ladder has rungs")
+def _on_demand(prospect: Prospect, why: str) -> Choice:
+    net = prospect.net
+    if net and not prospect.open_in_s(net):
+        return _choice(prospect, net.index, LOOK_S, why)
+    order = sorted(prospect.offers, key=lambda offer: (not offer.is_net, prospect.work_s(offer), offer.index))
+    return _next_open(prospect, order, f"{why}, where it has just been refused")
 
 
-def _waiting(view: _View) -> Choice:
-    situation, offer = view.situation, view.offers[view.situation.on or 0]
-    waited = situation.now_s - (situation.asked_s if situation.asked_s is not None else situation.now_s)
-    if not offer.is_net and view.slack_s <= 0:
-        choice = _net(view)
-        if choice.rung is not None:
-            return choice
-    return Choice(rung=offer.index, look_again_s=_look(view), why=_why(view, f"asked {waited / 60:.0f} minutes ago"))
+def _next_open(prospect: Prospect, order: Sequence[Offer], why: str) -> Choice:
+    for offer in order:
+        if not prospect.open_in_s(offer):
+            return _choice(prospect, offer.index, LOOK_S, why)
+    soonest = min(prospect.open_in_s(offer) for offer in order)
+    return _choice(prospect, None, soonest, f"{why}: every rung has just refused")
 
 
-def _running(view: _View) -> Choice:
-    offer = view.offers[view.situation.on or 0]
-    return Choice(rung=offer.index, look_again_s=_look(view), why=_why(view, "it trains"))
+def _waiting(prospect: Prospect, on: Offer) -> Choice:
+    """The present job has no machines yet."""
+    situation, net = prospect.situation, prospect.net
+    waited_s = situation.now_s - (situation.now_s if situation.asked_s is None else situation.asked_s)
+    can_wait_s = inf
+    if net and on is not net and prospect.price(on) < prospect.price(net) and not prospect.open_in_s(net):
+        can_wait_s = _spare_s(prospect, on) if waited_s >= LOOK_S else prospect.fits_s(on)
+        if can_wait_s < 0:
+            return _on_demand(prospect, "no more time to wait: on demand to be in time")
+    if waited_s >= PATIENCE_S and on.max_wait_s is None and (other := _other(prospect, on)):
+        return _choice(prospect, other.index, LOOK_S, f"{waited_s / 60:.0f} minutes without machines: another rung")
+    return _choice(prospect, on.index, can_wait_s, f"asked {waited_s / 60:.0f} minutes ago, no answer yet")
 
 
-def _look(view: _View) -> float:
-    return max(min(LOOK_S, view.slack_s), 5.0)
+def _other(prospect: Prospect, on: Offer) -> Offer | None:
+    """The rung to ask instead of one that does not answer: as without a job, but another."""
+    rungs = prospect.offers if prospect.left_s == inf else prospect.cheaper(None)
+    may = (each for each in rungs if each is not on and not prospect.open_in_s(each))
+    if prospect.left_s == inf:
+        return next(may, None)
+    if on.is_net:
+        return next((each for each in may if each.is_net), None)
+    net = prospect.net
+    return next((each for each in may if not each.is_net and each is not net and prospect.fits_s(each) >= 0), None)
 
 
-def _why(view: _View, words: str) -> str:
-    if view.situation.deadline_s is None:
-        return f"{words}; no deadline."
-    return f"{words}; {view.left_s / 3600:.1f} h to the deadline, {view.slack_s / 3600:.1f} h of slack."
+def _with_machines(prospect: Prospect, on: Offer) -> Choice:
+    net, situation = prospect.net, prospect.situation
+    if not on.stays:
+        saved = net is None or prospect.left_s < net.change_over_s + prospect.work_s(net) - situation.at_risk_s
+        if prospect.slack_s < 0 and not saved:
+            return _on_demand(prospect, "if Spot were lost now it would be late: on demand")
+        return _choice(prospect, on.index, max(prospect.slack_s, 60.0), "Spot is kept until it is taken away")
+    if net and net is not on and prospect.left_s < prospect.work_s(on) and prospect.net_s(net) <= prospect.left_s:
+        return _on_demand(prospect, "this rung is too slow to be in time: a faster one")
+    if on.strategy != "standard":
+        return _choice(prospect, on.index, LOOK_S, "these machines stay")
+    worth = [each for each in prospect.cheaper(on) if not each.stays and _is_worth(prospect, on, each)]
+    return _looking(prospect, on, worth) if situation.can_probe else _blind(prospect, on, worth)
+
+
+def _is_worth(prospect: Prospect, on: Offer, offer: Offer) -> bool:
+    return prospect.fits_s(offer) >= 0 and prospect.gain(on, offer) > 0
+
+
+def _looking(prospect: Prospect, on: Offer, worth: Sequence[Offer]) -> Choice:
+    """On demand: to a cheaper rung where a probe has just got machines; else a probe where it is time for one."""
+    situation = prospect.situation
+    for offer in worth:
+        record = prospect.records[offer.index]
+        granted = max(record.granted_s, default=-inf)
+        earlier = max((*record.refused_s[-1:], *record.preempted_s[-1:], situation.asked_s or -inf))
+        if granted > earlier and situation.now_s - granted <= FRESH_S:
+            return _choice(prospect, offer.index, LOOK_S, "a cheaper rung has machines again")
+    if situation.probing is None:
+        for offer in worth:
+            if not prospect.open_in_s(offer):
+                return _choice(prospect, on.index, LOOK_S, "on demand; see whether there is Spot", offer.index)
+    soonest = min((prospect.open_in_s(offer) for offer in worth), default=LOOK_S)
+    return _choice(prospect, on.index, soonest or LOOK_S, "on demand until there is Spot")
+
+
+def _blind(prospect: Prospect, on: Offer, worth: Sequence[Offer]) -> Choice:
+    """On demand, without probes: back now and then, where the gain makes good a start on demand in vain."""
+    situation = prospect.situation
+    for offer in worth:
+        record = prospect.records[offer.index]
+        failed = max((*record.refused_s[-1:], *record.preempted_s[-1:], situation.asked_s or 0.0))
+        pause = BLIND_S * 2.0 ** max(prospect.refusals(offer) - 1, 0)
+        fits = prospect.fits_s(offer) >= LOOK_S
+        if fits and situation.now_s - failed >= pause and prospect.gain(on, offer) > 2 * prospect.returns(on):
+            return _choice(prospect, offer.index, LOOK_S, "long enough on demand: see whether there is Spot")
+    return _choice(prospect, on.index, LOOK_S, "on demand")

@@ -1,6 +1,7 @@
 """`progress.json`: how far the work is, as the first machine of the job tells it. A script of one's own tells none."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from vgp.inside.capacity.folder import Json
 
@@ -19,6 +20,8 @@ class Progress:
     #: The step of the newest checkpoint.
     saved_step: int
     seconds_per_step: float | None = None
+    #: From the first line of the program to its first step.
+    start_s: float = 0.0
 
     @property
     def steps_unsaved(self) -> int:
@@ -30,6 +33,10 @@ def progress_of(content: Json) -> Progress | None:
     step, steps, saved = (content.get(key) for key in ("step", "steps", "saved_step"))
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in (step, steps)):
         return None
-    pace = content.get("seconds_per_step")
-    seconds = float(pace) if isinstance(pace, int | float) and 0 < pace < 1e9 else None
-    return Progress(str(content.get("attempt", "")), int(step or 0), int(steps or 0), int(saved or 0), seconds)
+    pace, start_s = _seconds(content.get("seconds_per_step")), _seconds(content.get("start_s")) or 0.0
+    token = str(content.get("attempt", ""))
+    return Progress(token, int(step or 0), int(steps or 0), int(saved or 0), pace, start_s)
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 < value < 1e9 else None

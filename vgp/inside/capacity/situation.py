@@ -15,6 +15,10 @@ LEAST_S = 60.0
 #: How long is waited for machines where a rung does not say: Google's default for Flex-start, and ours.
 WAIT_S = {"flex_start": 86400.0}
 OTHER_WAIT_S = 3600.0
+#: From the end of a job until the next one trains, before any is measured; and what the launcher's looks add.
+CHANGE_OVER_S, POLLS_S = 600.0, 120.0
+#: The work between two checkpoints, before any is known.
+AT_RISK_S = 600.0
 REFUSALS = ("stockout", "wait_expired", "quota")
 
 
@@ -53,8 +57,9 @@ def open_rungs(plan: Plan, ladder: Ladder, now: float) -> list[PlannedRung]:
     return [rung for rung in plan.rungs if rung.name == on or time_left_s(rung, ladder, now) >= LEAST_S]
 
 
-def offers_of(rungs: Sequence[PlannedRung]) -> list[Offer]:
+def offers_of(rungs: Sequence[PlannedRung], progress: Progress | None) -> list[Offer]:
     """The rungs as the policy sees them, numbered from 0."""
+    change_over_s = max(CHANGE_OVER_S, 1.5 * progress.start_s + POLLS_S) if progress else CHANGE_OVER_S
     return [
         Offer(
             index=index,
@@ -62,17 +67,17 @@ def offers_of(rungs: Sequence[PlannedRung]) -> list[Offer]:
             usd_per_hour=rung.usd_per_hour,
             speed=rung.speed,
             max_wait_s=rung.max_wait_s,
+            change_over_s=change_over_s,
         )
         for index, rung in enumerate(rungs)
     ]
 
 
 def situation(
-    plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
+    plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float, at_risk_s: float
 ) -> Situation:
-    """What is known now; `rungs` are those that are offered."""
+    """What is known now; `rungs` are those that are offered, `at_risk_s` is the work between two checkpoints."""
     attempt = ladder.open
-    pace = (progress.seconds_per_step or 0.0) * _speed(plan, ladder, progress) if progress else 0.0
     return Situation(
         now_s=now,
         deadline_s=ladder.deadline,
@@ -81,9 +86,15 @@ def situation(
         running=bool(attempt and attempt.started),
         asked_s=(attempt.created or attempt.intended) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
-        at_risk_s=progress.steps_unsaved * pace if progress else 0.0,
+        at_risk_s=at_risk_s,
         can_probe=False,
     )
+
+
+def unsaved_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
+    """The work that is lost if the machines go now, in seconds at speed 1."""
+    pace = progress.seconds_per_step or 0.0 if progress else 0.0
+    return progress.steps_unsaved * pace * _speed(plan, ladder, progress) if progress else 0.0
 
 
 def work_left_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
@@ -108,9 +119,7 @@ def _speed(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
 def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
     ended = [(attempt, attempt.ended) for attempt in attempts if attempt.ended is not None]
-    refused = [
-        at for each, at in ended if each.outcome in REFUSALS or (each.outcome == "preempted" and not each.started)
-    ]
+    refused = [at for each, at in ended if each.outcome in REFUSALS or not (each.started or each.outcome == "lost")]
     return Record(
         refused_s=tuple(refused),
         granted_s=tuple(attempt.started for attempt in attempts if attempt.started is not None),

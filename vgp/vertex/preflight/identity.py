@@ -1,6 +1,7 @@
 """The account that the steps run as: there, usable by the caller, with the roles that a run needs and no more."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from vgp.settings import Settings
 from vgp.vertex import rest, service_accounts
@@ -8,7 +9,7 @@ from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
 from vgp.vertex.preflight.finding import Finding, Question, skipped
-from vgp.vertex.preflight.policy import EVERYTHING, JOBS, LOGS, Policy
+from vgp.vertex.preflight.policy import EVERYTHING, JOBS, LADDER, LOGS, Policy
 from vgp.vertex.service_accounts import ACT_AS
 
 _DEFAULT = "Compute Engine's default account"
@@ -29,7 +30,7 @@ def questions(settings: Settings, project: Project, policies: Policies) -> Itera
     yield Question("identity.account", email, lambda: _account(settings, email))
     if settings.service_account:
         yield Question("identity.itself", email, lambda: _itself(settings, email, project, policies))
-    yield Question("identity.roles", email, lambda: _roles(email, project, policies))
+    yield Question("identity.roles", email, lambda: _roles(settings, email, project, policies))
 
 
 def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
@@ -84,10 +85,14 @@ def _itself(settings: Settings, email: str, project: Project, policies: Policies
     yield policies.may(email, (ACT_AS,), Thing("identity.itself", email, home, own, grant))
 
 
-def _roles(email: str, project: Project, policies: Policies) -> Iterator[Finding]:
+def _roles(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
     grant = f"gcloud projects add-iam-policy-binding {project.id}"
     for check, permissions in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
         yield policies.may(email, permissions, Thing(check, project.id, project.id, Policy(), grant))
+    if any(step.capacity for step in settings.steps.values()):
+        # Without it a failed step of a ladder still ends, with Google's words and not with those of its program.
+        read = policies.may(email, LADDER, Thing("identity.last_words", project.id, project.id, Policy(), grant))
+        yield replace(read, level="warning") if read.level == "error" else read
     held = policies.of(project.id).roles({f"serviceAccount:{email}"}) & set(EVERYTHING)
     for role in sorted(held):
         hint = f"gcloud projects remove-iam-policy-binding {project.id} --member serviceAccount:{email} --role {role}"

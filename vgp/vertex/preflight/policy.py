@@ -12,6 +12,7 @@ from vgp.vertex.permissions import holders, needed
 
 JOBS = needed("runner", "project", "aiplatform")
 LOGS = needed("runner", "project", "logging")
+LADDER = needed("runner", "ladder")
 OBJECTS = needed("runner", "bucket", "storage.objects")
 IMAGES = needed("runner", "images")
 TEMPLATES = needed("runner", "templates")

@@ -40,6 +40,15 @@ def test_a_role_that_a_run_needs_is_missed(world, role, check):
     )
 
 
+def test_an_account_that_may_not_read_logs_is_a_warning_where_a_step_has_a_ladder(world):
+    rungs = [{"machine": "g2-standard-24", "strategy": "spot"}, {"machine": "g2-standard-24"}]
+    world.own["steps"] = {"train": {"capacity": rungs}}
+    found = next(each for each in world.found() if each.check == "identity.last_words")
+    assert (found.level, found.hint.rpartition(" ")[2]) == ("warning", "roles/logging.viewer")
+    world.grant("projects/test-project", "roles/logging.viewer", f"serviceAccount:{RUNNER}")
+    assert not any(each.check == "identity.last_words" for each in world.found())
+
+
 @pytest.mark.parametrize("role", ["roles/owner", "roles/editor"])
 def test_an_account_that_may_do_everything_is_a_warning(world, role):
     world.grant("projects/test-project", role, f"serviceAccount:{RUNNER}")

@@ -1,0 +1,196 @@
+"""A job under a policy: what a launcher does on a cloud whose supply is known to nobody, event by event."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from benchmarks.capacity.supply import Supply
+from vgp.inside.capacity.policy import Choice, Offer, Record, Situation
+
+#: What a policy that sees all supplies is given beside the situation: whether each rung has machines now.
+Sight = tuple[bool, ...] | None
+Policy = Callable[[Situation, Sequence[Offer], Sight], Choice]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """One job, and the cloud that it meets. `sees`: supply is known at any time, as in the paper."""
+
+    offers: tuple[Offer, ...]
+    supplies: tuple[Supply, ...]
+    work_s: float
+    deadline_s: float | None
+    checkpoint_s: float = 0.0
+    #: How long the cloud takes to say that it has no machines, and a launcher to see what happened.
+    refusal_s: float = 300.0
+    lag_s: float = 0.0
+    #: What a probe that gets machines is billed for.
+    probe_s: float = 180.0
+    sees: bool = False
+    #: What the launcher thinks that the work is, as a share of what it is.
+    believed: float = 1.0
+    can_probe: bool = True
+    limit_s: float = math.inf
+
+
+@dataclass
+class Outcome:
+    usd: float = 0.0
+    finished_s: float = math.inf
+    starts: int = 0
+    preemptions: int = 0
+    probes: int = 0
+    refusals: int = 0
+    decisions: int = 0
+    #: What was done, with the times in seconds.
+    events: list[tuple[float, str, int | None]] = field(default_factory=list)
+
+    @property
+    def change_overs(self) -> int:
+        return max(self.starts - 1, 0)
+
+
+class Simulation:
+    def __init__(self, world: World, policy: Policy) -> None:
+        self.world, self.policy, self.outcome = world, policy, Outcome()
+        self.now = self.done = 0.0
+        self.on: int | None = None
+        #: Of the present job: created, machines since, training since, and the work that was done then.
+        self.asked = self.granted = self.ready = math.inf
+        self.base = 0.0
+        self.records = [Record() for _ in world.offers]
+        self.probe: tuple[int, float, bool] | None = None
+
+    def run(self) -> Outcome:
+        limit = self.world.limit_s
+        while self.done < self.world.work_s - 1e-6 and self.now < limit:
+            choice = self.policy(self.situation(), self.world.offers, self.sight())
+            self.outcome.decisions += 1
+            self.apply(choice)
+            self.advance(min(self.now + max(choice.look_again_s, 1.0), limit))
+        if self.done >= self.world.work_s - 1e-6:
+            self.outcome.finished_s = self.now
+        return self.outcome
+
+    def situation(self) -> Situation:
+        world, on = self.world, self.on
+        records = self.records
+        running = on is not None and self.granted <= self.now
+        if running and on is not None:
+            records = records.copy()
+            records[on] = replace(records[on], held_s=records[on].held_s + self.now - self.granted)
+        return Situation(
+            now_s=self.now,
+            deadline_s=world.deadline_s,
+            work_left_s=max(world.work_s * world.believed - self.saved(), 1.0),
+            on=on,
+            running=running,
+            asked_s=None if on is None else self.asked,
+            records=tuple(records),
+            at_risk_s=world.checkpoint_s,
+            probing=self.probe[0] if self.probe else None,
+            can_probe=world.can_probe,
+        )
+
+    def sight(self) -> Sight:
+        return tuple(supply.at(self.now) for supply in self.world.supplies) if self.world.sees else None
+
+    def saved(self) -> float:
+        """Work in the newest checkpoint."""
+        every = self.world.checkpoint_s
+        if not every or self.on is None or self.now <= self.ready:
+            return self.done
+        speed = self.world.offers[self.on].speed
+        return self.base + math.floor((self.now - self.ready) / every) * every * speed
+
+    def apply(self, choice: Choice) -> None:
+        if choice.probe is not None and self.probe is None:
+            there = self.world.supplies[choice.probe].at(self.now)
+            self.probe = (choice.probe, self.now + (60.0 if there else self.world.refusal_s), there)
+            self.outcome.probes += 1
+        if choice.rung == self.on:
+            return
+        self.left()
+        self.on = choice.rung
+        if choice.rung is not None:
+            self.asked = self.now
+
+    def left(self) -> None:
+        """The present job has ended, with all its work saved."""
+        if self.on is not None and self.granted <= self.now:
+            record = self.records[self.on]
+            self.records[self.on] = replace(record, held_s=record.held_s + self.now - self.granted)
+        self.on, self.asked, self.granted, self.ready = None, math.inf, math.inf, math.inf
+
+    def advance(self, until: float) -> None:
+        """To the next event, or to `until`."""
+        world, on = self.world, self.on
+        if world.sees:
+            until = min(until, *(supply.next_change(self.now) for supply in world.supplies))
+        if self.probe:
+            until = min(until, max(self.probe[1], self.now))
+        if on is None:
+            self.pass_to(until)
+        elif self.granted == math.inf:
+            self.wait(on, until)
+        else:
+            self.train(on, until)
+        if self.probe and self.probe[1] <= self.now:
+            self.probed()
+
+    def wait(self, on: int, until: float) -> None:
+        supply, offer = self.world.supplies[on], self.world.offers[on]
+        if supply.at(self.now):
+            self.granted, self.ready = self.now, self.now + offer.change_over_s
+            self.base = self.done
+            self.records[on] = replace(self.records[on], granted_s=(*self.records[on].granted_s, self.now))
+            self.outcome.starts += 1
+            self.train(on, until)
+            return
+        ends = self.asked + (self.world.refusal_s if offer.max_wait_s is None else offer.max_wait_s)
+        self.pass_to(min(until, ends, supply.next_change(self.now)))
+        if self.now >= ends and not supply.at(self.now):
+            self.refused(on)
+
+    def refused(self, on: int) -> None:
+        self.records[on] = replace(self.records[on], refused_s=(*self.records[on].refused_s, self.now))
+        self.outcome.refusals += 1
+        self.left()
+        self.pass_to(self.now + self.world.lag_s)
+
+    def train(self, on: int, until: float) -> None:
+        offer = self.world.offers[on]
+        ends = max(self.ready, self.now) + (self.world.work_s - self.done) / offer.speed
+        gone = math.inf if offer.stays else self.world.supplies[on].next_change(self.now)
+        until = min(until, ends, gone)
+        self.outcome.usd += (until - self.now) * (offer.usd_per_hour or 0.0) / 3600
+        self.done += max(until - max(self.ready, self.now), 0.0) * offer.speed
+        self.now = until
+        if until == gone and until < ends:
+            self.preempted(on)
+
+    def preempted(self, on: int) -> None:
+        self.done = self.saved()
+        self.left()
+        record = self.records[on]
+        self.records[on] = replace(record, preempted_s=(*record.preempted_s, self.now))
+        self.outcome.preemptions += 1
+        self.pass_to(self.now + self.world.lag_s)
+
+    def probed(self) -> None:
+        assert self.probe is not None
+        rung, _, there = self.probe
+        self.probe, record = None, self.records[rung]
+        if there:
+            self.records[rung] = replace(record, granted_s=(*record.granted_s, self.now))
+            self.outcome.usd += self.world.probe_s * (self.world.offers[rung].usd_per_hour or 0.0) / 3600
+        else:
+            self.records[rung] = replace(record, refused_s=(*record.refused_s, self.now))
+
+    def pass_to(self, until: float) -> None:
+        self.now = max(until, self.now)
+
+
+def simulate(world: World, policy: Policy) -> Outcome:
+    """What becomes of the job."""
+    return Simulation(world, policy).run()

@@ -1,0 +1,119 @@
+"""From a Spot notice to a job that has ended with everything saved: does that fit into the 30 s that Google gives?
+
+    python -m benchmarks.notice --store disk                   # 1 GB a rank, 2 ranks
+    python -m benchmarks.notice --store bucket --megabytes 1000
+    python -m benchmarks.notice --store disk --again           # a second SIGTERM, 2 s after the first, changes nothing
+
+Ranks that hold their share of the state, as training does, wait; the job gets SIGTERM. Seconds from then until each of
+the ranks has its share copied and written, the manifest is committed, and the job has exited with code 75. Of 30 s,
+training gives itself 25 (`training.processes.launcher`), then it is ended.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.kills import place
+
+PROGRAM = """
+import json, sys
+from training.errors import exits
+from training.processes.launch import launch
+argument = json.loads(sys.argv[1])
+exits(launch)("benchmarks.notice:train", argument, nproc=argument["nproc"])
+"""
+
+
+def train(argument: dict[str, Any], rank: Any) -> None:
+    """Waits for the notice, then saves and stops, as `training.loop.trainer` does where its ranks meet."""
+    import torch
+
+    from training.checkpoint import state
+    from training.checkpoint.store import store_at
+    from training.checkpoint.writer import Writer
+    from training.errors import Preempted
+
+    rows = rank.world_size * argument["megabytes"] * 1_000_000 // 4096
+    tensors = {"model/weight": torch.empty(rows, 1024)}
+    layout = state.stored(tensors, rank.world_size)
+    share = state.share(tensors, layout, rank.rank)
+    for tensor in share.values():
+        tensor.normal_()  # memory that nobody has touched is not there
+    writer = Writer(store_at(argument["folder"]), rank.another_rendezvous(), rank=rank.rank, keep=3, patience_s=600,
+                    world_size=rank.world_size, run=0, launch_id="0" * 8, settings={})  # fmt: skip
+
+    def save(step: int, *, hurried: bool = False) -> None:
+        writer.save(step, share, layout, {}, {}, share.keys(), hurried=hurried)
+        writer.wait()
+
+    if argument["warm"]:  # a run that has saved before has its host memory
+        save(1)
+    if rank.leads:
+        Path(argument["ready"]).touch()
+    while not rank.stopping:
+        time.sleep(0.01)
+    save(2, hurried=True)
+    raise Preempted(f"step {writer.durable_step} is saved")
+
+
+def notice(store: str, megabytes: int, nproc: int, *, warm: bool, again: bool) -> tuple[float, int, str]:
+    """Seconds from SIGTERM to the end, the exit code, and the last words."""
+    with place(store) as folder, tempfile.TemporaryDirectory() as scratch:
+        ready = Path(scratch) / "ready"
+        argument = {"folder": folder, "megabytes": megabytes, "nproc": nproc, "ready": str(ready), "warm": warm}
+        job = subprocess.Popen([sys.executable, "-c", PROGRAM, json.dumps(argument)], stderr=subprocess.PIPE, text=True)
+        while not ready.exists():
+            if job.poll() is not None:
+                raise SystemExit(job.communicate()[1])
+            time.sleep(0.05)
+        began = time.monotonic()
+        job.send_signal(signal.SIGTERM)
+        if again:
+            time.sleep(2)
+            job.send_signal(signal.SIGTERM)
+        said = job.communicate()[1]
+        return time.monotonic() - began, job.returncode, said.strip().splitlines()[-1]
+
+
+def plain_write(megabytes: int) -> float:
+    """Seconds that this machine's disk takes for so many bytes, in one file and with fsync: what no saving can beat."""
+    with tempfile.NamedTemporaryFile() as file:
+        block = os.urandom(1 << 20)
+        began = time.monotonic()
+        for _ in range(megabytes * 1_000_000 // len(block)):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+        return time.monotonic() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=["disk", "bucket"], default="disk")
+    parser.add_argument("--megabytes", type=int, default=1000, help="of each rank")
+    parser.add_argument("--nproc", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="a second SIGTERM follows, 2 s after the first")
+    given = parser.parse_args()
+    title = f"{given.store}, {given.nproc} x {given.megabytes} MB; {machine.line()}"
+    table = Table("", "seconds of 30", "exit", "last words", title=title)
+    for name, warm in (("first save", False), ("later save", True)):
+        seconds, code, said = notice(given.store, given.megabytes, given.nproc, warm=warm, again=given.again)
+        table.add_row(name, f"{seconds:.1f}", str(code), said)
+    if given.store == "disk":
+        table.add_row("plain write, fsync", f"{plain_write(given.nproc * given.megabytes):.1f}", "", "as many bytes")
+    Console(width=int(os.environ.get("COLUMNS", "160"))).print(table)
+
+
+if __name__ == "__main__":
+    main()

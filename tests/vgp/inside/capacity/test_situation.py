@@ -1,0 +1,62 @@
+from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.progress import Progress, progress_of
+from vgp.inside.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
+
+from .conftest import ladder_of, rung
+
+NOW = 1_000_000.0
+PLAN = ladder_of(rung("a", timeout_s=3600), rung("b", timeout_s=3600, speed=0.5), rung("c", work_hours=3, speed=2))
+
+
+def attempt(number, name, **changed):
+    given = {"number": number, "rung": name, "region": "r", "token": f"{number}-x", "intended": NOW - 900}
+    return Attempt(**{**given, "outputs": "o", **changed})
+
+
+def ladder(*attempts):
+    return Ladder(run="r", step="train", began=NOW - 7200, deadline=None, rungs=[], attempts=attempts)
+
+
+def test_the_work_left_is_told_by_the_steps_and_by_the_speed_of_the_rung_they_were_measured_on():
+    slow = Progress("1-x", step=60, steps=100, saved_step=50, seconds_per_step=4.0)
+    here = ladder(attempt(1, "b", started=NOW - 600))
+    assert work_left_s(PLAN, here, slow) == 50 * 4.0 * 0.5
+    assert work_left_s(PLAN, here, None) == 3 * 3600 * 2, "who said how long it takes is believed"
+    bare = ladder_of(*PLAN.rungs[:2])
+    assert work_left_s(bare, here, None) == 3600, "else the whole timeout counts"
+    assert work_left_s(bare, here, Progress("1-x", 60, 100, 75)) == 900, "and the part of it that the steps tell"
+
+
+def test_all_jobs_of_a_rung_together_have_its_timeout():
+    used = attempt(1, "a", started=NOW - 3000, ended=NOW - 300, outcome="preempted")
+    assert time_left_s(PLAN.rungs[0], ladder(used), NOW) == 900
+    over = ladder(used, attempt(2, "a", started=NOW - 890, ended=NOW, outcome="preempted"))
+    assert [each.name for each in open_rungs(PLAN, over, NOW)] == ["b", "c"]
+
+
+def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
+    tried = (
+        attempt(1, "a", ended=NOW - 500, outcome="stockout"),
+        attempt(2, "a", ended=NOW - 400, outcome="lost"),
+        attempt(3, "a", ended=NOW - 300, outcome="moved"),
+        attempt(4, "a", started=NOW - 290, ended=NOW - 200, outcome="preempted"),
+        attempt(5, "b", started=NOW - 100, created=NOW - 150),
+    )
+    known = situation(PLAN, ladder(*tried), PLAN.rungs, None, NOW, 600)
+    first, second, third = known.records
+    assert first.refused_s == (NOW - 500, NOW - 300) and first.preempted_s == (NOW - 200,)
+    assert first.granted_s == (NOW - 290,) and first.held_s == 90
+    assert second.held_s == 100 and third.granted_s == ()
+    assert (known.on, known.running, known.asked_s) == (1, True, NOW - 150)
+
+
+def test_a_change_over_takes_what_was_measured_and_no_less_than_ten_minutes():
+    slow = Progress("1-x", 1, 2, 0, start_s=1000)
+    assert [offer.change_over_s for offer in offers_of(PLAN.rungs, slow)] == [1620.0] * 3
+    assert {offer.change_over_s for offer in offers_of(PLAN.rungs, None)} == {600.0}
+
+
+def test_what_a_job_tells_is_taken_only_where_it_makes_sense():
+    told = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
+    assert progress_of(told) == Progress("1-x", 5, 10, 4, None, 0.0)
+    assert progress_of({"step": "5", "steps": 10}) is None and progress_of({}) is None
