@@ -105,6 +105,11 @@ class Work:
             print(f"another attempt may run, and this is {self.token}", flush=True)
             raise Stop
         self.seen, self.seen_at = generation(f"{self.control}/heartbeat.json"), time.monotonic()
+        claim = f"{self.control}/jobs/{self.token}.txt"
+        write(claim, os.environ["CLOUD_ML_JOB_ID"].encode(), "&ifGenerationMatch=0")
+        if read(claim) != os.environ["CLOUD_ML_JOB_ID"].encode():
+            print(f"another job of attempt {self.token} came first", flush=True)
+            raise Stop
 
     def watch(self) -> None:
         """Ends where nobody has looked after this job for too long."""
