@@ -30,12 +30,12 @@ def main() -> int:
     parser.add_argument("--work", choices=("standin", "training"), default="standin")
     parser.add_argument("--calls", action="store_true", help="kill the launcher at every call of one climb instead")
     parser.add_argument("--stories", action="store_true", help="one thing that goes wrong at a time instead")
-    parser.add_argument("--speed", type=float, default=0, help="default: 100; 20 for training")
+    parser.add_argument("--speed", type=float, default=0, help="default: 100; 10 for training")
     parser.add_argument("--parallel", type=int, default=2, help="climbs at a time (default: 2)")
     parser.add_argument("--keep", type=Path, help="folder for what all processes wrote")
     parser.add_argument("--json", type=Path, help="file for the figures")
     given = parser.parse_args()
-    given.speed = given.speed or {"standin": 100.0, "training": 20.0}[given.work]
+    given.speed = given.speed or {"standin": 100.0, "training": 10.0}[given.work]
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory(prefix="drill-") as folder:
         tasks = planned(given, Path(folder))
         found = list(shown(tasks, given.parallel))
@@ -67,7 +67,7 @@ def planned(given: argparse.Namespace, folder: Path) -> list[tuple[Any, ...]]:
         from tests.capacity_drill import stories
 
         return [(rows.told, story, folder / story.__name__, given.speed) for story in stories.ALL]
-    work.made(given.work, folder)  # before there are processes that would each prepare it
+    work.made(given.work, folder).prepare()
     return [(rows.played, seed, given.work, folder / f"seed-{seed}", given.speed) for seed in given.seeds]
 
 

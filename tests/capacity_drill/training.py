@@ -39,31 +39,24 @@ class Training:
     #: Of a step.
     seconds: float = 10.0
 
-    @classmethod
-    def prepared(cls, folder: Path) -> "Training":
-        made = cls(folder)
-        if not (folder / "model").exists():
-            from tests.capacity_drill import tiny
+    def prepare(self) -> None:
+        """Writes the folder anew: data, the step as it is compiled, and the model of an uninterrupted run."""
+        from tests.capacity_drill import tiny
 
-            shutil.rmtree(folder, ignore_errors=True)
-            tiny.prepare(folder / "data", made.seconds)
-            tiny.prepare(folder / "quick", 0)
-            (folder / "container.json").write_text(json.dumps(compiled.container(folder)))
-            made._uninterrupted()
-        return made
+        shutil.rmtree(self.folder, ignore_errors=True)
+        tiny.prepare(self.folder / "data", self.seconds)
+        tiny.prepare(self.folder / "quick", 0)
+        (self.folder / "container.json").write_text(json.dumps(compiled.container(self.folder)))
+        words = [str(self.folder / name) for name in ("quick", "model", "saved")]
+        path = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TRAINING_NPROC": "1"}
+        command = [sys.executable, "-c", UNINTERRUPTED, *words, json.dumps(self.settings)]
+        done = subprocess.run(command, env=path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
     @property
     def settings(self) -> dict[str, Any]:
         options = {"exact": True, "microbatches": 4, "checkpoint_every_steps": self.every}
         return {**SETTINGS, "training_options": options}
-
-    def _uninterrupted(self) -> None:
-        words = [str(self.folder / name) for name in ("quick", "made", "saved")]
-        path = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TRAINING_NPROC": "1"}
-        command = [sys.executable, "-c", UNINTERRUPTED, *words, json.dumps(self.settings)]
-        done = subprocess.run(command, env=path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        (self.folder / "made").rename(self.folder / "model")
 
     @property
     def container(self) -> dict[str, list[str]]:

@@ -23,6 +23,9 @@ class Work(Protocol):
     steps: int
     every: int
 
+    def prepare(self) -> None:
+        """Makes what all climbs read, once."""
+
     def plan(self, deadline_s: float | None) -> Plan:
         """The ladder."""
 
@@ -51,6 +54,9 @@ class StandIn:
     every: int = 5
     seconds: float = 20.0
     fails_at: int = 0
+
+    def prepare(self) -> None:
+        pass
 
     def plan(self, deadline_s: float | None) -> Plan:
         return plan(self, deadline_s=deadline_s)
@@ -154,4 +160,4 @@ def made(kind: str, folder: Path) -> Work:
         return StandIn()
     from tests.capacity_drill.training import Training
 
-    return Training.prepared(folder / "prepared")
+    return Training(folder / "prepared")

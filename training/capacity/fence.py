@@ -76,14 +76,16 @@ def claim(control: Control, job: str) -> None:
         job: A name that no other job has, and every start of this one.
 
     Raises:
-        Preempted: another job of the attempt came first; nothing but this was written.
-        ConnectionError: the store could not be reached.
+        Preempted: another job of the attempt came first, or nobody can tell; nothing but this was written.
     """
     folder, name, content = f"{control.folder}/jobs", f"{control.attempt}.txt", job.encode()
-    if storage.is_remote(folder):
-        first = Folder(folder).create(name, [memoryview(content)])
-    else:
-        first = _created(os.path.join(folder, name), content)
+    try:
+        if storage.is_remote(folder):
+            first = Folder(folder).create(name, [memoryview(content)])
+        else:
+            first = _created(os.path.join(folder, name), content)
+    except OSError as error:
+        raise Preempted(f"whether this job may run cannot be written down: {error}. Nothing was written.") from None
     if not first:
         raise Preempted(f"another job does this work: attempt {control.attempt} has two, and the other came first.")
 

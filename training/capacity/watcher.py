@@ -81,8 +81,7 @@ def followed(environment: Mapping[str, str], *, leads: bool) -> Iterator[Watcher
     Does nothing for a job that nobody follows.
 
     Raises:
-        Preempted, UserError: as `require_turn`.
-        Preempted, ConnectionError: as `claim`.
+        Preempted, UserError: as `require_turn` and `claim`.
     """
     control = told(environment)
     heartbeat = require_turn(control) if control else None
