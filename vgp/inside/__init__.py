@@ -1,5 +1,6 @@
 """The little of the tool that is part of a run: what components may import.
 
+capacity/          the launcher of a step whose capacity is a ladder: one custom job after the other
 experiment.py      a run as part of a Vertex AI experiment
 following.py    Vertex AI's Model Registry brought after ours by the step that changed it
 google_api.py      calls of Google's APIs from within a run

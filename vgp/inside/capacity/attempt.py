@@ -138,10 +138,12 @@ class Attempts:
             self.clock.sleep(POLL_S)
 
     def end(self, attempt: Attempt, why: End) -> Attempt:
-        """Writes down that the job is to end, and why; `follow` sees to it."""
+        """Writes down that the job is to end, and why, and tells it; `follow` sees to it."""
         self.tell(f"attempt {attempt.number} is ended: {why.words}")
         ending = replace(attempt, ending=why.kind, ending_at=self.clock.now(), words=why.words, next_rung=why.next_rung)
         self.journal.write(ending)
+        if ending.job:
+            self.jobs.cancel(ending.job)
         return ending
 
     def close(self, attempt: Attempt, how: Outcome, at: float | None = None) -> None:

@@ -153,6 +153,15 @@ def test_two_launchers_at_once_leave_one_attempt_that_runs(seed):
     assert all(made[each.job]["live"] == (each is running) for each in ladder.attempts if each.job)
 
 
+def test_an_older_launchers_sweep_leaves_the_job_of_a_newer_one_alone():
+    turns, documents, made = SimpleNamespace(take=lambda: None, random=random.Random(1)), {}, {}
+    older, newer = (attempts(turns, documents, made, name) for name in "ab")  # type: ignore[arg-type]
+    newer.start(newer.plan.rungs[0], newer.journal.ladder)
+    with pytest.raises(Superseded):
+        older.sweep()
+    assert [job["live"] for job in made.values()] == [True]
+
+
 def test_a_ladder_comes_back_as_it_was_and_what_later_versions_add_is_dropped():
     attempt = Attempt(number=1, rung="a", region="r", token="1-x", intended=1e9, outputs="o", started=1e9 + 0.5)
     ladder = Ladder(run="r", step="s", began=1e9, deadline=None, rungs=[{"name": "a"}], attempts=(attempt,), term=2)

@@ -21,6 +21,8 @@ class Requests:
 
     def __init__(self) -> None:
         self.count, self.fatal, self.after = 0, -1, False
+        #: Kills after this method and end of an address instead.
+        self.call = ("", "-")
         self.send = requests.Session.send
 
     @contextmanager
@@ -33,6 +35,8 @@ class Requests:
                 raise Killed
             answer = self.send(session, request, **how)
             if self.count == self.fatal and self.after:
+                raise Killed
+            if request.method == self.call[0] and request.url.endswith(self.call[1]):
                 raise Killed
             return answer
 
@@ -74,6 +78,15 @@ def test_a_launcher_killed_at_any_request_goes_on_with_one_job_at_a_time(monkeyp
         if climb(cloud, launcher, fatal, number % 4 > 1, (1234567, other)) < fatal:
             return  # it was done before
         assert_one_after_another(launcher)
+
+
+def test_a_launcher_killed_before_it_could_note_its_job_finds_it_again(cloud, launcher):
+    sent = Requests()
+    sent.call = ("POST", "/customJobs")
+    with sent.counted():
+        assert launcher.run() == -9
+    assert launcher.run() == 0 and len(launcher.jobs) == 1
+    assert_one_after_another(launcher)
 
 
 def fresh(cloud: Cloud) -> Launcher:
