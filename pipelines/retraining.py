@@ -7,7 +7,7 @@
 Not training is a success with a reason. What follows resolve is a function of its pins.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from components.collect import collect
@@ -158,11 +158,16 @@ def build(target: Target) -> Any:
 
 
 def check(
-    parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
+    parameters: dict[str, Any],
+    *,
+    remote: bool = False,
+    commands: Collection[str] = (),
+    bigquery: Collection[str] = (),
+    worlds: Mapping[str, Collection[int]] = {},
 ) -> None:
     """As of the workflow training, and that the reasons to train can be; raises ValueError."""
     from training.retraining.step import RULES, check_rules
 
     check_rules({name: parameters[name] for name in RULES})
     rest = {name: value for name, value in parameters.items() if name not in RULES}
-    workflow.check(rest, remote=remote, commands=commands, bigquery=bigquery)
+    workflow.check(rest, remote=remote, commands=commands, bigquery=bigquery, worlds=worlds)

@@ -12,7 +12,7 @@ Steps 2 to 5 are functions of their pinned inputs: a night on which nothing is n
 """
 
 import importlib.util
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +136,17 @@ def build(target: Target) -> Any:
 
 
 def check(
-    parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
+    parameters: dict[str, Any],
+    *,
+    remote: bool = False,
+    commands: Collection[str] = (),
+    bigquery: Collection[str] = (),
+    worlds: Mapping[str, Collection[int]] = {},
 ) -> None:
     """What can be known to be wrong before anything starts; raises ValueError.
 
-    `commands` run in place of these steps; `bigquery`: the steps whose settings say what they may use of it.
+    `commands` run in place of these steps; `bigquery`: the steps whose settings say what they may use of it; `worlds`:
+    the GPUs of each rung of the steps that have a ladder.
 
     Compiling and submitting need no training packages: without them all is checked but the task's own options.
     """
@@ -151,7 +157,9 @@ def check(
         if "prepare" not in bigquery:
             refuse_bigquery(parameters["data"])
     with_task = not remote or importlib.util.find_spec("torch") is not None
-    check_request(**parameters, with_task=with_task, with_training="train" not in commands)
+    check_request(
+        **parameters, with_task=with_task, with_training="train" not in commands, world_sizes=worlds.get("train", ())
+    )
 
 
 def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:

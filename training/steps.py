@@ -6,7 +6,7 @@ exit code 75. Heavy imports wait inside, so that a wrong request fails within a 
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ from training.data.manifest import Manifest
 from training.errors import UserError, exits
 from training.evaluation.decision import NIGHTS, Decision, check
 from training.evaluation.decision import write as write_decision
+from training.loop.assignment import check_rungs
 from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins, Request
@@ -49,6 +50,7 @@ def check_request(
     training_options: Mapping[str, Any] | None = None,
     with_task: bool = True,
     with_training: bool = True,
+    world_sizes: Collection[int] = (),
     **config: Any,
 ) -> None:
     """What can be told to be wrong about a run before anything starts.
@@ -56,6 +58,7 @@ def check_request(
     Args:
         with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
         with_training: Whether our own training is to run, and no script of the user's.
+        world_sizes: Processes that it may have to go on with: those of the rungs of a ladder.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
@@ -63,6 +66,8 @@ def check_request(
     try:
         settings = _check_settings(task, task_options, margin, confidence, nights, training_options, config)
         release_request.check(champion, model_name, approve)
+        if with_training:
+            check_rungs(settings, world_sizes)
         if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
             raise UserError(tasks.NO_ROWS)
         if with_task:

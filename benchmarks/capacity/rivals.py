@@ -12,8 +12,9 @@ from dataclasses import replace
 from benchmarks.capacity.simulation import Sight
 from vgp.inside.capacity.policy import Choice, Offer, Situation, decide
 
-#: How often a rival looks where nothing happens: in the paper's simulator every ten minutes.
+#: What a rival's launcher may be late.
 TICK_S = 120.0
+FOREVER_S = 1e9
 #: Without sight: how long after a refusal Spot is asked, and probed, again.
 ASK_S, PROBE_S = 120.0, 900.0
 
@@ -25,40 +26,39 @@ def ours(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
 
 
 def told(situation: Situation, sight: Sequence[bool]) -> Situation:
-    """The situation of a launcher that sees the supply: as if every rung had just been asked."""
-    now = (situation.now_s,)
+    """The situation of a launcher that sees the supply: as if every rung had just been asked, and often before."""
+    now = situation.now_s
     records = tuple(
-        replace(record, granted_s=record.granted_s + now)
-        if there
-        else replace(record, refused_s=record.refused_s + now)
+        replace(record, granted_s=(*record.granted_s[-1:], now)) if there else replace(record, refused_s=(now,) * 10)
         for record, there in zip(situation.records, sight, strict=True)
     )
     return replace(situation, records=records)
 
 
 def on_demand(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
-    return Choice(rung=_net(offers), look_again_s=86_400.0, why="")
+    return Choice(rung=_net(offers), look_again_s=FOREVER_S, why="")
 
 
 def fails(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
     """Spot, until it fails: then the run has failed."""
     lost = any(record.refused_s or record.preempted_s for record in situation.records)
-    return Choice(rung=None if lost else 0, look_again_s=1e12 if lost else 86_400.0, why="")
+    return Choice(rung=None if lost else 0, look_again_s=FOREVER_S if lost else FOREVER_S, why="")
 
 
 def switches(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
     """Spot, until it fails for the first time: then on demand."""
     lost = any(record.refused_s or record.preempted_s for record in situation.records)
-    return Choice(rung=_net(offers) if lost else 0, look_again_s=86_400.0, why="")
+    return Choice(rung=_net(offers) if lost else 0, look_again_s=FOREVER_S, why="")
 
 
 def greedy(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
     """The paper's greedy: Spot whenever there is one, until the safety net."""
-    if situation.on is not None and offers[situation.on].is_net:
-        return Choice(rung=situation.on, look_again_s=86_400.0, why="")
-    if _at_net(situation, offers):
-        return Choice(rung=_net(offers), look_again_s=TICK_S, why="")
-    return Choice(rung=_spot(situation, offers, sight), look_again_s=TICK_S, why="")
+    on = situation.on
+    if on is not None and (offers[on].is_net or situation.running):
+        return Choice(rung=on, look_again_s=FOREVER_S, why="")
+    if (left_s := _to_net_s(situation, offers)) <= 0:
+        return Choice(rung=_net(offers), look_again_s=FOREVER_S, why="")
+    return Choice(rung=_spot(situation, offers, sight), look_again_s=_until(sight, left_s), why="")
 
 
 class UniformProgress:
@@ -71,52 +71,69 @@ class UniformProgress:
         self.work_s = self.work_s or situation.work_left_s
         on, net = situation.on, _net(offers)
         if on is not None and on != net and situation.running:
-            return Choice(rung=on, look_again_s=TICK_S, why="")  # exploitation
-        if _at_net(situation, offers):
-            return Choice(rung=net, look_again_s=TICK_S, why="")
+            return Choice(rung=on, look_again_s=FOREVER_S, why="")  # exploitation
+        left_s = _to_net_s(situation, offers)
+        if left_s <= 0:
+            return Choice(rung=net, look_again_s=FOREVER_S, why="")
         if on == net:
             return self._back(situation, offers, sight, net)
-        spot = _spot(situation, offers, sight)
-        if self._ahead(situation, 0.0) < 0 and not (sight is not None and spot is not None):
+        spot, ahead_s = _spot(situation, offers, sight), self._ahead_s(situation, 0.0)
+        if ahead_s < 0 and not (sight is not None and spot is not None):
             return Choice(rung=net, look_again_s=TICK_S, why="")
-        return Choice(rung=spot, look_again_s=TICK_S, why="")
+        line_s = ahead_s / self._rate(situation) if ahead_s >= 0 else FOREVER_S
+        return Choice(rung=spot, look_again_s=_until(sight, min(left_s, line_s)), why="")
 
     def _back(self, situation: Situation, offers: Sequence[Offer], sight: Sight, net: int) -> Choice:
-        if self.hysteresis and self._ahead(situation, 2 * offers[net].change_over_s) < 0:
-            return Choice(rung=net, look_again_s=TICK_S, why="")
+        behind_s = -self._ahead_s(situation, 2 * offers[net].change_over_s)
+        if self.hysteresis and behind_s > 0:
+            return Choice(rung=net, look_again_s=behind_s / (1 - self._rate(situation)) + 1, why="")
         if sight is not None:
-            spot = _spot(situation, offers, sight)
-            return Choice(rung=net if spot is None else spot, look_again_s=TICK_S, why="")
-        now = situation.now_s
-        for offer in offers:
-            record = situation.records[offer.index]
-            granted = max(record.granted_s, default=-1e9)
-            if offer.index != net and now - granted <= TICK_S and granted > (situation.asked_s or 0.0):
-                return Choice(rung=offer.index, look_again_s=TICK_S, why="")
-        probe = None
-        if situation.probing is None:
-            asked = {o.index: max((*situation.records[o.index].refused_s[-1:], -1e9)) for o in offers if o.index != net}
-            oldest = min(asked, key=lambda index: (asked[index], index))
-            probe = oldest if now - asked[oldest] >= PROBE_S else None
-        return Choice(rung=net, look_again_s=TICK_S, why="", probe=probe)
+            spot = _spot(replace(situation, on=None), offers, sight)
+            return Choice(rung=net if spot is None else spot, look_again_s=FOREVER_S, why="")
+        return self._probing(situation, offers, net)
 
-    def _ahead(self, situation: Situation, later_s: float) -> float:
-        """Work done beyond the line, as the line stands `later_s` from now."""
+    def _probing(self, situation: Situation, offers: Sequence[Offer], net: int) -> Choice:
+        now, spots = situation.now_s, [offer.index for offer in offers if offer.index != net]
+        for index in spots:
+            granted = max(situation.records[index].granted_s, default=-FOREVER_S)
+            if now - granted <= TICK_S and granted > (situation.asked_s or 0.0):
+                return Choice(rung=index, look_again_s=TICK_S, why="")
+        oldest, refused_s = _longest_ago(situation, spots)
+        due_s = refused_s + PROBE_S - now
+        probe = oldest if due_s <= 0 and situation.probing is None else None
+        return Choice(rung=net, look_again_s=max(due_s, TICK_S), why="", probe=probe)
+
+    def _rate(self, situation: Situation) -> float:
         assert situation.deadline_s is not None
+        return self.work_s / situation.deadline_s
+
+    def _ahead_s(self, situation: Situation, later_s: float) -> float:
+        """Work done beyond the line, as the line stands `later_s` from now."""
         done = self.work_s - situation.work_left_s
-        return done - (situation.now_s + later_s) * self.work_s / situation.deadline_s
+        return done - (situation.now_s + later_s) * self._rate(situation)
+
+
+def _until(sight: Sight, left_s: float) -> float:
+    """When to look again without a job: with sight nothing is missed, else as often as Spot is asked."""
+    return left_s + 1 if sight is not None else min(left_s + 1, ASK_S)
 
 
 def _net(offers: Sequence[Offer]) -> int:
     return next(offer.index for offer in offers if offer.is_net)
 
 
-def _at_net(situation: Situation, offers: Sequence[Offer]) -> bool:
+def _to_net_s(situation: Situation, offers: Sequence[Offer]) -> float:
+    """How long until the safety net."""
     assert situation.deadline_s is not None
     needed = situation.work_left_s + 2 * offers[_net(offers)].change_over_s + situation.at_risk_s + TICK_S
-    if situation.on is not None and not offers[situation.on].is_net and situation.running:
-        return False  # kept until it is taken away
-    return situation.deadline_s - situation.now_s <= needed
+    return situation.deadline_s - situation.now_s - needed
+
+
+def _longest_ago(situation: Situation, spots: Sequence[int]) -> tuple[int, float]:
+    """The rung whose last refusal is longest ago, and when that was."""
+    refused = {index: max((*situation.records[index].refused_s[-1:], -FOREVER_S)) for index in spots}
+    oldest = min(spots, key=lambda index: (refused[index], index))
+    return oldest, refused[oldest]
 
 
 def _spot(situation: Situation, offers: Sequence[Offer], sight: Sight) -> int | None:
@@ -127,6 +144,5 @@ def _spot(situation: Situation, offers: Sequence[Offer], sight: Sight) -> int | 
     spots = [offer.index for offer in offers if not offer.is_net]
     if sight is not None:
         return next((index for index in spots if sight[index]), None)
-    refused = {index: max((*situation.records[index].refused_s[-1:], -1e9)) for index in spots}
-    oldest = min(spots, key=lambda index: (refused[index], index))
-    return oldest if situation.now_s - refused[oldest] >= ASK_S else None
+    oldest, refused_s = _longest_ago(situation, spots)
+    return oldest if situation.now_s - refused_s >= ASK_S else None

@@ -1,6 +1,7 @@
 """The training loop, from the request to the finished model.
 
 request.py       what a run is asked for: plan, settings, start
+assignment.py    whether microbatches and processes go together
 trainer.py       a run on one rank
 monitor.py       where the ranks meet: losses, progress, decisions
 saving.py        its checkpoints

@@ -4,6 +4,7 @@ They share the losses since the last time, whether any was asked to stop, and wh
 """
 
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
@@ -47,8 +48,13 @@ class Decision:
 
 
 def curves_folder(request: TrainingRequest) -> str:
-    """Where TensorBoard finds the run: what was started anew beside older checkpoints is a run of its own there."""
-    return f"{request.checkpoints}/tensorboard" + (f"/run{request.run:03}" if request.run else "")
+    """Where TensorBoard finds the run: what was started anew beside older checkpoints is a run of its own there.
+
+    A job of Vertex AI with a TensorBoard is told the folder that is uploaded:
+    https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/experiments/tensorboard-training
+    """
+    folder = os.environ.get("AIP_TENSORBOARD_LOG_DIR", "").rstrip("/") or f"{request.checkpoints}/tensorboard"
+    return folder + (f"/run{request.run:03}" if request.run else "")
 
 
 class Monitor:

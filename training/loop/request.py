@@ -13,6 +13,7 @@ from training.checkpoint.store import Store
 from training.config import OPEN, TrainConfig
 from training.data.manifest import Manifest
 from training.errors import UserError
+from training.loop.assignment import check_assignment
 from training.loop.order import Plan, count_microbatches
 from training.weights import Weights
 
@@ -117,9 +118,9 @@ def planned(
         # Those of an exact run never change, so they suit the largest number of processes from the first step on.
         largest = max(world_size, *elsewhere) if config.exact and elsewhere else world_size
         microbatches = count_microbatches(largest, config.global_batch_size, exact=config.exact)
-    _check_assignment(microbatches, world_size, config.exact)
+    check_assignment(microbatches, world_size, config.exact)
     for other in sorted({*elsewhere} - {world_size}) if config.exact or config.microbatches else ():
-        _check_assignment(microbatches, other, config.exact, where=f" ({WORLD_SIZES_VARIABLE}: a rung has so many)")
+        check_assignment(microbatches, other, config.exact, where=f" ({WORLD_SIZES_VARIABLE}: a rung has so many)")
     begun = _chosen_then(then, config)
     fields = config.mathematical() | {"task": task, "options": data.options, "microbatches": microbatches} | begun
     samples = data.rows("train")
@@ -140,19 +141,6 @@ def world_sizes(environment: Mapping[str, str]) -> list[int]:
     if not all(re.fullmatch("[1-9][0-9]{0,5}", size) for size in sizes):
         raise UserError(f"{WORLD_SIZES_VARIABLE}={text!r}: give the processes of every rung, such as 8,16.")
     return [int(size) for size in sizes]
-
-
-def _check_assignment(microbatches: int, world_size: int, exact: bool, where: str = "") -> None:
-    if microbatches < world_size:
-        raise UserError(
-            f"microbatches={microbatches} cannot be assigned to {world_size} processes{where}: each needs one. "
-            f"Take at most {microbatches} processes, or at least {world_size} microbatches."
-        )
-    if exact and (microbatches & (microbatches - 1) or world_size & (world_size - 1)):
-        raise UserError(
-            f"exact=true needs powers of two, not {microbatches} microbatches on {world_size} processes{where}: "
-            "set microbatches to 4, 8, 16... and take 1, 2, 4, 8... processes."
-        )
 
 
 def _is_of(store: Store, run: int, job: str) -> bool:

@@ -139,8 +139,12 @@ def _rungs(row: StepRow) -> list[dict[str, str]]:
 
 
 def _rung(rung: RungRow) -> list[dict[str, str]]:
-    lines = [line_of(each) | {"step": "", "at most": ""} for each in rung.rows]
-    most = "no price" if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
+    lines = [
+        line_of(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
+        for each in rung.rows
+    ]
+    unknown = "no price" if rung.usd_per_hour is None else "?"
+    most = unknown if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
     lines[0] |= {"step": f"  rung {rung.name.split(' ')[0]}", "at most": most}
     return lines
 

@@ -113,10 +113,7 @@ class StepRow:
 
     @property
     def max_usd_a_turn(self) -> float | None:
-        """Timeout x tries x machines x price, what every try may use of other services, and the way up its ladder.
-
-        A further try goes on with the same ladder, from the same moment on.
-        """
+        """Timeout x tries x machines x price, what every try may use of other services, and the way up its ladder."""
         amounts = [self.machines_usd, *(service.usd for service in self.services)]
         known = [amount for amount in amounts if amount is not None]
         climbed = [rung.most_usd for rung in self.rungs]

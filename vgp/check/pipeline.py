@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from vgp.check import executor
+from vgp.check.finding import StepRow
 from vgp.check.inputs import MAX_NESTING, Inputs, declared, run_values
 from vgp.check.judgement import Judgement
 from vgp.documents.budget import spend
@@ -114,7 +115,7 @@ class _Pipeline:
         before = len(rows)
         with self.judgement.guarded(step, Node(None, at)):
             self.executor(step, component, inputs)
-        rows[before:] = [replace(row, turns=turns, tries=_product(row.tries, tries)) for row in rows[before:]]
+        rows[before:] = [_repeated(row, turns, tries) for row in rows[before:]]
 
     def _inside(
         self, step: str, name: str, component: dict[str, Any], at: FieldPath, inputs: Inputs, prefix: str
@@ -140,6 +141,11 @@ class _Pipeline:
             executor.judge(self.judgement, step, Node(spec, (*at, str(label)), inputs))
         elif label is not None:
             self.judgement.add(step, Node(None, at), "GPU025", f"The step's executor '{label}' is not there.")
+
+
+def _repeated(row: StepRow, turns: int | None, tries: int) -> StepRow:
+    """The row as often as it may be; a further try at a ladder goes on with it, until the same moment."""
+    return replace(row, turns=turns, tries=row.tries if row.rungs else _product(row.tries, tries))
 
 
 def _loop_items(task: dict[str, Any]) -> frozenset[str]:

@@ -80,13 +80,13 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.compiling.compile import compile_all, placeholder_image, tagged_images, unknown_steps
+    from vgp.compiling.compile import compile_all, different_worlds, placeholder_image, tagged_images, unknown_steps
 
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
     notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
-    notes += placeholder_image(loaded)
+    notes += [*different_worlds(compiled.values()), *placeholder_image(loaded)]
     say(*notes, stderr=as_json)
     if as_json:
         print_json(results)

@@ -15,8 +15,10 @@ from vgp.errors import RequestError
 from vgp.placement.rules import PlacementError
 from vgp.settings import Settings
 from vgp.spec import strict
+from vgp.spec.ladder import worlds
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text import files
+from vgp.text.figures import listed
 from vgp.text.image_name import has_digest
 from vgp.text.nearest import did_you_mean
 
@@ -84,6 +86,17 @@ def tagged_images(settings: Settings) -> list[str]:
         "do not notice. Name it by its digest: IMAGE@sha256:..."
         for step, image in dict.fromkeys(images)
         if not has_digest(image)
+    ]
+
+
+def different_worlds(compiled: Collection[Compiled]) -> list[str]:
+    """A line for each ladder on which training may go on with another number of GPUs: what then differs."""
+    by_step = {step: numbers for made in compiled for step, numbers in worlds(made.spec).items()}
+    return [
+        f"note: {step}: its rungs have {listed(sorted(set(numbers)), 'and')} GPUs. Going on with another number gives "
+        'the same curve up to rounding; the same bits with training_options = {"exact": true}.'
+        for step, numbers in by_step.items()
+        if len(set(numbers)) > 1
     ]
 
 

@@ -105,7 +105,7 @@ def check(
         return
     with explained(path, repository):
         try:
-            judge({**spec.defaults, **arguments}, **_told(judge, **_known(spec, remote)))
+            judge(_own(spec, arguments), **_told(judge, **_known(spec, remote)))
         except ValueError as error:
             raise RequestError(str(error)) from None
 
@@ -121,13 +121,24 @@ def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository
     if judge is not None:
         with explained(path, repository):
             try:
-                judge({**spec.defaults, **arguments})
+                judge(_own(spec, arguments))
             except ValueError as error:
                 raise RequestError(str(error)) from None
 
 
+def _own(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that the workflow itself declares: those of sizes are of the settings."""
+    sized = sizes.choices(spec)
+    return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
+
+
 def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
-    return {"remote": remote, "commands": tuple(scripts(spec)), "bigquery": engines.bigquery(spec), "worlds": ladder.worlds(spec)}
+    return {
+        "remote": remote,
+        "commands": tuple(scripts(spec)),
+        "bigquery": engines.bigquery(spec),
+        "worlds": ladder.worlds(spec),
+    }
 
 
 def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:

@@ -136,7 +136,8 @@ class Summary:
             return 0.0
         climbed = [way for way in self.ways if way.step == step.task]
         if climbed:
-            return sum(way.usd for way in climbed) if all(way.is_priced for way in climbed) else None
+            alone = sum(other.task == step.task for other in self.steps) == 1
+            return sum(way.usd for way in climbed) if alone and all(way.is_priced for way in climbed) else None
         price = self.prices.get(step.task)
         return None if price is None else price * step.seconds / 3600
 

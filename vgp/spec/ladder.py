@@ -52,9 +52,12 @@ def first_container(container: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def worlds(spec: PipelineSpec) -> dict[str, tuple[int, ...]]:
     """The GPUs of every rung of the steps with ladders, all machines together, by the names of their components."""
-    every = {name.removeprefix("comp-"): table(spec.executor(part), "container") for name, part in spec.components.items()}
-    told = {name: found for name, container in every.items() if (found := plan(container))}
-    return {name: tuple(_gpus(rung) for rung in value["rungs"] if isinstance(rung, dict)) for name, value in told.items()}
+    plans = {name: plan(table(spec.executor(component), "container")) for name, component in spec.components.items()}
+    return {
+        name.removeprefix("comp-"): tuple(_gpus(rung) for rung in told.get("rungs", ()) if isinstance(rung, dict))
+        for name, told in plans.items()
+        if told
+    }
 
 
 def _gpus(rung: dict[str, Any]) -> int:

@@ -78,7 +78,7 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     assert [each.name for each in row.rungs] == ["1 (spot, us-central1)", "2 (standard, europe-west4)"]
     assert dear.usd_per_hour > cheap.usd_per_hour > 0
     assert (dear.dearest_s, cheap.dearest_s) == (36000, 18000), "10 hours of the dearest, then 5 of what is left"
-    climbs = row.usd_per_hour * 2 * 3
+    climbs = row.usd_per_hour * 2
     assert row.max_usd == pytest.approx(climbs + 10 * dear.usd_per_hour + 5 * cheap.usd_per_hour)
     assert cost.most_usd(report.steps) == pytest.approx(row.max_usd)
     assert [each["name"] for each in row.as_json()["rungs"]] == [each.name for each in row.rungs]

@@ -19,7 +19,7 @@ from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
 from vgp.settings import Settings
 from vgp.spec.engines import of_steps
-from vgp.spec.ladder import first_container
+from vgp.spec.ladder import first_container, worlds
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
 
@@ -133,6 +133,10 @@ def test_training_learns_of_the_rungs_and_finds_its_checkpoints_on_each(plan):
     assert told(1)["NCCL_DEBUG"] == "INFO"
 
 
+def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
+    assert worlds(PipelineSpec(spec)) == {"train": (2, 2, 16)}
+
+
 def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):
     step = {**L4, "command": ["python", "train.py", "--epochs", "{epochs}"], "launch": "torchrun"}
     spec = laddered(tmp_path, step=step)
@@ -213,5 +217,5 @@ def test_the_checker_counts_the_dearest_way_up_and_the_machine_that_climbs(spec)
     hourly = [rung.usd_per_hour for rung in row.rungs]
     assert row.ladder_s == 43200 and None not in hourly
     dear = sorted(hourly, reverse=True)  # of twelve hours, six on each of the dearest two
-    climbs = row.usd_per_hour * 12.5 * 3
+    climbs = row.usd_per_hour * 12.5  # a further try goes on with the same ladder
     assert row.max_usd == pytest.approx(6 * dear[0] + 6 * dear[1] + climbs)

@@ -177,7 +177,7 @@ def _blind(prospect: Prospect, on: Offer, worth: Sequence[Offer]) -> Choice:
     for offer in worth:
         record = prospect.records[offer.index]
         failed = max((*record.refused_s[-1:], *record.preempted_s[-1:], situation.asked_s or 0.0))
-        pause = BLIND_S * 2.0 ** max(prospect.refusals(offer) - 1, 0)
+        pause = BLIND_S * 2.0 ** max(len(prospect.failures(offer)) - 1, 0)
         fits = prospect.fits_s(offer) >= LOOK_S
         if fits and situation.now_s - failed >= pause and prospect.gain(on, offer) > 2 * prospect.returns(on):
             return _choice(prospect, offer.index, LOOK_S, "long enough on demand: see whether there is Spot")

@@ -66,21 +66,25 @@ class Prospect:
         record = self.records[offer.index]
         return inf if offer.stays else (record.held_s + PRIOR_LIFE_S) / (len(record.preempted_s) + 1)
 
-    def refusals(self, offer: Offer) -> int:
-        """How often a rung has refused since it last gave machines; 10 at most."""
-        record, count = self.records[offer.index], 0
-        granted = record.granted_s[-1] if record.granted_s else -inf
-        while count < min(len(record.refused_s), 10) and record.refused_s[-1 - count] > granted:
-            count += 1
-        return count
+    def failures(self, offer: Offer) -> list[float]:
+        """When a rung failed since it last was of use: refusals, and machines taken away before they trained."""
+        record = self.records[offer.index]
+        taken = record.preempted_s[-10:]
+        short = {
+            at: min((lost for lost in taken if at < lost <= at + offer.change_over_s), default=None)
+            for at in record.granted_s[-10:]
+        }
+        useful = max((at for at, lost in short.items() if lost is None), default=-inf)
+        failed = [*record.refused_s[-10:], *(lost for lost in short.values() if lost is not None)]
+        return sorted(at for at in failed if at > useful)
 
     def open_in_s(self, offer: Offer) -> float:
-        """How long until a rung that refused is asked again; it doubles with each refusal in a row."""
-        if not (refusals := self.refusals(offer)):
+        """How long until a rung that failed is asked again; it doubles with each failure in a row."""
+        if not (failed := self.failures(offer)):
             return 0.0
         least, most = PAUSES_S if self.left_s < inf else PAUSES_WITHOUT_DEADLINE_S
-        pause = min(least * 2.0 ** (refusals - 1), most)
-        return max(self.records[offer.index].refused_s[-1] + pause - self.situation.now_s, 0.0)
+        pause = min(least * 2.0 ** (len(failed) - 1), most)
+        return max(failed[-1] + pause - self.situation.now_s, 0.0)
 
     def entry_s(self, offer: Offer) -> float:
         """The slack that trying a rung takes at most: to start, and to lose what is not saved."""

@@ -36,24 +36,25 @@ def of(step: Step, rows: Rows) -> tuple[StepRow, ...]:
 def spent(step: Step, rows: Rows, now: datetime) -> float | None:
     """What the step cost until now: time x machines x price; 0 if it did not run, None if the price is not known.
 
-    Of a step with a ladder its time does not tell on which rung it was.
+    Of a step with a ladder its time does not tell on which rung it was: its launcher has written that down.
     """
     seconds = step.seconds(now)
     if seconds is None:
         return 0.0
-    if any(row.rungs for row in of(step, rows)):
+    climbs = any(row.rungs for row in of(step, rows))
+    if climbs and step.ladder_usd is None:
         return None
     hourly = [usd_per_hour(row) for row in of(step, rows)]
-    return None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
+    own = None if None in hourly else sum(usd or 0.0 for usd in hourly) * seconds / 3600
+    return None if own is None else own + (step.ladder_usd or 0.0)
 
 
 def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
     """The sum over the steps that ran or run."""
     machines = [(step.name, spent(step, rows, now)) for step in run.steps]
     ran = [step for step in run.steps if step.seconds(now) is not None]
-    climbed = [(way.step, way.usd if way.is_priced else None) for way in run.ways]
     used = [(f"{used.name} of {step.name}", None) for step in ran for row in of(step, rows) for used in row.services]
-    return _sum([*machines, *climbed, *used])
+    return _sum([*machines, *used])
 
 
 def at_most(run: Run, rows: Rows) -> Cost:

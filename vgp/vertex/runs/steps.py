@@ -46,6 +46,8 @@ class Step:
     retrying: str = ""
     #: Google's custom jobs that ran it, by number, earlier attempts first.
     jobs: tuple[str, ...] = ()
+    #: What its ladder has cost, where somebody asked for that and it is known.
+    ladder_usd: float | None = None
     #: The PipelineTaskDetail.
     detail: Any = field(default=None, compare=False, repr=False)
 

@@ -18,6 +18,7 @@ from vgp.text.times import local
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.steps import Step
 
 _TITLES = ("", "rung", "region", "held", "cost", "steps", "ended")
 
@@ -32,7 +33,15 @@ def with_ways(settings: Settings, run: Run) -> Run:
         return run
     root = run.job.runtime_config.gcs_output_directory
     with explained(f"read the ladders of {run.id}", settings):
-        return replace(run, ways=ways.of_run(clients.storage(settings), root, run.id))
+        found = ways.of_run(clients.storage(settings), root, run.id)
+    return replace(run, ways=found, steps=tuple(replace(step, ladder_usd=_usd(step, run, found)) for step in run.steps))
+
+
+def _usd(step: Step, run: Run, found: Sequence[Way]) -> float | None:
+    """Two steps of one name leave open whose a way is."""
+    own = [way for way in found if way.step == step.task]
+    alone = sum(other.task == step.task for other in run.steps) == 1
+    return sum(way.usd for way in own) if own and alone and all(way.is_priced for way in own) else None
 
 
 def with_ways_if_told(settings: Settings, run: Run) -> Run:
