@@ -16,7 +16,7 @@ from vgp.compiling.base_image import base_image
 from vgp.compiling.entrypoint import passing_on
 from vgp.errors import RequestError
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
-from vgp.inside.capacity.policy import PRIOR_LIFE_S
+from vgp.inside.capacity.prospect import PRIOR_LIFE_S
 from vgp.placement import plain
 from vgp.placement.ladder import Ladder, PlacedRung
 from vgp.placement.rules import Problem, refuse
