@@ -178,7 +178,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--zones", type=int, default=1, help="rungs on Spot, of one region (seeded traces)")
     options.add_argument("--hours", type=float, default=24.0, help="the job, without change-overs")
     options.add_argument("--slacks", type=float, nargs="+", default=[1.15, 1.5, 2.0], help="deadline / work")
-    options.add_argument("--change-overs", type=float, nargs="+", default=[6.0, 18.0], help="minutes each")
+    options.add_argument("--change-overs", type=float, nargs="+", default=[12.0], help="minutes each")
     options.add_argument("--spot-price", type=float, default=0.35, help="as a share of on demand")
     options.add_argument("--checkpoint-minutes", type=float, default=10.0)
     options.add_argument("--believed", type=float, default=1.0, help="the estimate of the work, as a share of it")

@@ -20,9 +20,11 @@ ASK_S, PROBE_S = 120.0, 900.0
 
 
 def ours(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
-    if sight is not None:
-        situation = told(situation, sight)
-    return decide(situation, offers)
+    if sight is None:
+        return decide(situation, offers)
+    choice = decide(told(situation, sight), offers)
+    trains = situation.running and choice.rung == situation.on  # then only a change of the supply changes the choice
+    return replace(choice, look_again_s=FOREVER_S, probe=None) if trains else choice
 
 
 def told(situation: Situation, sight: Sequence[bool]) -> Situation:

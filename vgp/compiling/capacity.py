@@ -16,7 +16,6 @@ from vgp.compiling.base_image import base_image
 from vgp.compiling.entrypoint import passing_on
 from vgp.errors import RequestError
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
-from vgp.inside.capacity.prospect import PRIOR_LIFE_S
 from vgp.placement import plain
 from vgp.placement.ladder import Ladder, PlacedRung
 from vgp.placement.rules import Problem, refuse
@@ -34,7 +33,7 @@ _GRACE_S = 1800
 #: Starts of the launcher after the first: its machine may be lost like any other. It goes on with the same ladder.
 RETRIES = 2
 #: What training reads of its rung: training/capacity.
-_WORLDS, _PREEMPTIONS, _STEP_IMAGE = "TRAINING_WORLD_SIZES", "TRAINING_PREEMPTIONS_PER_HOUR", "TRAINING_STEP_IMAGE"
+_WORLDS, _STEP_IMAGE = "TRAINING_WORLD_SIZES", "TRAINING_STEP_IMAGE"
 #: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
 IMAGE_VARIABLE = "TRAINING_IMAGE"
 
@@ -97,7 +96,6 @@ def _planned(
         IMAGE_VARIABLE: image,
         **({_STEP_IMAGE: container["image"]} if own and image != container["image"] else {}),
         _WORLDS: worlds,
-        **({_PREEMPTIONS: f"{3600 / PRIOR_LIFE_S:g}"} if rung.way == "spot" else {}),
     }
     pools = placement.worker_pool_specs(image, container.get("command", ()), _open(container.get("args", ())), env=told)
     return PlannedRung(

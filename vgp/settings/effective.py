@@ -74,5 +74,5 @@ def _flat(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{key}.")
         elif isinstance(value, datetime):
             yield key, value.isoformat()
-        elif not at or value not in (None, {}, ()):
+        elif not at or not (value in (None, {}) or (value == () and at.startswith("steps."))):
             yield key, None if value == {} else value

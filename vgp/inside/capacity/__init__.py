@@ -22,6 +22,8 @@ outcome.py        how a job ended: by a lack of capacity, or by what no other ma
 last_words.py     the last lines that the program of a job wrote
 gcp_resources.py  the output by which the console leads to the job of the moment
 patience.py       calls that outlast an outage
+way.py            the way up a ladder, for people: rungs tried, time, money
+ways.py           the ladders of a run, found in its control folders
 clock.py          time as the launcher sees it
 errors.py         what ends a launcher before its job has ended
 """

@@ -47,10 +47,10 @@ def test_a_lack_of_capacity_moves_on_and_a_users_error_does_not(launcher, capsys
 
 
 def test_a_preempted_job_goes_on_with_the_time_that_is_left(launcher):
-    launcher.jobs_do({"seconds": 3600, "fail": STOCKOUT}, {"seconds": 60})
+    launcher.jobs_do({"seconds": 1200, "fail": STOCKOUT}, {"seconds": 60})
     assert launcher.run() == 0 and launcher.outcomes == ["preempted", "succeeded"]
     timeouts = [job.message.job_spec.scheduling.timeout.seconds for job in launcher.cloud.custom_jobs.jobs.values()]
-    assert timeouts == [7200, 3600]
+    assert timeouts == [7200, 6000]
 
 
 def test_a_job_that_somebody_cancels_fails_the_step(launcher, capsys):
@@ -105,12 +105,12 @@ def test_a_timeout_moves_on_only_where_something_was_saved(launcher, saved, caps
 
 
 @pytest.mark.parametrize(
-    ("deadline_s", "ends_s", "words"), [(None, 5400, "7 days are over"), (3600, 3600, "the deadline has passed")]
+    ("deadline_s", "ends_s", "words"), [(None, 3600, "7 days are over"), (1800, 1800, "the deadline has passed")]
 )
 def test_a_step_ends_at_its_deadline_and_before_its_seven_days_do(
     launcher, capsys, monkeypatch, deadline_s, ends_s, words
 ):
-    monkeypatch.setattr("vgp.inside.capacity.situation.SEVEN_DAYS_S", 7200.0)
+    monkeypatch.setattr("vgp.inside.capacity.situation.SEVEN_DAYS_S", 5400.0)
     launcher.plan = ladder_of(rung("spot", timeout_s=86_400), deadline_s=deadline_s)
     launcher.jobs_do({"seconds": 86_400})
     assert launcher.run() == 1 and launcher.outcomes == ["timeout"]
@@ -146,14 +146,14 @@ def test_a_lost_answer_of_create_is_found_by_its_label(launcher):
 def test_a_list_that_lags_for_long_leaves_a_job_that_is_cancelled_once_it_is_seen(launcher):
     launcher.cloud.custom_jobs.list_lag_s = 200
     launcher.cloud.fail(CREATE, lost_response())
-    launcher.jobs_do({"seconds": 3600})
+    launcher.jobs_do({"seconds": 900})
     assert launcher.run() == 0 and launcher.outcomes == ["lost", "succeeded"]
     assert list(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
 
 
 def test_a_request_that_arrives_twice_leaves_one_job(launcher):
     launcher.cloud.fail(CREATE, repeated())
-    launcher.jobs_do({"seconds": 3600})
+    launcher.jobs_do({"seconds": 900})
     assert launcher.run() == 0 and sorted(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
 
 
@@ -201,7 +201,7 @@ def test_another_attempt_of_vertex_ai_takes_the_work_over_with_a_job_of_its_own(
 
 
 def test_the_same_container_started_again_goes_on_with_its_job_and_repeats_its_verdict(launcher):
-    launcher.jobs_do({"seconds": 3600})
+    launcher.jobs_do({"seconds": 900})
     launcher.at(300, launcher.kill)
     assert launcher.run() == -9 and launcher.run() == 0 and launcher.run() == 0
     assert launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
