@@ -56,7 +56,7 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
         name = _parameter(component)
         if name in parameters:
             raise RequestError(
-                f"the pipeline has a parameter {name}, which is that of the sizes of {component.removeprefix('comp-')}. "
+                f"the pipeline has a parameter {name}, that of the sizes of {component.removeprefix('comp-')}. "
                 "Give it another name, or drop [steps.NAME.sizes]."
             )
         inputs = content["components"][component]["inputDefinitions"]["parameters"]
