@@ -10,6 +10,7 @@ from typing import Any
 
 from training import bundle, tasks, weights
 from training.bundle import ModelCard
+from training.capacity.control import JOB_VARIABLE
 from training.capacity.watcher import followed
 from training.checkpoint.fence import clock
 from training.checkpoint.holder import Owner
@@ -31,9 +32,6 @@ from training.storage import storage
 from training.storage.objects import Folder
 from training.task import Task
 from training.weights import Weights
-
-#: What Vertex AI names a custom job by, the same on every replica and at every restart.
-_JOB_VARIABLE = "CLOUD_ML_JOB_ID"
 
 
 def train(
@@ -71,7 +69,7 @@ def train(
     world_size = _world_size(local)
     task = _check(config, prepared, data, world_size)
     warm_start = _warm_start(config, task, prepared, warm_start_pins) if config.warm_start else None
-    folder, job = storage.uri(checkpoints), job or os.environ.get(_JOB_VARIABLE, "")
+    folder, job = storage.uri(checkpoints), job or os.environ.get(JOB_VARIABLE, "")
     owner = owner or Owner(task=job)
     with ExitStack() as stack:
         watcher = stack.enter_context(followed(os.environ, leads=_leads()))

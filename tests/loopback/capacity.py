@@ -4,6 +4,7 @@
     world.always("us-east4", "*", "standard")                  # never refused
     world.never("us-central1", "a3-*", "spot")                 # a stockout, whenever one asks
     world.set("us-central1", "a3-*", "spot", up=[(0, 900), (3600, 4000)])    # seconds from the beginning of the world
+    world.once("us-west1", "a3-*", "spot", lasts_s=900)        # for one job, and never again
     world.habit("spot", up_s=1200, down_s=600)                 # what is not said is drawn: means of exponential times
 
 A Spot job that began while there was capacity is preempted when that ends; what began as standard, Flex-start or in a
@@ -57,6 +58,18 @@ class Series:
 
 
 @dataclass
+class Once(Series):
+    """Capacity until somebody has had it for a while, and none from then on."""
+
+    lasts_s: float = 0
+
+    def next_change(self, at: float) -> float:
+        if not self.changes:
+            self.changes.append(at + self.lasts_s)
+        return super().next_change(at)
+
+
+@dataclass
 class Habit:
     """Means of the times with capacity and without, and the chance that there is some at the beginning."""
 
@@ -82,6 +95,10 @@ class World:
 
     def never(self, region: str, machine: str, strategy: str) -> None:
         self._rules.append((Place(region, machine, strategy), Series([], False)))
+
+    def once(self, region: str, machine: str, strategy: str, lasts_s: float) -> None:
+        """Capacity for one job, which is preempted after so long."""
+        self._rules.append((Place(region, machine, strategy), Once([], True, lasts_s=lasts_s)))
 
     def set(self, region: str, machine: str, strategy: str, up: Iterable[tuple[float, float]]) -> None:
         """Capacity between these moments only; an end may be `FOREVER`."""

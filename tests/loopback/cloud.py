@@ -97,7 +97,7 @@ class Cloud:
         self.credentials = credentials
         self.clock = Clock(now, self.settle)
         self.pages = Pages()
-        self.tokens = Tokens()
+        self.tokens = Tokens(self.clock.now)
         self.requests: list[Call] = []
         #: What google-auth asks by itself.
         self.sign_ins: list[Call] = []

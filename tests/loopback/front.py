@@ -1,6 +1,7 @@
 """From an HTTP request to its answer: the method, faults, credentials, query and body, and then the handler."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -80,6 +81,8 @@ def answer(cloud: "Cloud", request: Request, call: Call) -> Answer:
 def name_method(cloud: "Cloud", request: Request, call: Call) -> None:
     if request.api == "storage":
         call.method = cloud.storage.method(request)
+        if name := multipart_name(request):
+            call.params["name"] = name
     elif request.api == "kfp_registry":
         call.method = cloud.templates.method(request)
     elif request.api == "oauth2":
@@ -87,6 +90,14 @@ def name_method(cloud: "Cloud", request: Request, call: Call) -> None:
     else:
         call.definition, call.params = route(request)
         call.method = call.definition.id
+
+
+def multipart_name(request: Request) -> str:
+    """The object's name in an upload whose first part is its metadata; "" for any other request."""
+    if request.query.get("uploadType") != ["multipart"]:
+        return ""
+    found = re.search(rb'"name": ?("(?:[^"\\]|\\.)*")', request.body[:4096])
+    return str(json.loads(found[1])) if found else ""
 
 
 def route(request: Request) -> tuple[Method, dict[str, str]]:

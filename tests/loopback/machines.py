@@ -9,6 +9,7 @@ nothing to start. What it writes goes to Cloud Logging when it ends. /gcs/ and t
 
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -100,11 +101,27 @@ class Machines:
     cloud: "Cloud"
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    #: Whether a machine's GPUs, of which there are none here, are so many processes of the training.
+    gpus_as_processes: bool = False
 
     @property
     def mount(self) -> Path:
         """What stands for /gcs."""
         return self.folder / "gcs"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What every container has, those of plain steps too."""
+        return {
+            **{key: os.environ[key] for key in KEPT if key in os.environ},
+            **self.cloud.environment,
+            "PYTHONPATH": os.pathsep.join((str(CONTAINER), str(REPOSITORY), str(REPOSITORY / "tests"))),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
+            "LOOPBACK_GCS": str(self.mount),
+            "CLOUD_ML_PROJECT_ID": self.cloud.project_number,
+            **self.cloud.clock.variables,
+            **self.environment,
+        }
 
     def of(self, message: Any) -> list[Machine]:
         """The machines of a job, not yet started."""
@@ -126,22 +143,16 @@ class Machines:
         self, message: Any, name: str, number: int, index: int, pool: Any, hosts: dict[str, list[str]]
     ) -> Machine:
         job_id = message.name.rpartition("/")[2]
-        folder, mark = self.folder / "jobs" / job_id / f"{name}-{index}", f"{job_id}/{name}-{index}"
+        folder, mark = self.folder / "jobs" / job_id / f"{name}-{index}", secrets.token_hex(8)
         container = pool.container_spec
         words = [self._local(word) for word in (*container.command, *container.args)]
         environment = {
-            **{key: os.environ[key] for key in KEPT if key in os.environ},
-            **self.cloud.environment,
-            "PYTHONPATH": os.pathsep.join((str(CONTAINER), str(REPOSITORY), str(REPOSITORY / "tests"))),
-            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
-            "LOOPBACK_GCS": str(self.mount),
+            **self.variables,
             "CLOUD_ML_JOB_ID": job_id,
-            "CLOUD_ML_PROJECT_ID": self.cloud.project_number,
             MARK: mark,
-            **self.cloud.clock.variables,
+            **({"TRAINING_NPROC": str(pool.machine_spec.accelerator_count or 1)} if self.gpus_as_processes else {}),
             **cluster(message, name, index, hosts),
             **outputs(message.job_spec.base_output_directory.output_uri_prefix),
-            **self.environment,
             **{each.name: each.value for each in container.env},
         }
         return Machine(f"{name}-{index}", number, index, folder, mark, words, environment)

@@ -8,6 +8,8 @@ from training.storage import storage
 
 #: The URI of the folder, and the name of this attempt in it; set on every container of the job by its launcher.
 FOLDER_VARIABLE, ATTEMPT_VARIABLE = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
+#: What Vertex AI names a custom job by, the same whenever a machine of it is started again.
+JOB_VARIABLE = "CLOUD_ML_JOB_ID"
 #: Of all documents in it.
 FORMAT = 1
 

@@ -1,8 +1,10 @@
 """A job begins only if it is the one that may run: before its first step, and before it has written anything.
 
-Whoever starts jobs may die between asking for one and hearing of it, so two may come up; the heartbeat names one.
+Whoever starts jobs may die between asking for one and hearing of it, so two may come up; the heartbeat names one. Of
+two that were made of one request, the first to come up goes on.
 """
 
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from training.capacity.control import Control
 from training.capacity.document import Document
 from training.errors import Preempted
+from training.storage import storage
+from training.storage.objects import Folder
 
 #: How long a heartbeat is waited for that is not there or cannot be read: its launcher writes it before it asks for a
 #: job, so only a store that is down makes a job wait.
@@ -63,6 +67,43 @@ def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every
     if heartbeat.attempt != control.attempt:
         raise Preempted(f"{others(control, heartbeat)}. Nothing was written.")
     return heartbeat
+
+
+def claim(control: Control, job: str) -> None:
+    """Takes the attempt for this job: Google may make two jobs of one request, and both are told the same.
+
+    Args:
+        job: A name that no other job has, and every start of this one.
+
+    Raises:
+        Preempted: another job of the attempt came first, or nobody can tell; nothing but this was written.
+    """
+    folder, name, content = f"{control.folder}/jobs", f"{control.attempt}.txt", job.encode()
+    try:
+        if storage.is_remote(folder):
+            first = Folder(folder).create(name, [memoryview(content)])
+        else:
+            first = _created(os.path.join(folder, name), content)
+    except OSError as error:
+        raise Preempted(f"whether this job may run cannot be written down: {error}. Nothing was written.") from None
+    if not first:
+        raise Preempted(f"another job does this work: attempt {control.attempt} has two, and the other came first.")
+
+
+def _created(path: str, content: bytes) -> bool:
+    """Whether the file is there with this content: made now, or before."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    scratch = f"{path}.{os.getpid()}"
+    with open(scratch, "wb") as file:
+        file.write(content)
+    try:
+        os.link(scratch, path)
+        return True
+    except FileExistsError:
+        with open(path, "rb") as file:
+            return file.read() == content
+    finally:
+        os.unlink(scratch)
 
 
 def others(control: Control, heartbeat: Heartbeat) -> str:

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from training.capacity.control import Control, told
+from training.capacity.control import JOB_VARIABLE, Control, told
 from training.capacity.document import Document
-from training.capacity.fence import Heartbeat, others, read, require_turn
+from training.capacity.fence import Heartbeat, claim, others, read, require_turn
 
 
 class Watcher:
@@ -81,13 +81,15 @@ def followed(environment: Mapping[str, str], *, leads: bool) -> Iterator[Watcher
     Does nothing for a job that nobody follows.
 
     Raises:
-        Preempted, UserError: as `require_turn`.
+        Preempted, UserError: as `require_turn` and `claim`.
     """
     control = told(environment)
     heartbeat = require_turn(control) if control else None
     if not control or not heartbeat or not leads:
         yield None
         return
+    if job := environment.get(JOB_VARIABLE, ""):
+        claim(control, job)
     watcher = Watcher(control, heartbeat)
     watcher.start()
     try:

@@ -49,6 +49,19 @@ def test_only_a_job_of_the_attempt_that_the_heartbeat_names_begins(control):
         require_turn(control)
 
 
+def test_of_two_jobs_of_one_request_the_first_goes_on_also_when_it_is_started_again(control):
+    beat(control)
+    told_so = {"TRAINING_CAPACITY": control.folder, "TRAINING_ATTEMPT": "a1"}
+    for job in ("7", "7"):
+        with followed(told_so | {"CLOUD_ML_JOB_ID": job}, leads=True):
+            pass
+    with (
+        pytest.raises(Preempted, match="attempt a1 has two, and the other came first"),
+        followed(told_so | {"CLOUD_ML_JOB_ID": "8"}, leads=True),
+    ):
+        raise AssertionError("it began")
+
+
 @pytest.mark.parametrize("words", [None, b"{", b"[]", b'{"format": 2}', b'{"format": 1, "attempt": "a1"}'])
 def test_a_heartbeat_that_is_missing_or_cannot_be_read_is_waited_for(tmp_path, words, capfd):
     control = Control(str(tmp_path), "a1")

@@ -1,0 +1,182 @@
+"""One climb, played to its end: the loopback cloud, the launcher as a process of its own, and whoever is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tests.capacity_drill import work as works
+from tests.capacity_drill.scenario import Scenario
+from tests.capacity_drill.standin import TRACE_VARIABLE
+from tests.capacity_drill.work import Work
+from tests.loopback.cloud import Cloud
+from tests.loopback.region import Region
+from tests.loopback.working_job import RUNNING
+from vgp.inside.capacity.plan import Plan
+
+#: Real seconds between two looks, and after which a climb is given up.
+LOOK_S, MOST_S = 0.01, 900.0
+
+
+@dataclass
+class Step:
+    """A step of the work, as its program noted it."""
+
+    token: str
+    job: str
+    number: int
+    at_ns: int
+
+
+@dataclass
+class Evidence:
+    """All that is known of a climb when it is over."""
+
+    code: int | None
+    said: str
+    began: datetime
+    over: datetime
+    region: Region
+    ladder: dict[str, Any]
+    steps: list[Step]
+    model: bytes | None
+    gcp_resources: str
+    launchers: int
+    problems: list[str] = field(default_factory=list)
+
+
+class Climb:
+    """Starts launchers until one ends by itself; one at a time, as Vertex AI does."""
+
+    def __init__(self, cloud: Cloud, folder: Path, work: Work, scenario: Scenario, plan: Plan | None = None) -> None:
+        self.cloud, self.folder, self.work, self.scenario = cloud, folder, work, scenario
+        self.plan = plan or work.plan(scenario.deadline_s)
+        self.region = cloud.custom_jobs.works(folder, scenario.world)
+        self.region.quotas, self.region.error_late_s = scenario.quotas, scenario.error_late_s
+        self.region.machines.gpus_as_processes = True
+        work.lay(self.region.machines.mount)
+        self.region.machines.environment[TRACE_VARIABLE] = str(folder / "trace")
+        cloud.custom_jobs.list_lag_s = scenario.list_lag_s
+        for method, faults in scenario.faults.items():
+            cloud.fail(method, *faults)
+        self.task, self.launchers = 4_000_000_000, 0
+        self.began = cloud.clock.now()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def now_s(self) -> float:
+        return (self.cloud.clock.now() - self.began).total_seconds()
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        self.launchers += 1
+        words = ["--plan", self.plan.to_json(), "--executor_input", works.executor_input(self.work, self.task)]
+        with open(self.folder / f"launcher-{self.launchers}.log", "wb") as log:
+            self.process = subprocess.Popen(
+                [*self.work.launcher, *words], env=self.region.machines.variables,
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        return self.process
+
+    def kill(self) -> None:
+        assert self.process
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def run(self, again_s: float = 0) -> int | None:
+        """The code of the launcher that ended by itself; None if none did in time.
+
+        Args:
+            again_s: After how long one is started again that somebody else has killed.
+        """
+        kills, nodes = (
+            list(zip(self.scenario.launcher_kills, self.scenario.moves, strict=True)),
+            list(self.scenario.node_kills),
+        )
+        process, until, again = self.start(), time.monotonic() + MOST_S, None
+        while time.monotonic() < until:
+            if again is not None and self.now_s >= again:
+                process, again = self.start(), None
+            if again is None and (code := process.poll()) is not None:
+                if code != -signal.SIGKILL:
+                    return code
+                again = self.now_s + again_s
+            if again is None and kills and self.now_s >= kills[0][0][0]:
+                (_, pause_s), moves = kills.pop(0)
+                self.kill()
+                self.task += moves
+                again = self.now_s + pause_s
+            if nodes and self.now_s >= nodes[0]:
+                nodes.pop(0)
+                self.lose()
+            time.sleep(LOOK_S)
+        self.kill()
+        return None
+
+    def lose(self) -> None:
+        """A machine of the job that runs is gone."""
+        with self.cloud.lock:
+            for job in self.region.jobs.values():
+                if job.state == RUNNING and not job.ending:
+                    job.lose(job.machines[-1].name, self.cloud.clock.now())
+
+    def read(self, uri: str) -> bytes | None:
+        """An object, past the faults of the cloud."""
+        from urllib.parse import quote
+
+        bucket, _, name = uri.removeprefix("gs://").partition("/")
+        self.cloud.storage.upstream()
+        status, _, body = self.cloud.storage.ask("GET", f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}?alt=media")
+        return body if status == 200 else None
+
+    def control(self, name: str) -> dict[str, Any]:
+        """A document of the control folder."""
+        from vgp.inside.capacity.step_run import StepRun
+
+        given = StepRun.read(works.executor_input(self.work, self.task))
+        return json.loads(self.read(f"{given.control_folder(works.STEP)}/{name}") or b"{}")
+
+    def evidence(self, code: int | None) -> Evidence:
+        folder = works.output_folder(self.task)
+        return Evidence(
+            code, self.said(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"),
+            self.steps(),
+            self.work.made(self.read, self.region.machines.mount, f"{folder}/model"),
+            (self.read(f"{folder}/gcp_resources") or b"").decode(), self.launchers,
+        )  # fmt: skip
+
+    def said(self) -> str:
+        logs = (self.folder / f"launcher-{number}.log" for number in range(1, self.launchers + 1))
+        return "\n".join(f"--- {log.stem}\n{log.read_text(errors='replace')}" for log in logs)
+
+    def steps(self) -> list[Step]:
+        trace = self.folder / "trace"
+        lines = [line.split() for line in trace.read_text().splitlines()] if trace.exists() else []
+        return sorted(
+            (Step(token, job, int(number), int(at)) for token, job, number, at in lines), key=lambda step: step.at_ns
+        )
+
+
+def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
+    """A climb from its beginning to its end, in a cloud of its own."""
+    with begun(folder, work, scenario, speed=speed, plan=plan) as climb:
+        return climb.evidence(climb.run())
+
+
+@contextmanager
+def begun(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Iterator[Climb]:
+    """A climb in a cloud of its own, before its first launcher; the folder is emptied."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with Cloud() as cloud:
+        cloud.clock.run(speed)
+        yield Climb(cloud, folder, work, scenario, plan)
+        if cloud.crashed:
+            raise cloud.crashed

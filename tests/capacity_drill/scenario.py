@@ -1,0 +1,73 @@
+"""What happens to a climb, all of it drawn from a seed: capacity, Google's faults, and who is killed when."""
+
+import random
+from dataclasses import dataclass, field
+
+from tests.loopback.capacity import World
+from tests.loopback.faults import Fault, late, lost_response, repeated, reset, slow, status
+
+CALLS = ("create", "get", "list", "cancel")
+#: A limit of requests, which Google's clients try again: https://cloud.google.com/vertex-ai/docs/quotas.
+BUSY = "Quota exceeded for quota metric 'Custom job requests' and limit 'Requests per minute' of service 'aiplatform'."
+#: For so long somebody is killed now and then, seconds.
+LENGTH_S = 4000.0
+
+
+@dataclass
+class Scenario:
+    seed: int
+    world: World
+    #: Faults of each method of custom jobs, one a call, and of storage.
+    faults: dict[str, list[Fault]] = field(default_factory=dict)
+    #: Seconds of the cloud's time from the beginning: the launcher is killed, and how long nobody starts it again.
+    launcher_kills: list[tuple[float, float]] = field(default_factory=list)
+    #: A machine of the job that runs is lost without a notice.
+    node_kills: list[float] = field(default_factory=list)
+    #: Whether a launcher that is started again is another attempt of Vertex AI at the step, with outputs elsewhere.
+    moves: list[bool] = field(default_factory=list)
+    quotas: dict[str, int] = field(default_factory=dict)
+    list_lag_s: float = 0
+    error_late_s: float = 0
+    deadline_s: float | None = None
+
+    @classmethod
+    def drawn(cls, seed: int, *, slow: float = 1.0) -> "Scenario":
+        """Args:
+        slow: By which all times are longer, for work that takes longer to begin.
+        """
+        chance, world = random.Random(f"scenario {seed}"), World(seed)
+        world.habit("spot", slow * chance.uniform(200, 900), slow * chance.uniform(100, 600))
+        world.habit("flex_start", slow * 600, slow * chance.uniform(300, 1500))
+        world.habit("standard", slow * 3000, slow * chance.uniform(60, 600))
+        made = cls(seed, world)
+        made.faults = {f"aiplatform.*.customJobs.{name}": faults(chance, name) for name in CALLS}
+        made.faults["storage.objects.*"] = faults(chance, "storage", rate=0.01, count=400)
+        at = 0.0
+        while (at := at + slow * chance.expovariate(1 / 500)) < slow * LENGTH_S:
+            made.launcher_kills.append((at, chance.uniform(1, 120)))
+            made.moves.append(chance.random() < 0.25)
+        at = 0.0
+        while (at := at + slow * chance.expovariate(1 / 1500)) < slow * LENGTH_S:
+            made.node_kills.append(at)
+        if chance.random() < 0.2:
+            made.quotas["custom_model_training_preemptible_nvidia_h100_80gb_gpus"] = chance.choice((0, 8))
+        made.list_lag_s, made.error_late_s = chance.choice((0, 10, 40)), chance.choice((0, 0, 60))
+        made.deadline_s = chance.choice((None, None, 3 * 3600))
+        return made
+
+    @classmethod
+    def calm(cls, seed: int = 0) -> "Scenario":
+        """Machines everywhere, and nothing goes wrong."""
+        world = World(seed)
+        world.always("*", "*", "*")
+        return cls(seed, world)
+
+
+def faults(chance: random.Random, name: str, rate: float = 0.08, count: int = 60) -> list[Fault]:
+    """What the next calls of a method meet, most of them nothing."""
+    kinds = [status(503), status(500), status(429, BUSY), reset(), lost_response(), late(0.3), slow(0.3)]
+    if name == "create":
+        kinds.append(repeated())
+    if name == "storage":  # the loopback's own limit would be an hour's: what is handled twice is no fault of it
+        kinds = [status(503), reset(), lost_response(), late(0.1)]
+    return [chance.choice(kinds) if chance.random() < rate else Fault() for _ in range(count)]

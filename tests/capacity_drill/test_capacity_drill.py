@@ -1,0 +1,106 @@
+"""The short form of `python -m tests.capacity_drill`, and that it would see what is wrong."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from tests.capacity_drill import checks, climb, stories, work
+from tests.capacity_drill.climb import Evidence, Step
+from tests.capacity_drill.scenario import Scenario
+from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
+
+SPEED = 100
+
+
+@pytest.mark.parametrize("seed", [9])
+def test_a_climb_through_stockouts_preemptions_lost_answers_and_kills_finishes_with_the_same_bits(seed, tmp_path):
+    task, scenario = work.StandIn(steps=14), Scenario.drawn(seed)
+    found = climb.climbed(tmp_path, task, scenario, speed=SPEED)
+    assert not checks.problems(found, task, task.plan(scenario.deadline_s)), found.said
+
+
+def test_a_job_whose_launcher_is_gone_saves_and_stops_and_is_gone_on_with(tmp_path):
+    assert stories.orphaned(tmp_path, SPEED) == []
+
+
+TASK = work.StandIn(steps=6, every=2)
+PLAN = work.plan(TASK)
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def job(number, why, state, minutes, token):
+    """A job that had machines for so long."""
+    spell = Spell(BEGAN, BEGAN + timedelta(minutes=minutes), why)
+    return SimpleNamespace(
+        state=state, over=state != RUNNING, spells=[spell], created=BEGAN, ended=spell.ended,
+        hours=lambda now: minutes / 60, message=SimpleNamespace(labels={"training-attempt": token}),
+    )  # fmt: skip
+
+
+def attempt(number, outcome, minutes, **more):
+    name = f"customJobs/{number}"
+    told = {"number": number, "job": name, "rung": "1 spot", "outcome": outcome, "words": ""}
+    return {**told, "hours": minutes / 60, "usd": 30 * minutes / 60, "steps_lost": 0, **more}
+
+
+@pytest.fixture
+def good():
+    """A preemption after step 3 of 6, a checkpoint after every second step, and the end."""
+    jobs = {
+        "customJobs/1": job(1, "preempted", FAILED, 5, "a"),
+        "customJobs/2": job(2, "succeeded", SUCCEEDED, 6, "b"),
+    }
+    steps = [Step("a", "1", n, n) for n in (1, 2, 3)] + [Step("b", "2", n, 10 + n) for n in (3, 4, 5, 6)]
+    ladder = {"attempts": [attempt(1, "preempted", 5), attempt(2, "succeeded", 6)]}
+    resources = '{"resources": [{"resourceType": "CustomJob", "resourceUri": "https://x/v1/customJobs/2"}]}'
+    region = SimpleNamespace(jobs=jobs)
+    return Evidence(0, "", BEGAN, BEGAN, region, ladder, steps, TASK.expected(), resources, 1)
+
+
+def test_nothing_is_wrong_with_a_good_climb(good):
+    assert checks.problems(good, TASK, PLAN) == []
+
+
+def told(good, number, **more):
+    attempts = [each | more if each["number"] == number else each for each in good.ladder["attempts"]]
+    return replace(good, ladder={"attempts": attempts})
+
+
+def worked_beside(good):
+    return replace(good, steps=[*good.steps, Step("a", "1", 4, 12)])
+
+
+def from_the_beginning(good):
+    return replace(good, steps=[*good.steps[:3], *(Step("b", "2", n, 9 + n) for n in range(1, 7))])
+
+
+def still_at_work(good):
+    good.region.jobs["customJobs/3"] = job(3, "", RUNNING, 1, "c")
+    return good
+
+
+def a_stranger(good):
+    good.region.jobs["customJobs/3"] = job(3, "cancelled", CANCELLED, 1, "c")
+    return replace(good, steps=[Step("c", "3", 1, 0), *good.steps])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda good: replace(good, code=None), "ended with None"),
+        (lambda good: replace(good, model=b"other"), "other bits"),
+        (worked_beside, "before and after another one"),
+        (from_the_beginning, "3 steps lost"),
+        (lambda good: told(good, 1, outcome="stockout"), "is told as stockout, and its machines ended: preempted"),
+        (lambda good: told(good, 1, outcome=None), "attempt 1 is not over"),
+        (lambda good: told(good, 2, hours=0.2), "and had 0.1000 h"),
+        (lambda good: told(good, 2, usd=1.0), "is told to cost 1.0"),
+        (lambda good: replace(good, gcp_resources=good.gcp_resources.replace("/2", "/1")), "the last job is"),
+        (still_at_work, "still goes on"),
+        (a_stranger, "no attempt names it"),
+    ],
+)
+def test_the_drill_sees_what_is_wrong(good, change, words):
+    assert words in "; ".join(checks.problems(change(good), TASK, PLAN))
