@@ -299,7 +299,21 @@ def test_a_variable_that_looks_like_a_credential_is_told_without_its_value(name,
 
 def test_several_kinds_of_gpu_must_be_in_one_zone():
     mixed = job(pool(), pool(accelerator="NVIDIA_TESLA_V100"), pool(accelerator="NVIDIA_TESLA_P4"))
-    found = [each for each in judged(mixed, regions=["us-central1"]).findings if "one zone" in each.message]
-    assert [(each.rule, each.severity) for each in found] == [("GPU010", "warning")]
-    assert "NVIDIA_TESLA_T4, NVIDIA_TESLA_V100 and NVIDIA_TESLA_P4" in found[0].message
-    assert not [each for each in judged(job(pool(), pool(count=2))).findings if "one zone" in each.message]
+
+    def told(data, region):
+        found = [each for each in judged(data, regions=[region]).findings if "The job mixes" in each.message]
+        return [(each.rule, each.severity, each.message) for each in found]
+
+    assert not told(mixed, "us-central1")  # zones a and c have all three
+    assert not told(job(pool(), pool(accelerator="NVIDIA_TESLA_V100")), "asia-east1")  # zone c has both
+    l4 = pool("g2-standard-8", "NVIDIA_L4")
+    h200 = pool("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8)
+    ((rule, level, text),) = told(job(l4, h200, strategy="SPOT"), "us-east4")
+    assert (rule, level) == ("GPU010", "error")
+    assert "NVIDIA_L4 is in us-east4-a, us-east4-c; NVIDIA_H200_141GB is in us-east4-b" in text
+    b200 = pool("a4-highgpu-8g", "NVIDIA_B200", 8)
+    ((rule, level, text),) = told(job(l4, b200, strategy="SPOT"), "us-central1")
+    assert (rule, level) == ("GPU010", "warning") and "not checkable" in text
+    assert not told(job(pool(), pool(count=2)), "us-central1")
+    persistent = {**job(l4, h200), "persistentResourceId": "mine"}
+    assert not told(persistent, "us-east4")
