@@ -91,7 +91,7 @@ def _table() -> dict[tuple[str, str], _Compute]:
             float(row["on_demand_usd_h"]),
             float(row["spot_usd_h"]) if row["spot_usd_h"] else None,
             float(row["local_ssd_usd_h"]),
-            date,
+            row["date"] or date,
         )
         for row in rows
     }
