@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from vgp.catalog import catalog
-from vgp.check import services
+from vgp.check import reduction_server, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, terms
@@ -44,6 +44,7 @@ def judge(
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
     _tpus(reader, judged)
+    reduction_server.judge(reader, nodes, judged)
     if not job_terms.is_persistent:
         _one_zone(reader, job_terms, judged)
     has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)

@@ -92,6 +92,7 @@ _ROWS = (
     ("GPU032", "tpu-topology", ERROR, "The TPU machine has no such topology"),
     ("GPU033", "secret-in-env", WARNING, "A variable of the container looks like a credential"),
     ("GPU034", "broken-command", ERROR, "The command or call fails before it asks for a machine"),
+    ("GPU035", "reduction-server", WARNING, "Reduction servers that the workers may not use"),
 )
 
 RULES = {row[0]: Rule(*row) for row in _ROWS}

@@ -100,7 +100,11 @@ def test_several_documents_are_judged_each():
         (job(pool("g2-standard-8", "NVIDIA_L4", 1), strategy="FLEX_START", timeout="700000s"), ["GPU028"]),
         (job(pool(diskSpec={"bootDiskType": "pd-balanced"})), ["GPU012"]),
         (job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 50})), ["GPU012"]),
-        (job(pool(diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
+        (job(pool(diskSpec={"bootDiskType": "hyperdisk-balanced"})), ["GPU012"]),
+        (job(pool("e2-standard-8", None, None, diskSpec={"bootDiskType": "hyperdisk-balanced"})), ["GPU012"]),
+        (job(pool("n4-standard-8", None, None, diskSpec={"bootDiskType": "pd-ssd"})), ["GPU012"]),
+        (job(pool("n4-standard-8", None, None, diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
+        (job(pool("g2-standard-8", "NVIDIA_L4", diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
         (job(pool("${MACHINE}", None, None)), ["GPU015"]),
         (job(pool(accelerator="{{$.inputs.parameters['gpu']}}")), ["GPU015"]),
         (job(pool("n1-standard-16", "NVIDIA_TESLA_K80", 4)), ["GPU011"]),
@@ -317,3 +321,27 @@ def test_several_kinds_of_gpu_must_be_in_one_zone():
     assert not told(job(pool(), pool(count=2)), "us-central1")
     persistent = {**job(l4, h200), "persistentResourceId": "mine"}
     assert not told(persistent, "us-east4")
+
+
+PREBUILT = {"imageUri": "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"}
+SERVERS = pool("n1-highcpu-16", None, None, replicas=4) | {
+    "containerSpec": {"imageUri": "europe-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"}
+}
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        ([pool(), pool(replicas=3)], "us-docker.pkg.dev/p/r/i:1 has google-reduction-server"),
+        ([pool(containerSpec=PREBUILT), pool()], "us-docker.pkg.dev/p/r/i:1 has google-reduction-server"),
+        ([pool(containerSpec=PREBUILT), pool(replicas=3, containerSpec=PREBUILT)], None),
+        ([pool(containerSpec=PREBUILT), {}], "fewer than two"),
+        ([pool("n1-standard-8", None, None), pool("n1-standard-8", None, None)], "fewer than two"),
+        ([pool("${MACHINE}", None, None, containerSpec=PREBUILT), {}], None),
+    ],
+)
+def test_reduction_servers_that_no_worker_may_use_are_told(workers, words):
+    found = [each for each in judged(job(*workers, SERVERS)).findings if each.rule == "GPU035"]
+    assert [each.severity for each in found] == (["warning"] if words else [])
+    assert not words or words in found[0].message
+    assert not [each for each in judged(job(*workers)).findings if each.rule == "GPU035"]
