@@ -12,6 +12,7 @@ from typing import Any
 from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
+from vgp.sources.classes import Classes
 from vgp.sources.names import Names
 
 MAX_DEPTH = 30
@@ -31,6 +32,7 @@ class Constants:
 
     def __init__(self, tree: ast.Module) -> None:
         self.names = Names(tree)
+        self._classes = Classes(tree, self.assigned)
         #: Literals that were read as part of a larger one or of a call.
         self.used: set[ast.AST] = set()
         self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -69,6 +71,11 @@ class Constants:
                 return node.attr
             case ast.Attribute(attr="name") if _is_member(self.assigned(node.value)):
                 return self.value(node.value, path, places, depth + 1)
+            case ast.Attribute() if (value := self._classes.attribute(node)) is not None:
+                places[path] = value.lineno
+                return self.value(value, path, places, depth + 1)
+            case ast.Subscript():
+                return self._item(node, path, places, depth)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
                 return self._operation(node, path, depth)
         return Computed(f"the program computes it: {_short(node)}")
@@ -90,6 +97,17 @@ class Constants:
             return Computed(value)
         places[path] = value.lineno
         return self.value(value, path, places, depth + 1)
+
+    def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        """CONFIG["machine"] of a dictionary or list that is known."""
+        inside: dict[FieldPath, int] = {}
+        whole = self.value(node.value, (), inside, depth + 1)
+        key = self.value(node.slice, path, {}, depth + 1)
+        known = isinstance(whole, dict) and isinstance(key, str) and not isinstance(key, Computed) and key in whole
+        if not known and not (isinstance(whole, list) and isinstance(key, int) and -len(whole) <= key < len(whole)):
+            return Computed(f"the program computes it: {_short(node)}")
+        places[path] = inside.get((key,), node.lineno)
+        return whole[key]
 
     def _container(
         self, node: ast.Dict | ast.List | ast.Tuple, path: FieldPath, places: dict[FieldPath, int], depth: int
