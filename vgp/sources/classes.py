@@ -5,7 +5,7 @@ enums, what `__init__` alone sets, and fields of a SimpleNamespace. An attribute
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 _ENUMS = {"Enum", "StrEnum", "IntEnum"}
@@ -32,15 +32,15 @@ class _Class:
 class Classes:
     """The classes of a program."""
 
-    def __init__(self, tree: ast.Module, assigned: Assigned) -> None:
+    def __init__(self, nodes: Sequence[ast.AST], assigned: Assigned) -> None:
         self._assigned = assigned
         self._classes: dict[str, _Class | None] = {}
         self._set_elsewhere: set[str] = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 self._classes[node.name] = None if node.name in self._classes else _read(node)
         inside = {id(target) for each in self._classes.values() if each for target in _of_init(each.node)}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and id(node) not in inside:
                 self._set_elsewhere.add(node.attr)
 

@@ -7,6 +7,7 @@ Constants and names that are set once are followed, and so are texts and lists p
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from vgp.documents.budget import spend
@@ -32,19 +33,24 @@ class Constants:
 
     def __init__(self, tree: ast.Module) -> None:
         self.names = Names(tree)
-        self._classes = Classes(tree, self.assigned)
+        #: All of the program, outer before inner: walked once, for that takes longest.
+        self.nodes = list(ast.walk(tree))
         #: Literals that were read as part of a larger one or of a call.
         self.used: set[ast.AST] = set()
-        self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
         self._runs: dict[object, ast.Call] = {}
         for call in self.calls:
             if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
                 owner = call.func.value
                 self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
         self._targets: dict[ast.AST, list[str]] = {}
-        for node in ast.walk(tree):
+        for node in self.nodes:
             if isinstance(node, ast.Assign):
                 self._targets[node.value] = [name.id for name in node.targets if isinstance(name, ast.Name)]
+
+    @cached_property
+    def _classes(self) -> Classes:
+        return Classes(self.nodes, self.assigned)
 
     def run_of(self, maker: ast.Call) -> ast.Call | None:
         """The run or submit of the job that a call makes: CustomJob(...).run(...), or by the name that it has."""
