@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine, mutations
-from tests.vgp.check import every_kind, hostile
+from tests.vgp.check import hostile
 
 PYTHON = [sys.executable, "-W", "ignore"]
 CHECK = [*PYTHON, "-m", "vgp", "check"]
@@ -93,7 +93,10 @@ def _padded(executor: dict[str, Any], padding: int) -> dict[str, Any]:
 
 def large_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """A name and a file for each size."""
-    text = every_kind.compiled(folder)[0].read_text()
+    # In a process of its own: what this one holds would count as the peak of those that it starts.
+    code = "import pathlib, sys; from tests.vgp.check import every_kind; every_kind.compiled(pathlib.Path(sys.argv[1]))"
+    subprocess.run([*PYTHON, "-c", code, str(folder)], check=True)
+    text = (folder / "p.json").read_text()
     for name, tasks, padding in (("500 tasks", 500, 0), ("2,000 tasks", 2_000, 0), ("10 MB", 2_000, 3_000)):
         path = folder / f"{tasks}-{padding}.json"
         path.write_text(json.dumps(enlarged(json.loads(text), tasks, padding), indent=1))
