@@ -1,55 +1,160 @@
-"""How fast specs are checked: a compiled pipeline, and one of 2,000 steps, against the least that each must take.
+"""How fast specs are checked, and what hostile files cost: each row one `pipelines check` in a process of its own.
 
 python -m benchmarks.checking
+python -m benchmarks.checking --runs 3
+
+Pipelines of 500 and 2,000 tasks and of 10 MB have every kind of step in equal parts (plain, custom job, tuning,
+prediction, deployment, loop), once as JSON, the first also as YAML; the folder has 1,000 files as people write them.
+Processor seconds tell more than those of the clock on a machine with other work; the peak is that of the one process.
 """
 
+import argparse
 import json
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import yaml
 from rich.console import Console
+from rich.table import Table
 
-from benchmarks import turns
+from benchmarks import machine, mutations
+from tests.vgp.check import hostile
 
-COPIES = 400
+PYTHON = [sys.executable, "-W", "ignore"]
+CHECK = [*PYTHON, "-m", "vgp", "check"]
+#: What a hostile file may take.
+SECONDS, MEGABYTES = 2.0, 200
 
 
-def enlarged(spec: dict, copies: int) -> dict:
-    """The pipeline with every step, plain ones and custom jobs alike, there `copies` times more."""
+@dataclass(frozen=True)
+class Cost:
+    """Of one process."""
+
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+
+
+def cost(command: list[str], runs: int) -> Cost:
+    """Median seconds and processor seconds, and the highest peak, of so many runs after one more."""
+    measured = [_once(command) for _ in range(runs + 1)][1:]
+    return Cost(
+        statistics.median(each.seconds for each in measured),
+        statistics.median(each.cpu_s for each in measured),
+        max(each.peak_mb for each in measured),
+    )
+
+
+def _once(command: list[str]) -> Cost:
+    begin = time.perf_counter()
+    with Path(os.devnull).open("w") as nothing:
+        process = subprocess.Popen(command, stdout=nothing, stderr=nothing)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode in (0, 1, 2), f"{command} ended with {process.returncode}"
+    return Cost(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def enlarged(spec: dict[str, Any], tasks: int, padding: int = 0) -> dict[str, Any]:
+    """The pipeline with its steps repeated until there are so many tasks, each with its own component and executor."""
     components, executors = spec["components"], spec["deploymentSpec"]["executors"]
-    tasks = components["comp-exit-handler-1"]["dag"]["tasks"]
-    for name, task in list(tasks.items()):
-        component = components[task["componentRef"]["name"]]
-        executor = executors[component["executorLabel"]]
-        for number in range(copies):
-            tasks[f"{name}-x{number}"] = {**task, "componentRef": {"name": f"comp-{name}-x{number}"}}
-            components[f"comp-{name}-x{number}"] = {**component, "executorLabel": f"exec-{name}-x{number}"}
-            executors[f"exec-{name}-x{number}"] = executor
+    here = spec["root"]["dag"]["tasks"]
+    own = {name: task for name, task in here.items() if task["componentRef"]["name"] in components}
+    number = 0
+    while len(here) < tasks:
+        for name, task in own.items():
+            component = components[task["componentRef"]["name"]]
+            copied = {key: value for key, value in task.items() if key != "dependentTasks"}
+            here[f"{name}-x{number}"] = {**copied, "componentRef": {"name": f"comp-{name}-x{number}"}}
+            label = component.get("executorLabel")
+            components[f"comp-{name}-x{number}"] = (
+                {**component, "executorLabel": f"e-{name}-x{number}"} if label else component
+            )
+            if label:
+                executors[f"e-{name}-x{number}"] = _padded(executors[label], padding)
+        number += 1
     return spec
 
 
+def _padded(executor: dict[str, Any], padding: int) -> dict[str, Any]:
+    if not padding or "container" not in executor:
+        return executor
+    container = executor["container"]
+    return {**executor, "container": {**container, "args": [*container.get("args", []), "--note", "x" * padding]}}
+
+
+def large_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """A name and a file for each size."""
+    # In a process of its own: what this one holds would count as the peak of those that it starts.
+    code = "import pathlib, sys; from tests.vgp.check import every_kind; every_kind.compiled(pathlib.Path(sys.argv[1]))"
+    subprocess.run([*PYTHON, "-c", code, str(folder)], check=True)
+    text = (folder / "p.json").read_text()
+    for name, tasks, padding in (("500 tasks", 500, 0), ("2,000 tasks", 2_000, 0), ("10 MB", 2_000, 3_000)):
+        path = folder / f"{tasks}-{padding}.json"
+        path.write_text(json.dumps(enlarged(json.loads(text), tasks, padding), indent=1))
+        yield f"{name}, JSON, {path.stat().st_size / 1e6:.1f} MB", path
+        if tasks == 500:
+            other = path.with_suffix(".yaml")
+            other.write_text(yaml.safe_dump(json.loads(path.read_text())))
+            yield f"{name}, YAML, {other.stat().st_size / 1e6:.1f} MB", other
+
+
+def thousand_files(folder: Path) -> Path:
+    """The files of the rules' pages, each under many names."""
+    made, texts = folder / "thousand", list(mutations.rule_pages().items())
+    made.mkdir()
+    for number in range(1_000):
+        name, text = texts[number % len(texts)]
+        (made / f"{number}-{name}").write_text(text)
+    return made
+
+
+def hostile_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    made = folder / "hostile"
+    made.mkdir()
+    for name, text in hostile.FILES.items():
+        path = made / name
+        path.write_text(text, encoding="utf-8")
+        yield name, path
+
+
+def table(title: str, rows: dict[str, Cost]) -> Table:
+    drawn = Table(title, "s", "CPU s", "peak MB", title=machine.line())
+    for name, each in rows.items():
+        drawn.add_row(name, f"{each.seconds:.2f}", f"{each.cpu_s:.2f}", f"{each.peak_mb:.0f}")
+    return drawn
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        python = [sys.executable, "-W", "ignore"]
-        subprocess.run([*python, "-m", "vgp", "compile", "--out", folder], check=True, capture_output=True)
-        small, large = Path(folder) / "training.json", Path(folder) / "large.json"
-        spec = enlarged(json.loads(small.read_text()), COPIES)
-        large.write_text(json.dumps(spec, indent=1))
-        steps = len(spec["deploymentSpec"]["executors"])
-        size = f"{steps:,} steps, {large.stat().st_size / 1e6:.0f} MB"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         commands = {
-            "python -c pass": [*python, "-c", "pass"],
-            "import kfp": [*python, "-c", "import kfp"],
-            "pipelines check, compiled pipeline": [*python, "-m", "vgp", "check", str(small)],
-            f"json.load, {size}": [*python, "-c", "import json, sys; json.load(open(sys.argv[1]))", str(large)],
-            f"pipelines check, {size}": [*python, "-m", "vgp", "check", str(large)],
+            "python -c pass": [*PYTHON, "-c", "pass"],
+            "import kfp": [*PYTHON, "-c", "import kfp"],
+            **{f"check, {what}": [*CHECK, str(path)] for what, path in large_files(folder)},
+            "check, a folder of 1,000 files": [*CHECK, str(thousand_files(folder))],
         }
-        times = turns.seconds(commands)
+        normal = {what: cost(command, runs) for what, command in commands.items()}
+        worst = {what: _once([*CHECK, str(path)]) for what, path in hostile_files(folder)}
     console = Console()
-    console.print(turns.table(times))
-    console.print("pipelines check of a compiled pipeline: at most 0.5 s")
+    console.print(table("command", normal))
+    slowest = dict(sorted(worst.items(), key=lambda item: -item[1].cpu_s)[:8])
+    largest = dict(sorted(worst.items(), key=lambda item: -item[1].peak_mb)[:3])
+    console.print(table(f"hostile files: the slowest and largest of {len(worst)}", {**slowest, **largest}))
+    over = [what for what, each in worst.items() if each.cpu_s > SECONDS or each.peak_mb > MEGABYTES]
+    console.print(f"over {SECONDS:g} s of the processor or {MEGABYTES} MB: {', '.join(over) or 'none'}")
+    raise SystemExit(bool(over))
 
 
 if __name__ == "__main__":

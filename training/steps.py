@@ -6,7 +6,7 @@ exit code 75. Heavy imports wait inside, so that a wrong request fails within a 
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast

@@ -145,6 +145,7 @@ def test_a_job_has_the_rights_that_it_names_and_an_end() -> None:
         "ci.yml: test": ({"contents": "read"}, True),
         "ci.yml: check": ({"contents": "read", "security-events": "write"}, True),
         "deploy.yml: deploy": ({"contents": "read", "id-token": "write"}, True),
+        "refresh.yml: refresh": ({"contents": "write", "id-token": "write", "pull-requests": "write"}, True),
     }
     for name, job in jobs():
         (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]

@@ -67,6 +67,11 @@ def not_for_training(name: str) -> str | None:
     return next((str(row["note"]) for row in rows if row["machine_type"] == name), None)
 
 
+def is_new(name: str) -> bool:
+    """Whether Compute Engine was seen to have a GPU machine of that name, of which no page was read yet."""
+    return name in document("machines.json")["new_types"]
+
+
 def source(key: str) -> Mapping[str, str]:
     """Page, where it was read, and date of a source that the data files name."""
     sources: Mapping[str, Mapping[str, str]] = document("machines.json")["sources"]

@@ -15,8 +15,11 @@ from vgp.catalog.billing import MachinePrice
 from vgp.text import files
 
 DATA = Path(__file__).parent / "data"
-_COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h")
+_COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "date")
 _INNERMOST = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
+
+#: How the change of a machine type that is new begins.
+_NEW = "GPU machine "
 
 Rows = dict[tuple[str, str], dict[str, str]]
 
@@ -39,8 +42,10 @@ def price_rows(folder: Path = DATA) -> Rows:
 
 
 def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
-    """The rows with the fresh prices, and what changed. Rows that the fresh data lacks stay as they are."""
-    result, changes = dict(rows), []
+    """The rows with the fresh prices, and what changed. Rows that the fresh data lacks keep price and date."""
+    date = catalog.document("prices.json")["date"]
+    result = {key: row if key in fresh else {**row, "date": row["date"] or date} for key, row in rows.items()}
+    changes = []
     for key, price in sorted(fresh.items()):
         after = {
             "machine_type": key[0],
@@ -49,9 +54,11 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
             "spot_usd_h": "" if price.spot is None else _number(price.spot),
             # The sums of parts have no local SSD in them.
             "local_ssd_usd_h": "0",
+            "date": "",
         }
         before = rows.get(key)
         if before is not None and _same(before, after):
+            result[key] = {**before, "date": ""}
             continue
         result[key] = after
         changes.append(Change(f"price of {key[0]} in {key[1]}", _shown(before) if before else "", _shown(after)))
@@ -68,8 +75,8 @@ def shapes(fresh: Iterable[dict[str, Any]]) -> list[Change]:
         name = str(row.get("name", ""))
         known = catalog.machines().get(name)
         if known is None:
-            if row.get("accelerators") and not catalog.not_for_training(name):
-                changes[name] = Change(f"GPU machine {name}", "", "on Compute Engine, not in the catalog")
+            if row.get("accelerators") and not catalog.not_for_training(name) and not catalog.is_new(name):
+                changes[name] = Change(f"{_NEW}{name}", "", "on Compute Engine, not in the catalog")
             continue
         now = f"{row.get('guestCpus')} vCPU, {float(row.get('memoryMb', 0)) / 1024:g} GB"
         before = f"{known.vcpu} vCPU, {known.memory_gb:g} GB"
@@ -106,8 +113,18 @@ def new_regions(machines: dict[str, Any], fresh: Iterable[dict[str, Any]]) -> No
             group["compute_regions"] = sorted(set.intersection(*regions))
 
 
+def new_types(machines: dict[str, Any], found: Iterable[Change]) -> None:
+    """Notes the GPU machines that the catalog lacks in machines.json, so that each is told once."""
+    names = {change.what.removeprefix(_NEW) for change in found if change.what.startswith(_NEW)}
+    machines["new_types"] = sorted({*machines["new_types"], *names})
+
+
 def new_attached(prices: dict[str, Any], fresh: Mapping[tuple[str, str], list[float | None]]) -> list[Change]:
-    """Puts the prices of attached GPUs into prices.json's data, and returns what changed."""
+    """Puts the prices of attached GPUs into prices.json's data, and returns what changed. Their day is that of all."""
+    parts = prices["parts"]
+    known = {(name, region) for name, regions in parts["gpu"].items() for region in regions}
+    if known <= set(fresh):
+        parts["date"] = ""
     changes = []
     for (name, region), pair in sorted(fresh.items()):
         before = prices["parts"]["gpu"].setdefault(name, {}).get(region)
@@ -121,7 +138,7 @@ def write(folder: Path, rows: Rows, prices: dict[str, Any], machines: dict[str, 
     """Writes the three data files, each whole or not at all."""
     prices["date"] = day.isoformat()
     prices["source"] = "Cloud Billing catalog, services/6F81-5844-456A, by `pipelines machines --refresh`"
-    prices["parts"]["date"] = day.isoformat()
+    prices["parts"]["date"] = prices["parts"]["date"] or day.isoformat()
     machines["sources"]["compute-regions"]["date"] = day.isoformat()
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")

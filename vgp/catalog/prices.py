@@ -59,25 +59,26 @@ def price(machine: Machine, accelerator: str | None, count: int, region: str, pr
 
 def _compute(machine: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
     """Compute Engine's price of the machine, with attached GPUs where it is an N1."""
-    host = _table().get((machine.name, region)) or _from_parts(machine, region)
+    host = _table().get((machine.name, region)) or _of_page(machine, region)
     if host is None or not count or machine.accelerator:
         return host
     parts = document("prices.json")["parts"]
     rate = parts["gpu"].get(accelerator, {}).get(region)
     if rate is None:
         return None
-    gpu_on_demand, gpu_spot = rate if isinstance(rate, list) else (rate, None)
+    gpu_on_demand, gpu_spot = rate
     spot = None if host.spot is None or gpu_spot is None else host.spot + count * gpu_spot
-    return _Compute(host.on_demand + count * gpu_on_demand, spot, host.local_ssd, parts["date"])
+    return _Compute(host.on_demand + count * gpu_on_demand, spot, host.local_ssd, min(host.date, parts["date"]))
 
 
-def _from_parts(machine: Machine, region: str) -> _Compute | None:
-    parts = document("prices.json")["parts"]
-    rates = parts["vcpu_and_gb"].get(machine.family, {}).get(region)
+def _of_page(machine: Machine, region: str) -> _Compute | None:
+    """What prices.csv lacks and Google's page quotes."""
+    page = document("prices.json")["page"]
+    rates = page["usd_h"].get(machine.name, {}).get(region)
     if rates is None:
         return None
-    usd_per_hour = machine.vcpu * rates[0] + machine.memory_gb * rates[1]
-    return _Compute(usd_per_hour, None, 0.0, parts["date"])
+    on_demand, spot, local_ssd = rates
+    return _Compute(on_demand, spot, local_ssd, page["date"])
 
 
 @cache
@@ -90,7 +91,7 @@ def _table() -> dict[tuple[str, str], _Compute]:
             float(row["on_demand_usd_h"]),
             float(row["spot_usd_h"]) if row["spot_usd_h"] else None,
             float(row["local_ssd_usd_h"]),
-            date,
+            row["date"] or date,
         )
         for row in rows
     }

@@ -25,3 +25,8 @@ def dataflow_usd(machine: str, disk_gb: int, workers: int, hours: float, region:
 
 def shuffle_usd_per_gb() -> float:
     return float(document("prices.json")["dataflow"]["shuffle_usd_gb"])
+
+
+def date(service: str) -> str:
+    """Of which day the prices of BigQuery or Dataflow are."""
+    return str(document("prices.json")[service.lower()]["date"])

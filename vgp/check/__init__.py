@@ -24,6 +24,7 @@ offer.py          region rules and the price
 pipeline.py       a compiled pipeline: every task
 plain_step.py     the resources of a plain step
 pool_body.py      what a worker pool runs
+reduction_server.py  reduction servers that the workers may not use
 remote_runner.py  steps that call the SDK by its method's name
 report.py         findings, steps, exit code
 resource_pools.py the machines of a persistent resource

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from vgp.catalog import services
+from vgp.catalog.price_dates import words
 from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
 from vgp.text.figures import dollars, took, usd
@@ -50,7 +52,18 @@ def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
     """`max_usd` is the bound, null where there is none: then the priced steps' part of it, and the others by name."""
     left_out = unpriced(rows)
     most = most_usd(rows)
-    return {"max_usd": None if left_out else most, "max_usd_of_priced_steps": most, "unpriced": left_out}
+    return {
+        "max_usd": None if left_out else most,
+        "max_usd_of_priced_steps": most,
+        "unpriced": left_out,
+        "price_dates": price_dates(rows),
+    }
+
+
+def price_dates(rows: Sequence[StepRow]) -> list[str]:
+    """The days of all prices that are in the rows, the oldest first."""
+    own = {row.price_date for row in rows} | {used.price_date for row in rows for used in row.services if used.usd}
+    return sorted(day for day in own if day)
 
 
 def not_in_it(rows: Sequence[StepRow]) -> str:
@@ -96,7 +109,7 @@ def _with(row: StepRow) -> str:
     return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
-def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
+def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None) -> Table:
     """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
@@ -113,8 +126,7 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE) -> Table:
     drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
-    below += _shuffled(rows)
-    below += _ladders(rows)
+    below += [*_shuffled(rows), *_ladders(rows), *filter(None, [words(price_dates(rows), today)])]
     drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
     return drawn
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from vgp.check import job_options, services
+from vgp.catalog import catalog
+from vgp.check import job_options, reduction_server, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, terms
@@ -11,9 +12,8 @@ from vgp.check.machine_spec import MachineSpec
 from vgp.check.offer import price_of
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.documents.node import Node
-from vgp.placement import quota
+from vgp.placement import provisioning, quota
 from vgp.placement.provisioning import STRATEGIES
-from vgp.text.figures import listed
 
 MAX_POOLS = 4
 
@@ -45,7 +45,9 @@ def judge(
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
     _tpus(reader, judged)
-    _one_zone(reader, judged)
+    reduction_server.judge(reader, nodes, judged)
+    if not job_terms.is_persistent:
+        _one_zone(reader, job_terms, judged)
     has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
     if not job_terms.is_persistent:
@@ -101,14 +103,13 @@ def _tpus(reader: Reader, pools: list[Pool]) -> None:
         reader.judgement.add(reader.step, next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
 
 
-def _one_zone(reader: Reader, pools: list[Pool]) -> None:
-    """All GPUs of a job must be had in one zone of its region; which zones have which, the catalog does not know."""
-    kinds = dict.fromkeys(pool.spec.accelerator for pool in pools if pool.spec.combination and pool.spec.accelerator)
-    if len(kinds) < 2:
-        return
-    other = next(pool for pool in pools if pool.spec.accelerator == list(kinds)[1])
-    text = f"The job mixes {listed(kinds, 'and')}: they must all be in one zone of its region, which is not checkable."
-    reader.judgement.add(reader.step, other.at, "GPU010", text, "Use one kind of GPU, or look up its zones.", "warning")
+def _one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
+    """All GPUs of a job must be had in one zone of its region."""
+    kinds = [pool.spec.accelerator for pool in pools if pool.spec.combination and pool.spec.accelerator]
+    if len(set(kinds)) > 1:
+        other = next(pool for pool in pools if pool.spec.accelerator not in (None, kinds[0]))
+        where = job_terms.regions or [catalog.DEFAULT_REGION]
+        reader.judgement.report(reader.step, other.at, *provisioning.one_zone(list(dict.fromkeys(kinds)), where))
 
 
 def _flex_start(reader: Reader, pools: list[Pool]) -> None:

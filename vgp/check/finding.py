@@ -9,6 +9,7 @@ from vgp.documents.document import Document
 from vgp.documents.edits import Change
 from vgp.documents.field_path import FieldPath
 from vgp.placement.combination import Combination, known
+from vgp.placement.provisioning import STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,14 @@ class StepRow:
         return known(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
+    def price_date(self) -> str | None:
+        """Of which day its price is; None where it has none."""
+        if self.usd_per_hour is None or self.combination is None:
+            return None
+        price = self.combination.price(STRATEGIES.get(self.strategy, "standard"), self.region)
+        return price.date if price else None
+
+    @property
     def max_usd(self) -> float | None:
         """The most that all turns can cost; None where part of it is not known."""
         return None if self.turns is None or self.max_usd_a_turn is None else self.max_usd_a_turn * self.turns
@@ -150,7 +159,13 @@ class StepRow:
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         services = [service.as_json() for service in self.services]
         ladder = {"rungs": [rung.as_json() for rung in self.rungs], "ladder_s": self.ladder_s} if self.rungs else {}
-        return {**{name: getattr(self, name) for name in names}, "usd_per_hour": price, "services": services, **ladder}
+        return {
+            **{name: getattr(self, name) for name in names},
+            "usd_per_hour": price,
+            "price_date": self.price_date,
+            "services": services,
+            **ladder,
+        }
 
 
 def _why_not(rung: RungRow) -> str:

@@ -4,9 +4,11 @@ What comes from the files stands in code, where GitHub reads neither links, ment
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import date
 
+from vgp.catalog.price_dates import words
 from vgp.check.comparison import Recurring, State, pairs, run_cost
-from vgp.check.cost import Cost, line_of, not_in_it
+from vgp.check.cost import Cost, line_of, not_in_it, price_dates
 from vgp.check.finding import Finding, StepRow
 from vgp.check.report import Report
 from vgp.text.figures import plural, usd
@@ -18,7 +20,7 @@ _HEAD = ("step", "machines", "GPUs", "where", "$/hour", "at most")
 _NONE = "-"
 
 
-def markdown(before: State, after: State) -> str:
+def markdown(before: State, after: State, today: date | None = None) -> str:
     """The whole text: what is wrong, then the steps that changed by file, then the schedules."""
     lines = ["### Machines, and what a run can cost at most", "", *_findings(after.report)]
     changed = [file for file in sorted({*before.files, *after.files}) if _differs(file, before, after)]
@@ -36,7 +38,14 @@ def markdown(before: State, after: State) -> str:
             "",
             f"Asks for what it asked for before: {plural(same, 'file')}." if same else "No machine is asked for.",
         ]
-    return "\n".join([*lines, *_schedules(before, after)]) + "\n"
+    return "\n".join([*lines, *_schedules(before, after), *_prices([before, after], today)]) + "\n"
+
+
+def _prices(states: Sequence[State], today: date | None) -> Iterator[str]:
+    """Of which day the prices are, where there are any."""
+    rows = [row for state in states for rows in state.files.values() for row in rows]
+    text = words(price_dates(rows), today)
+    yield from ["", f"{text[0].upper()}{text[1:]}."] if text else []
 
 
 def code(text: str, most: int = 120) -> str:

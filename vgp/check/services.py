@@ -27,6 +27,11 @@ class Service:
     def not_known(self) -> str:
         return "" if self.usd is not None else f"no price of {self.name}, {self.what} in {self.region or 'its region'}"
 
+    @property
+    def price_date(self) -> str:
+        """Of which day its price is."""
+        return prices.date(self.name)
+
     def as_json(self) -> dict[str, object]:
         return {"name": self.name, "what": self.what, "region": self.region, "max_usd_a_try": self.usd}
 

@@ -6,6 +6,10 @@ from vgp.check.machine_spec import judge
 from vgp.check.offer import judge_region, price_of
 from vgp.documents.node import Node
 
+_WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
+#: Names and numbers of the enum.
+_RESERVED = ("ANY_RESERVATION", "SPECIFIC_RESERVATION", 2, 3)
+
 
 def judge_resources(judgement: Judgement, step: str, resources: Node, location: Node | None) -> None:
     """dedicatedResources or BatchDedicatedResources: one machine, and how many of it."""
@@ -20,12 +24,33 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     regions = [region] if region else list(judgement.regions)
     place = location if location is not None and region else spec.get("machineType")
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
+    way = _way(reader, resources, spec)
     machine = machine_spec.machine
-    if machine_spec.combination and machine and "standard" not in machine.provisioning:
-        text = f"{machine.name} is not offered on demand."
-        judgement.add(step, spec.get("machineType"), "GPU009", text, "Choose another size.", "warning")
-    usd, where = price_of(machine_spec, regions, "standard")
-    judgement.steps.append(machine_spec.row(step, replicas, "STANDARD", usd, where))
+    if machine_spec.combination and machine and way and way not in machine.provisioning:
+        text, fix = f"{machine.name} is not offered {_WORDS[way]}.", "Choose another size."
+        if "spot" in machine.provisioning:
+            fix = "Set spot in dedicatedResources, or choose another size."
+        judgement.add(step, spec.get("machineType"), "GPU009", text, fix, "warning")
+    usd, where = price_of(machine_spec, regions, way or "standard")
+    strategy = {"spot": "SPOT", "flex_start": "FLEX_START"}.get(way or "", "STANDARD")
+    judgement.steps.append(machine_spec.row(step, replicas, strategy, usd, where))
+
+
+def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
+    """How the machines are got, by the fields of DedicatedResources; None where only the run knows that."""
+    spot, flex_start = resources.get("spot"), resources.get("flexStart")
+    affinity = spec.get("reservationAffinity")
+    kind = affinity.get("reservationAffinityType")
+    if not (spot.known and flex_start.known and affinity.known and kind.known):
+        return None
+    if isinstance(spot.value, bool) and spot.value:
+        return "spot"
+    if spot.value is not None and not isinstance(spot.value, bool):
+        reader.judgement.malformed(reader.step, spot, "spot", "true or false")
+        return None
+    if flex_start.value is not None:
+        return "flex_start"
+    return "reservation" if kind.value in _RESERVED else "standard"
 
 
 def _names_something(spec: Node) -> bool:

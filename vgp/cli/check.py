@@ -130,5 +130,5 @@ def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Cal
     before, after = comparison.sides(paths, folder, regions, judged)
     before = replace(before, schedules=declared(folder / FILE_NAME, now))
     after = replace(after, schedules=declared(Path(FILE_NAME), now))
-    print(markdown.markdown(before, after), end="")
+    print(markdown.markdown(before, after, now.date()), end="")
     return after.report.exit_code

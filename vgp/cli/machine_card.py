@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vgp.catalog import catalog
+from vgp.catalog import catalog, price_dates
 from vgp.catalog.accelerator import Accelerator, Quota
 from vgp.catalog.machine import Machine
 from vgp.catalog.prices import Price
@@ -37,6 +37,8 @@ def card(machine: Machine, as_of: date) -> RenderableType:
     prices = list(_prices(machine, as_of))
     if prices:
         parts += ["", "[bold]$/hour on Vertex AI[/]", _price_table(prices)]
+        old = price_dates.too_old((price.date for _, price in prices), as_of)
+        parts += [f"prices{old.removeprefix(',')}"] if old else []
     for quota in _quotas(machine, as_of):
         parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
     sources = [f"{source['what']}: {source['page']} ({source['date']})" for source in _sources(machine)]

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from vgp.catalog import catalog
+from vgp.catalog import catalog, price_dates
 from vgp.catalog.accelerator import short_name
 from vgp.catalog.prices import PROVISIONING
 from vgp.errors import RequestError
@@ -74,18 +74,18 @@ def as_json(offer: Offer) -> dict[str, Any]:
     }
 
 
-def as_table(offers: list[Offer], *, width: int = 80) -> Table:
+def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Table:
     """The offers as rows, set closer on a terminal of less than 100 columns."""
     titles = ("machine", "GPUs", "GPU GB", "vCPU", "GB", "region", "provisioning", "$/hour")
     numbers, whole = ("GPU GB", "vCPU", "GB", "$/hour"), set(titles) - {"GPUs", "GPU GB"}
     drawn = table(titles, map(_cells, offers), right=numbers, whole=whole, gap=1 if width < 100 else 3)
     accelerators = dict.fromkeys(offer.combination.accelerator for offer in offers)
     ending = [gpu for gpu in accelerators if gpu and gpu.end_of_support]
-    if ending:
-        lines = (
-            f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
-        )
-        drawn.caption, drawn.caption_justify = "\n".join(lines), "left"
+    lines = [
+        f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
+    ]
+    lines += filter(None, [price_dates.words((offer.price.date for offer in offers if offer.price), today)])
+    drawn.caption, drawn.caption_justify = ("\n".join(lines) or None), "left"
     return drawn
 
 

@@ -81,7 +81,7 @@ def machines(
     show(
         [machine_list.as_json(offer) for offer in offers],
         as_json,
-        lambda _: machine_list.as_table(offers, width=console().width),
+        lambda _: machine_list.as_table(offers, today, width=console().width),
     )
 
 

@@ -50,6 +50,8 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
     if not name.strip():
         message = "The machine type is empty."
+    elif catalog.is_new(name):
+        message = f"Compute Engine has {name}; whether custom training takes it, the catalog does not know yet."
     if near is None:
         return Problem("GPU001", MACHINE, message, "See `pipelines machines`.")
     return Problem("GPU001", MACHINE, message, f"Nearest: {near}.", nearest=((MACHINE, near),))

@@ -1,6 +1,8 @@
-"""How a machine is got: whether it is offered with a strategy, and in a region."""
+"""How a machine is got: whether it is offered with a strategy, in a region, and several kinds of GPUs in one zone."""
 
-from vgp.catalog import catalog
+from collections.abc import Iterator, Sequence
+
+from vgp.catalog import catalog, zones
 from vgp.catalog.accelerator import Accelerator
 from vgp.catalog.machine import Machine
 from vgp.placement.combination import Combination
@@ -145,3 +147,19 @@ def _serving(accelerator: Accelerator, where: str) -> list[Problem]:
     return [
         Problem("GPU010", "region", text, f"Regions that have it: {', '.join(sorted(accelerator.serving_regions))}.")
     ]
+
+
+def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
+    """Whether one zone of each region has all of these accelerators; a warning where their zones are not known."""
+    fix = "Use one kind of GPU, or another region."
+    for where in regions:
+        if not all(catalog.accelerators()[kind].pages_listing(where) for kind in kinds):
+            continue  # the rule about regions says so
+        shared = zones.shared(kinds, where)
+        if shared is None:
+            text = f"The job mixes {listed(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
+            yield Problem("GPU010", "region", text, "Use one kind of GPU, or look up its zones.", "warning")
+        elif not shared:
+            places = "; ".join(f"{kind} is in {', '.join(sorted(zones.zones(kind, where) or ()))}" for kind in kinds)
+            text = f"The job mixes {listed(kinds, 'and')}, which no zone of {where} has together: {places}."
+            yield Problem("GPU010", "region", text, fix)

@@ -93,6 +93,7 @@ _ROWS = (
     ("GPU033", "secret-in-env", WARNING, "A variable of the container looks like a credential"),
     ("GPU034", "broken-command", ERROR, "The command or call fails before it asks for a machine"),
     ("GPU035", "job-fields", ERROR, "Two fields of the job exclude each other, or one cannot be"),
+    ("GPU036", "reduction-server", WARNING, "Reduction servers that the workers may not use"),
 )
 
 RULES = {row[0]: Rule(*row) for row in _ROWS}

@@ -2,6 +2,7 @@
 
 account.py       what became of each part of a request that was read
 calls.py         calls of Google's SDK and pipeline components
+classes.py       attributes of classes, dataclasses and enums
 command_line.py  the words of a gcloud line, as gcloud reads them
 constants.py     expressions of Python that are the same in every run
 deploy_flags.py  the flags of `gcloud ai endpoints deploy-model`

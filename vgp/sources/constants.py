@@ -7,11 +7,13 @@ Constants and names that are set once are followed, and so are texts and lists p
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
+from vgp.sources.classes import Classes
 from vgp.sources.names import Names
 
 MAX_DEPTH = 30
@@ -31,18 +33,24 @@ class Constants:
 
     def __init__(self, tree: ast.Module) -> None:
         self.names = Names(tree)
+        #: All of the program, outer before inner: walked once, for that takes longest.
+        self.nodes = list(ast.walk(tree))
         #: Literals that were read as part of a larger one or of a call.
         self.used: set[ast.AST] = set()
-        self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
         self._runs: dict[object, ast.Call] = {}
         for call in self.calls:
             if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
                 owner = call.func.value
                 self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
         self._targets: dict[ast.AST, list[str]] = {}
-        for node in ast.walk(tree):
+        for node in self.nodes:
             if isinstance(node, ast.Assign):
                 self._targets[node.value] = [name.id for name in node.targets if isinstance(name, ast.Name)]
+
+    @cached_property
+    def _classes(self) -> Classes:
+        return Classes(self.nodes, self.assigned)
 
     def run_of(self, maker: ast.Call) -> ast.Call | None:
         """The run or submit of the job that a call makes: CustomJob(...).run(...), or by the name that it has."""
@@ -69,6 +77,11 @@ class Constants:
                 return node.attr
             case ast.Attribute(attr="name") if _is_member(self.assigned(node.value)):
                 return self.value(node.value, path, places, depth + 1)
+            case ast.Attribute() if (value := self._classes.attribute(node)) is not None:
+                places[path] = value.lineno
+                return self.value(value, path, places, depth + 1)
+            case ast.Subscript():
+                return self._item(node, path, places, depth)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
                 return self._operation(node, path, depth)
         return Computed(f"the program computes it: {_short(node)}")
@@ -90,6 +103,17 @@ class Constants:
             return Computed(value)
         places[path] = value.lineno
         return self.value(value, path, places, depth + 1)
+
+    def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        """CONFIG["machine"] of a dictionary or list that is known."""
+        inside: dict[FieldPath, int] = {}
+        whole = self.value(node.value, (), inside, depth + 1)
+        key = self.value(node.slice, path, {}, depth + 1)
+        known = isinstance(whole, dict) and isinstance(key, str) and not isinstance(key, Computed) and key in whole
+        if not known and not (isinstance(whole, list) and isinstance(key, int) and -len(whole) <= key < len(whole)):
+            return Computed(f"the program computes it: {_short(node)}")
+        places[path] = inside.get((key,), node.lineno)
+        return whole[key]
 
     def _container(
         self, node: ast.Dict | ast.List | ast.Tuple, path: FieldPath, places: dict[FieldPath, int], depth: int

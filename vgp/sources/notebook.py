@@ -1,6 +1,7 @@
 """Notebooks -> the documents of their code cells: Python, and gcloud commands behind `!` or in a %%bash cell."""
 
 import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,9 @@ def _variables(script: list[str]) -> list[str]:
 
 def _is_python(text: str) -> bool:
     try:
-        compile(text, "<cell>", "exec", flags=0x400)  # PyCF_ONLY_AST: nothing is run
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<cell>", "exec", flags=0x400)  # PyCF_ONLY_AST: nothing is run
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

@@ -6,6 +6,7 @@ with it), and requests written as dictionaries. What they compute is said to be 
 """
 
 import ast
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +38,9 @@ def documents(file: str, text: str, *, above: int = 0) -> list[Document]:
     if len(text) > MAX_CHARACTERS:
         return [_faulty(file, f"more than {MAX_CHARACTERS:,} characters of Python")]
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python thinks of the style of others
+            tree = ast.parse(text)
         with budget.document():
             found = _found(tree)
     except SyntaxError as error:
@@ -58,7 +61,7 @@ def _faulty(file: str, why: str, line: int = 1) -> Document:
 def _found(tree: ast.Module) -> list[Found]:
     constants = Constants(tree)
     found = [each for node in constants.calls for each in _of_call(node, constants)]
-    return [*found, *limits(constants), *_literals(tree, constants)]
+    return [*found, *limits(constants), *_literals(constants)]
 
 
 def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
@@ -69,9 +72,9 @@ def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
             return
 
 
-def _literals(tree: ast.Module, constants: Constants) -> Iterator[Found]:
+def _literals(constants: Constants) -> Iterator[Found]:
     """Dictionaries and lists of pools that no call took which is read above."""
-    for node in ast.walk(tree):  # the outer before the inner
+    for node in constants.nodes:  # the outer before the inner
         if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
             yield _literal(node, constants)
 

@@ -20,6 +20,8 @@ from vgp.vertex.errors import explained
 
 #: Seconds for one page: 5,000 prices take their time.
 PAGE_S = 60.0
+#: After so many days the day of the prices is written anew, also where none has changed.
+CONFIRMED_DAYS = 30
 
 
 def refresh(settings: Settings, *, write: bool, console: Console, folder: Path = changes.DATA) -> int:
@@ -39,13 +41,16 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
     rows, differences = changes.new_prices(changes.price_rows(folder), billing.machine_prices(rates))
     differences += changes.new_attached(prices, billing.attached_prices(rates))
-    differences += changes.shapes(types)
+    differences += (found := changes.shapes(types))
+    changes.new_types(machines, found)
     changes.new_regions(machines, types)
     for change in differences:
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(differences)} differences.", highlight=False)
-    if write and differences:
-        changes.write(folder, rows, prices, machines, date.today())
+    today = date.today()
+    confirmed = (today - date.fromisoformat(catalog.document("prices.json")["date"])).days >= CONFIRMED_DAYS
+    if write and (differences or confirmed):
+        changes.write(folder, rows, prices, machines, today)
         console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
     elif differences:
         console.print("Nothing is written; --write does.", highlight=False)

@@ -1,8 +1,13 @@
 """Prices against figures read from Google's SKUs, and the rule that derives the rest."""
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 from vgp.catalog import catalog, prices
+from vgp.catalog.accelerator import short_name
+from vgp.placement.combination import combinations
 
 
 def price(name, accelerator, count, region, provisioning):
@@ -40,7 +45,7 @@ def test_attached_gpus_are_added_to_their_host():
 
 def test_an_unknown_price_is_none_and_a_bound_says_that_it_is_one():
     assert price("a4-highgpu-8g", "NVIDIA_B200", 8, "us-central1", "reservation") is None
-    assert price("n1-standard-8", "NVIDIA_TESLA_T4", 4, "us-central1", "spot") is None
+    assert price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, "europe-west4", "spot") is None
     bound = price("g2-standard-4", "NVIDIA_L4", 1, "us-central1", "flex_start")
     assert bound.at_most and str(bound).startswith("at most $")
 
@@ -53,3 +58,51 @@ def test_prices_rise_from_spot_to_on_demand_and_carry_a_date(name):
         spot = price(name, machine.accelerator, machine.gpus, region, "spot")
         assert standard is None or (standard.usd_per_hour > 0 and len(standard.date) == 10)
         assert standard is None or spot is None or spot.usd_per_hour < standard.usd_per_hour * 1.01
+
+
+def test_attached_gpus_and_pages_have_spot_prices_with_the_older_date():
+    spot = price("n1-standard-8", "NVIDIA_TESLA_T4", 4, "europe-west4", "spot")
+    assert spot.usd_per_hour == pytest.approx(0.24306 + 4 * 0.1805 + 0.15 * (0.418336 + 4 * 0.3675))
+    assert spot.date == "2026-07-09" < price("n1-standard-8", None, 0, "europe-west4", "spot").date
+    h200 = price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, "us-central1", "spot")
+    assert h200.usd_per_hour == pytest.approx(50.874449 + 0.15 * (84.806908 - 1.315068)) and h200.date == "2026-09-17"
+
+
+#: What docs/machines.md says: of the pairs of accelerator and training region these have no price at all.
+UNPRICED = {
+    "NVIDIA_H100_80GB": 1,
+    "NVIDIA_H100_MEGA_80GB": 3,
+    "NVIDIA_H200_141GB": 8,
+    "NVIDIA_B200": 9,
+    "NVIDIA_GB200": 2,
+}
+
+
+def test_prices_are_known_in_as_many_training_regions_as_the_page_says():
+    known, missing = 0, Counter()
+    pairs = {
+        (row.accelerator, region)
+        for row in combinations()
+        if row.accelerator.kind == "gpu"
+        for region in row.accelerator.training_regions
+    }
+    priced = {
+        (row.accelerator, region)
+        for row in combinations()
+        for region in row.accelerator.training_regions
+        if any(row.price(way, region) for way in row.machine.provisioning)
+    }
+    for accelerator, region in pairs:
+        known += (accelerator, region) in priced
+        missing[accelerator.name] += (accelerator, region) not in priced
+    assert +missing == UNPRICED
+    page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
+    assert f"{known} of {len(pairs)} pairs" in page
+    rows = {short_name(name): f"| {short_name(name)} | {count} of " for name, count in UNPRICED.items()}
+    assert all(row in page for row in rows.values())
+
+
+@pytest.mark.parametrize("family", ["e2", "n1", "n2", "n4"])
+def test_machines_without_gpus_have_prices_outside_of_the_default_region(family):
+    names = [name for name, machine in catalog.machines().items() if machine.family == family]
+    assert all(price(name, None, 0, "europe-west4", way) for name in names for way in ("standard", "spot"))

@@ -100,7 +100,11 @@ def test_several_documents_are_judged_each():
         (job(pool("g2-standard-8", "NVIDIA_L4", 1), strategy="FLEX_START", timeout="700000s"), ["GPU028"]),
         (job(pool(diskSpec={"bootDiskType": "pd-balanced"})), ["GPU012"]),
         (job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 50})), ["GPU012"]),
-        (job(pool(diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
+        (job(pool(diskSpec={"bootDiskType": "hyperdisk-balanced"})), ["GPU012"]),
+        (job(pool("e2-standard-8", None, None, diskSpec={"bootDiskType": "hyperdisk-balanced"})), ["GPU012"]),
+        (job(pool("n4-standard-8", None, None, diskSpec={"bootDiskType": "pd-ssd"})), ["GPU012"]),
+        (job(pool("n4-standard-8", None, None, diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
+        (job(pool("g2-standard-8", "NVIDIA_L4", diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
         (job(pool("${MACHINE}", None, None)), ["GPU015"]),
         (job(pool(accelerator="{{$.inputs.parameters['gpu']}}")), ["GPU015"]),
         (job(pool("n1-standard-16", "NVIDIA_TESLA_K80", 4)), ["GPU011"]),
@@ -299,7 +303,45 @@ def test_a_variable_that_looks_like_a_credential_is_told_without_its_value(name,
 
 def test_several_kinds_of_gpu_must_be_in_one_zone():
     mixed = job(pool(), pool(accelerator="NVIDIA_TESLA_V100"), pool(accelerator="NVIDIA_TESLA_P4"))
-    found = [each for each in judged(mixed, regions=["us-central1"]).findings if "one zone" in each.message]
-    assert [(each.rule, each.severity) for each in found] == [("GPU010", "warning")]
-    assert "NVIDIA_TESLA_T4, NVIDIA_TESLA_V100 and NVIDIA_TESLA_P4" in found[0].message
-    assert not [each for each in judged(job(pool(), pool(count=2))).findings if "one zone" in each.message]
+
+    def told(data, region):
+        found = [each for each in judged(data, regions=[region]).findings if "The job mixes" in each.message]
+        return [(each.rule, each.severity, each.message) for each in found]
+
+    assert not told(mixed, "us-central1")  # zones a and c have all three
+    assert not told(job(pool(), pool(accelerator="NVIDIA_TESLA_V100")), "asia-east1")  # zone c has both
+    l4 = pool("g2-standard-8", "NVIDIA_L4")
+    h200 = pool("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8)
+    ((rule, level, text),) = told(job(l4, h200, strategy="SPOT"), "us-east4")
+    assert (rule, level) == ("GPU010", "error")
+    assert "NVIDIA_L4 is in us-east4-a, us-east4-c; NVIDIA_H200_141GB is in us-east4-b" in text
+    b200 = pool("a4-highgpu-8g", "NVIDIA_B200", 8)
+    ((rule, level, text),) = told(job(l4, b200, strategy="SPOT"), "us-central1")
+    assert (rule, level) == ("GPU010", "warning") and "not checkable" in text
+    assert not told(job(pool(), pool(count=2)), "us-central1")
+    persistent = {**job(l4, h200), "persistentResourceId": "mine"}
+    assert not told(persistent, "us-east4")
+
+
+PREBUILT = {"imageUri": "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"}
+SERVERS = pool("n1-highcpu-16", None, None, replicas=4) | {
+    "containerSpec": {"imageUri": "europe-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"}
+}
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        ([pool(), pool(replicas=3)], "us-docker.pkg.dev/p/r/i:1 has google-reduction-server"),
+        ([pool(containerSpec=PREBUILT), pool()], "us-docker.pkg.dev/p/r/i:1 has google-reduction-server"),
+        ([pool(containerSpec=PREBUILT), pool(replicas=3, containerSpec=PREBUILT)], None),
+        ([pool(containerSpec=PREBUILT), {}], "fewer than two"),
+        ([pool("n1-standard-8", None, None), pool("n1-standard-8", None, None)], "fewer than two"),
+        ([pool("${MACHINE}", None, None, containerSpec=PREBUILT), {}], None),
+    ],
+)
+def test_reduction_servers_that_no_worker_may_use_are_told(workers, words):
+    found = [each for each in judged(job(*workers, SERVERS)).findings if each.rule == "GPU036"]
+    assert [each.severity for each in found] == (["warning"] if words else [])
+    assert not words or words in found[0].message
+    assert not [each for each in judged(job(*workers)).findings if each.rule == "GPU036"]

@@ -121,3 +121,34 @@ def test_a_job_on_a_persistent_resource_asks_for_no_machine():
     assert errors({**job(pool(count=3)), "persistentResourceId": "r"}) == ["GPU003"]
     assert errors({**job(pool()), "persistentResourceId": "r"}, regions=["us-centrall1"]) == ["GPU030"]
     assert "GPU017" in rules({**many, "persistentResourceId": ""}, regions=["us-central1"])
+
+
+@pytest.mark.parametrize(
+    ("resources", "told", "strategy"),
+    [
+        ({}, "not offered on demand", "STANDARD"),
+        ({"spot": True}, None, "SPOT"),
+        ({"spot": False}, "not offered on demand", "STANDARD"),
+        ({"flexStart": {"maxRuntimeDuration": "3600s"}}, None, "FLEX_START"),
+        ({"spot": "yes"}, None, "STANDARD"),
+    ],
+)
+def test_predictions_on_spot_machines_are_judged_and_priced_as_such(resources, told, strategy):
+    h100 = {"machineType": "a3-highgpu-1g", "acceleratorType": "NVIDIA_H100_80GB", "acceleratorCount": 1}
+    body = {"deployedModel": {"dedicatedResources": {"machineSpec": h100, "minReplicaCount": 1, **resources}}}
+    report = judged(body)
+    found = [each.message for each in report.findings if each.rule == "GPU009"]
+    assert [told in each for each in found] == ([True] if told else [])
+    assert [row.strategy for row in report.steps] == [strategy]
+    if strategy == "SPOT":
+        assert report.steps[0].usd_per_hour < 10
+    assert ("GPU025" in {each.rule for each in report.findings}) == (resources.get("spot") == "yes")
+
+
+def test_predictions_by_a_reservation_are_not_on_demand():
+    h200 = {
+        "machineType": "a3-ultragpu-8g", "acceleratorType": "NVIDIA_H200_141GB", "acceleratorCount": 8,
+        "reservationAffinity": {"reservationAffinityType": "ANY_RESERVATION"},
+    }  # fmt: skip
+    body = {"deployedModel": {"dedicatedResources": {"machineSpec": h200, "minReplicaCount": 1}}}
+    assert "GPU009" not in {each.rule for each in judged(body).findings}

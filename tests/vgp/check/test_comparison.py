@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ def test_what_has_no_price_is_at_least_with_its_reason(folders):
     text = told(folders)
     assert " → at least $" in text and "(+$" not in text and "(-$" not in text
     assert "Not in it: `fit (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1, standard)`" in text
+
+
+def test_the_comment_says_of_which_day_its_prices_are(folders):
+    written(folders, {"job.yaml": JOB}, {"job.yaml": SPOT})
+    before, after = sides(["."], folders[1], (), check)
+    assert markdown(before, after, date(2026, 8, 1)).endswith("\n\nPrices of 2026-07-30.\n")
+    assert "Prices of 2026-07-30, up to 124 days old: refresh them" in markdown(before, after, date(2026, 12, 1))
+    written(folders, {"job.yaml": UNPRICED}, {"job.yaml": UNPRICED})
+    assert "rices of" not in told(folders)
 
 
 def test_files_are_new_gone_or_as_they_were(folders):

@@ -1,10 +1,14 @@
 """What a run can cost at most, and the ceiling."""
 
+from dataclasses import replace
+from datetime import date
+
 import pytest
 from rich.console import Console
 
 from vgp.check import cost
 from vgp.check.finding import StepRow
+from vgp.check.services import Service
 from vgp.errors import RequestError
 
 
@@ -55,7 +59,9 @@ def test_tries_and_turns_count():
 
 
 def test_json_has_a_bound_or_says_which_steps_have_none():
-    assert cost.as_json([row()]) == {"max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}}
+    assert cost.as_json([row()]) == {
+        "max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}, "price_dates": ["2026-07-30"],
+    }  # fmt: skip
     partly = cost.as_json([row("prepare"), row(usd=None)])
     assert (partly["max_usd"], partly["max_usd_of_priced_steps"]) == (None, 12.0) and "train" in partly["unpriced"]
 
@@ -113,3 +119,21 @@ def test_a_table_without_steps_can_be_drawn():
     console = Console(record=True, width=80)
     console.print(cost.steps_table([], width=console.width))
     assert "machine" in console.export_text()
+
+
+def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago():
+    t4 = StepRow("tune", "n1-standard-8", "NVIDIA_TESLA_T4", 1, 1, "STANDARD", 0.8, "europe-west4", 60.0)
+    used = Service("BigQuery", "500 GB", "US", 3.1)
+    rows = [row(), t4, row("big", usd=None), replace(row("read"), services=(used,))]
+    assert cost.price_dates(rows) == ["2026-07-09", "2026-07-30", "2026-09-18"]
+
+    def below(today):
+        console = Console(record=True, width=200)
+        console.print(cost.steps_table(rows, width=200, today=today))
+        return console.export_text()
+
+    fresh = below(date(2026, 9, 1)).splitlines()
+    assert fresh[-1].strip() == "prices of 2026-07-09 to 2026-09-18"
+    assert "up to 61 days old: refresh them" in below(date(2026, 9, 8))
+    assert "prices of" not in drawn([row(usd=None)])
+    assert t4.as_json()["price_date"] == "2026-07-09" and row(usd=None).as_json()["price_date"] is None

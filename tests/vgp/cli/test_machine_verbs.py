@@ -159,7 +159,7 @@ def test_nothing_to_list_says_why_and_what_works(capsys, filters, code, why, ins
 def test_a_terminal_of_80_columns_cuts_nothing_but_the_gpus(accelerator, region):
     rows = offers(accelerator, region)
     terminal = Console(width=80, file=io.StringIO())
-    terminal.print(machine_list.as_table(rows))
+    terminal.print(machine_list.as_table(rows, TODAY))
     lines = terminal.file.getvalue().splitlines()
     assert rows and max(map(len, lines)) <= 80
     shown = [line.split() for line in lines]

@@ -126,3 +126,8 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_program_is_answered(name):
     judged(HOSTILE[name])  # within the time of a test, and without an exception
+
+
+def test_what_python_thinks_of_the_style_of_others_is_not_told(recwarn):
+    told('x = 1if True else 2\nassert (x, "y")\n')
+    assert not recwarn.list

@@ -5,12 +5,14 @@ import json
 import shutil
 import threading
 import urllib.parse
+from datetime import date
 
 import pytest
 from rich.console import Console
 
 from vgp.catalog import catalog, changes
 from vgp.errors import RequestError, WorkFailed
+from vgp.placement import compatibility
 from vgp.settings import Settings, load
 from vgp.vertex import clients
 from vgp.vertex.refresh import refresh
@@ -142,7 +144,7 @@ def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
         in text
     )
     assert "2.759546 Spot -> 4.04 on demand, no Spot" in text
-    assert "price of NVIDIA_TESLA_T4 in us-central1: 0.35 -> [0.36, None]" in text
+    assert "price of NVIDIA_TESLA_T4 in us-central1: [0.35, 0.1915] -> [0.36, None]" in text
     assert "shape of g2-standard-8: 8 vCPU, 32 GB -> 8 vCPU, 33 GB" in text
     assert "GPU machine a9-ultragpu-8g: new -> on Compute Engine, not in the catalog" in text
     assert "f1-micro" not in text and "Nothing is written; --write does." in text
@@ -157,17 +159,44 @@ def test_written_prices_are_those_of_the_parts(google, folder):
     assert float(rows["g2-standard-96", "us-central1"]["on_demand_usd_h"]) == pytest.approx(
         96 * 0.03 + 384 * 0.003 + 8 * 0.6
     )
-    # What the answer lacks stays.
-    assert rows["g2-standard-4", "europe-west4"] == changes.price_rows()["g2-standard-4", "europe-west4"]
+    # What the answer lacks keeps its price, and the day of it.
+    old = changes.price_rows()["g2-standard-4", "europe-west4"]
+    assert rows["g2-standard-4", "europe-west4"] == {**old, "date": "2026-07-30"}
+    assert rows["g2-standard-4", "us-central1"]["date"] == ""
     prices = json.loads((folder / "prices.json").read_text())
     assert prices["parts"]["gpu"]["NVIDIA_TESLA_T4"]["us-central1"] == [0.36, None]
-    assert "--refresh" in prices["source"]
+    assert "--refresh" in prices["source"] and prices["date"] == date.today().isoformat()
+    assert prices["parts"]["date"] == "2026-07-09", "not all of them are in the answer"
+    assert json.loads((folder / "machines.json").read_text())["new_types"] == ["a9-ultragpu-8g"]
 
 
 def test_a_second_refresh_finds_the_prices_unchanged(google, folder, monkeypatch):
     shown(folder, write=True)
     again = shown(folder)
     assert "price of g2" not in again and "price of a2" not in again
+
+
+def test_a_machine_type_that_is_new_is_told_once_and_named_to_who_asks_for_it(google, folder, monkeypatch):
+    machines = {**catalog.document("machines.json"), "new_types": ["a9-ultragpu-8g"]}
+    documents = {"machines.json": machines}
+    original = catalog.document
+    monkeypatch.setattr(catalog, "document", lambda name: documents.get(name) or original(name))
+    assert "a9-ultragpu-8g" not in shown(folder)
+    problem = compatibility.unknown_machine("a9-ultragpu-8g")
+    assert problem.message.startswith("Compute Engine has a9-ultragpu-8g; whether custom training takes it")
+
+
+def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder, monkeypatch):
+    monkeypatch.setattr(changes, "new_prices", lambda rows, fresh: (rows, []))
+    monkeypatch.setattr(changes, "new_attached", lambda prices, fresh: [])
+    monkeypatch.setattr(changes, "shapes", lambda types: [])
+    monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 10**6)
+    before = files(folder)
+    shown(folder, write=True)
+    assert files(folder) == before
+    monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 0)
+    shown(folder, write=True)
+    assert json.loads((folder / "prices.json").read_text())["date"] == date.today().isoformat()
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "not signed in"), (403, "not allowed"), (500, "answered 500")])

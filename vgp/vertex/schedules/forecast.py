@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from vgp.catalog import price_dates
 from vgp.check import cost
 from vgp.text.figures import usd
 from vgp.vertex.schedules.cron import ClockChange, Cron
@@ -41,6 +42,7 @@ def cost_words(declaration: Declaration, now: datetime) -> list[str]:
         f"{bound} {usd(run)} a run, if every step takes all the time that it may",
         f"{bound} {usd(run * month)} a month, in {month:.1f} runs",
         *([f"not in it: {left_out}"] if left_out else []),
+        *filter(None, [price_dates.words(cost.price_dates(declaration.steps), now.date())]),
     ]
 
 
@@ -92,6 +94,7 @@ def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = N
         "max_usd_per_month": None if unpriced else round(run * month, 2),
         "max_usd_of_priced_steps": round(run, 2),
         "unpriced": unpriced,
+        "price_dates": cost.price_dates(declaration.steps),
         "cached": caching(declaration),
     }
 

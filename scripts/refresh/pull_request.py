@@ -1,0 +1,101 @@
+"""Opens what a refresh changed as a pull request, or brings the open one up to date: `pull_request.py REPORT [FOLDER]`.
+
+REPORT is the difference in words; FOLDER holds the data files, which lie as they were in the commit GITHUB_SHA. Reads
+TOKEN, BASE, GITHUB_API_URL, GITHUB_REPOSITORY and GITHUB_SHA. Without a change nothing is opened. One branch is used,
+and moved: whoever adds a commit to it loses that at the next refresh. https://docs.github.com/en/rest/git
+"""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+BRANCH = "refresh-catalog"
+TITLE = "Catalog: prices and machine types of today"
+#: Characters of a pull request's text on GitHub.
+MOST = 65_536
+
+
+def main(report: str, folder: str = "vgp/catalog/data") -> None:
+    changed = changed_files(folder)
+    if not changed:
+        print("Nothing has changed.")
+        return
+    branch(commit(changed))
+    body = text(Path(report).read_text(encoding="utf-8"))
+    owner = os.environ["GITHUB_REPOSITORY"].split("/")[0]
+    head = urllib.parse.quote(f"{owner}:{BRANCH}")
+    base = os.environ["BASE"]
+    found = request("GET", f"/pulls?state=open&head={head}&base={urllib.parse.quote(base)}")
+    if found:
+        request("PATCH", f"/pulls/{int(found[0]['number'])}", {"body": body})
+        print(f"brought up to date: {found[0]['html_url']}")
+        return
+    opened = request("POST", "/pulls", {"title": TITLE, "head": BRANCH, "base": base, "body": body})
+    print(f"opened: {opened['html_url']}")
+
+
+def changed_files(folder: str) -> list[str]:
+    """Files of the folder that differ from the commit, without those that it does not know."""
+    command = ["git", "diff", "--name-only", "-z", "HEAD", "--", folder]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [name for name in found.split("\0") if name]
+
+
+def commit(names: list[str]) -> str:
+    """The id of a new commit on top of GITHUB_SHA, which no branch names yet."""
+    parent = os.environ["GITHUB_SHA"]
+    base = request("GET", f"/git/commits/{parent}")["tree"]["sha"]
+    entries = [
+        {"path": name, "mode": "100644", "type": "blob", "content": Path(name).read_text(encoding="utf-8")}
+        for name in names
+    ]
+    tree = request("POST", "/git/trees", {"base_tree": base, "tree": entries})["sha"]
+    made = request("POST", "/git/commits", {"message": TITLE, "tree": tree, "parents": [parent]})
+    return str(made["sha"])
+
+
+def branch(sha: str) -> None:
+    """Lets our branch name the commit, whatever it named before."""
+    try:
+        request("PATCH", f"/git/refs/heads/{BRANCH}", {"sha": sha, "force": True})
+    except urllib.error.HTTPError as error:
+        if error.code not in (404, 422):
+            raise
+        request("POST", "/git/refs", {"ref": f"refs/heads/{BRANCH}", "sha": sha})
+
+
+def text(report: str) -> str:
+    """The difference as code, where GitHub reads neither links nor mentions, and what to look at."""
+    head = (
+        "Read from Cloud Billing and Compute Engine. Look at what moved far, and at machine types that are new: which\n"
+        "of them custom training takes is in the documentation alone. A workflow's own pull request starts no other\n"
+        "workflow: close and reopen it to run the tests.\n\n"
+    )
+    inside = report.replace("```", "'''")
+    room = MOST - len(head) - 100
+    if len(inside) > room:
+        inside = inside[:room].rpartition("\n")[0] + "\n... the rest is in the log of the job"
+    return f"{head}```\n{inside.rstrip()}\n```\n"
+
+
+def request(method: str, path: str, content: dict[str, Any] | None = None) -> Any:
+    data = None if content is None else json.dumps(content).encode()
+    url = f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}{path}"
+    asked = urllib.request.Request(url, data, method=method)
+    asked.add_header("Accept", "application/vnd.github+json")
+    asked.add_header("X-GitHub-Api-Version", "2022-11-28")
+    asked.add_header("Content-Type", "application/json")
+    # Not for another host, where an answer leads to one.
+    asked.add_unredirected_header("Authorization", f"Bearer {os.environ['TOKEN']}")
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return json.load(answer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

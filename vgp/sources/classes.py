@@ -1,0 +1,182 @@
+"""What an attribute of a class of the program stands for: `Config.MACHINE`, `config.machine`, `Machine.TRAIN.value`.
+
+Followed are values in the body of a class, defaults of dataclasses, what one call of it gives instead, members of
+enums, what `__init__` alone sets, and fields of a SimpleNamespace. An attribute that is set anywhere else is unknown.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+_ENUMS = {"Enum", "StrEnum", "IntEnum"}
+#: Classes of a file, and bases of a class, beyond which an attribute is unknown: a look-up visits all.
+_MOST_CLASSES, _MOST_BASES = 500, 20
+#: Follows a name to the expression that it is set to.
+Assigned = Callable[[ast.AST], ast.AST | None]
+
+
+@dataclass
+class _Class:
+    node: ast.ClassDef
+    bases: list[str]
+    is_dataclass: bool
+    #: Name -> value; None: set more than once, or under a condition.
+    attributes: dict[str, ast.expr | None] = field(default_factory=dict)
+    #: Annotated names in their order, which are the arguments of a dataclass.
+    fields: list[str] = field(default_factory=list)
+    #: What `__init__` sets on the instance, by constant expressions or its arguments.
+    own: dict[str, ast.expr | None] = field(default_factory=dict)
+    has_init: bool = False
+
+
+class Classes:
+    """The classes of a program."""
+
+    def __init__(self, nodes: Sequence[ast.AST], assigned: Assigned) -> None:
+        self._assigned = assigned
+        self._classes: dict[str, _Class | None] = {}
+        self._set_elsewhere: set[str] = set()
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                self._classes[node.name] = None if node.name in self._classes else _read(node)
+        inside = {id(target) for each in self._classes.values() if each for target in _of_init(each.node)}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and id(node) not in inside:
+                self._set_elsewhere.add(node.attr)
+
+    def attribute(self, node: ast.Attribute) -> ast.expr | None:
+        """The expression that an attribute stands for; None where that is not known."""
+        if node.attr in ("value", "name") and isinstance(node.value, ast.Attribute):
+            return self._member(node.value, node.attr)
+        if node.attr in self._set_elsewhere or len(self._classes) > _MOST_CLASSES:
+            return None
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            return self._of_self(node)
+        base = self._assigned(node.value)
+        if isinstance(base, ast.Name):
+            return self._of_class(base.id, node.attr)
+        return self._of_call(base, node.attr) if isinstance(base, ast.Call) else None
+
+    def _member(self, node: ast.Attribute, part: str) -> ast.expr | None:
+        """Machine.TRAIN.value, and .name."""
+        name = node.value.id if isinstance(node.value, ast.Name) else ""
+        value = self._of_class(name, node.attr) if self._is_enum(name) else None
+        return ast.copy_location(ast.Constant(node.attr), node) if value is not None and part == "name" else value
+
+    def _is_enum(self, name: str) -> bool:
+        return any(_ENUMS & set(each.bases) for each in self._line(name))
+
+    def _line(self, name: str) -> Iterator[_Class]:
+        """The class and those that it inherits from, as far as they are in the file."""
+        names: list[str] = [name]
+        seen: set[str] = set()
+        while names and len(seen) < _MOST_BASES:
+            known = self._classes.get(current := names.pop(0))
+            if known is not None and current not in seen:
+                seen.add(current)
+                names += known.bases
+                yield known
+
+    def _of_class(self, name: str, attribute: str) -> ast.expr | None:
+        for each in self._line(name):
+            if attribute in each.attributes:
+                return _default(each.attributes[attribute]) if each.is_dataclass else each.attributes[attribute]
+        return None
+
+    def _of_self(self, node: ast.Attribute) -> ast.expr | None:
+        """What a method finds in its own class, if no class of the file changes it."""
+        around = [each for each in self._classes.values() if each and _holds(each.node, node.lineno)]
+        if len(around) != 1:
+            return None
+        own = around[0]
+        heirs = [each for each in self._classes.values() if each and each is not own and own.node.name in each.bases]
+        if any(node.attr in heir.attributes or node.attr in heir.own for heir in heirs):
+            return None
+        if node.attr in own.own:
+            return own.own[node.attr]
+        return None if own.is_dataclass else self._of_class(own.node.name, node.attr)
+
+    def _of_call(self, call: ast.Call, attribute: str) -> ast.expr | None:
+        """The attribute of what Config(machine=...) makes."""
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        given = {word.arg: word.value for word in call.keywords if word.arg}
+        if any(word.arg is None for word in call.keywords) or any(isinstance(arg, ast.Starred) for arg in call.args):
+            return None
+        if name == "SimpleNamespace" and not call.args:
+            return given.get(attribute)
+        line = list(self._line(name))
+        if not line:
+            return None
+        fields = [each for kind in reversed(line) for each in kind.fields]
+        if line[0].is_dataclass and not line[0].has_init:
+            given |= dict(zip(dict.fromkeys(fields), call.args, strict=False))
+            return given[attribute] if attribute in given else self._of_class(name, attribute)
+        if attribute in line[0].own:
+            return line[0].own[attribute]
+        return None if call.args or call.keywords else self._of_class(name, attribute)
+
+
+def _read(node: ast.ClassDef) -> _Class:
+    words = {_word(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list}
+    bases = [_word(base) for base in node.bases]
+    result = _Class(node, bases, "dataclass" in words or "BaseModel" in bases)
+    for statement in node.body:
+        for name, value in _sets(statement):
+            result.attributes[name] = None if name in result.attributes else value
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            result.fields.append(statement.target.id)
+        result.has_init = result.has_init or (isinstance(statement, ast.FunctionDef) and statement.name == "__init__")
+    plain = [each for each in _init_body(node) if isinstance(each, ast.Assign | ast.AnnAssign)]
+    values = {id(target): statement.value for statement in plain for target in _targets(statement)}
+    for target in _of_init(node):
+        result.own[target.attr] = None if target.attr in result.own else values.get(id(target))
+    return result
+
+
+def _init_body(node: ast.ClassDef) -> list[ast.stmt]:
+    found = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+    return found[0].body if found else []
+
+
+def _of_init(node: ast.ClassDef) -> list[ast.Attribute]:
+    """What `__init__` sets on `self`."""
+    return [
+        each
+        for statement in _init_body(node)
+        for each in ast.walk(statement)
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and _word(each.value) == "self"
+    ]
+
+
+def _sets(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """The names that a statement of a class's body sets; one under a condition to something that is not known."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name, None
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        single = [target for target in _targets(statement) if isinstance(target, ast.Name)]
+        if statement.value is not None:
+            yield from ((target.id, statement.value) for target in single)
+    else:
+        stored = (each for each in ast.walk(statement) if isinstance(each, ast.Name))
+        yield from ((each.id, None) for each in stored if isinstance(each.ctx, ast.Store))
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _default(value: ast.expr | None) -> ast.expr | None:
+    """The default of a dataclass's field: the value itself, or field(default=...)."""
+    if not isinstance(value, ast.Call) or _word(value.func) not in ("field", "Field"):
+        return value
+    named = {word.arg: word.value for word in value.keywords}
+    return named.get("default", value.args[0] if value.args else None)
+
+
+def _word(node: ast.AST) -> str:
+    """The last word of a name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _holds(node: ast.ClassDef, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
