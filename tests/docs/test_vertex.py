@@ -132,6 +132,10 @@ PLACES = {
 }  # fmt: skip
 
 
+#: What it calls a part of one of them, or what the page leaves out.
+BESIDES = ("data", "secret", "builds", "made", "ladder")
+
+
 @pytest.mark.parametrize(
     ("by", "member"),
     [
@@ -148,7 +152,7 @@ def test_by_hand_everybody_may_do_what_their_calls_take(by_hand: list[list[str]]
         if words[1:4] == ["iam", "roles", "create"]
     }
     assert own["projects/my-project/roles/pipelines_preflight"] == custom_roles()["preflight"]
-    may: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), "data", "secret", "builds", "made")}
+    may: dict[str, set[str]] = {thing: set() for thing in (*PLACES.values(), *BESIDES)}
     for role, thing in granted(by_hand, member):
         may[PLACES[thing]] |= own.get(role) or permissions.roles()[role]
     may["builds"] = may["bucket"]

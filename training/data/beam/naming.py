@@ -25,7 +25,7 @@ def job_name(name: str, task: Task, inputs: Sequence[File], destination: str, im
     package = task.package() if not inputs else None
     run = run_folder.parse(destination)
     who = [run.run, run.step] if run else ["prepare", destination]
-    decisive = [*who, finish.fingerprint(name, task, task.sources), files, package, image]
+    decisive = [*who, finish.fingerprint(name, task, task.sources, {}), files, package, image]
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:12]
     told = re.sub(r"[^a-z0-9]+", "-", "-".join(who if run else who[:1]).lower()).strip("-")
     return f"{told if told[:1].isalpha() else f'run-{told}'}"[:TOLD_LETTERS].rstrip("-") + f"-{digest}"
