@@ -12,6 +12,7 @@ policy.py         which rung is next: pure functions
 prospect.py       what follows from a situation: prices of work, the net, the slack
 choice.py         what a choice of a rung depends on, and the choice
 situation.py      what the policy goes by, from plan, journal and progress
+measured.py       how long steps, starts and saves take, as jobs have told
 journal.py        ladder.json: every attempt, by compare-and-swap, in the term of one launcher
 heartbeat.py      heartbeat.json: which attempt may run, and that its launcher lives
 progress.py       progress.json: how far the work is, as the job tells it
@@ -19,11 +20,10 @@ folder.py         the control folder: documents that are replaced under a condit
 jobs.py           the custom jobs of one step in all regions of its ladder
 job_service.py    Vertex AI's custom jobs in one region, by its REST API
 outcome.py        how a job ended: by a lack of capacity, or by what no other machine would mend
+in_vain.py        attempts in a row that had machines and saved nothing
 last_words.py     the last lines that the program of a job wrote
 gcp_resources.py  the output by which the console leads to the job of the moment
 patience.py       calls that outlast an outage
-way.py            the way up a ladder, for people: rungs tried, time, money
-ways.py           the ladders of a run, found in its control folders
 clock.py          time as the launcher sees it
 errors.py         what ends a launcher before its job has ended
 way.py            the way up as a value for people: rungs, time, money, what was lost

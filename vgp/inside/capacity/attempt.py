@@ -159,6 +159,7 @@ class Attempts:
                 usd=None if rung.usd_per_hour is None else hours * rung.usd_per_hour,
                 step_to=here.saved_step if here else attempt.step_from,
                 steps_lost=here.steps_unsaved if here and how.kind != "succeeded" else None,
+                **({name: getattr(here, name) for name in progress.FIGURES} if here else {}),
             )
         )  # fmt: skip
         lost = f", {here.steps_unsaved} steps lost" if here and how.kind != "succeeded" else ""

@@ -9,6 +9,7 @@ from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import ControlFolder
 from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
+from vgp.inside.capacity.in_vain import why_in_vain
 from vgp.inside.capacity.jobs import Jobs
 from vgp.inside.capacity.journal import Attempt, Journal, Ladder
 from vgp.inside.capacity.last_words import last_words
@@ -17,13 +18,11 @@ from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
 from vgp.inside.capacity.situation import (
-    AT_RISK_S,
     LEAST_S,
     last_moment,
     offers_of,
     open_rungs,
     situation,
-    unsaved_s,
     why_over,
 )
 from vgp.inside.capacity.step_run import StepRun
@@ -61,7 +60,7 @@ class Climb:
         self.patience = Patience(clock, tell)
         self.folder = ControlFolder(self.uri)
         self.journal = Journal(self.folder, self.patience, launcher)
-        self._look_at = self._at_risk_s = 0.0
+        self._look_at = 0.0
 
     def go(self) -> Verdict:
         """Until the step ends. Raises Superseded and Unreachable, and Google's own errors."""
@@ -154,9 +153,8 @@ class Climb:
         now = self.clock.now()
         rungs = open_rungs(self.plan, ladder, now)
         progress = attempts.progress()
-        self._at_risk_s = max(self._at_risk_s, unsaved_s(self.plan, ladder, progress))
-        known = situation(self.plan, ladder, rungs, progress, now, self._at_risk_s or AT_RISK_S)
-        return rungs, decide(known, offers_of(rungs, progress))
+        known = situation(self.plan, ladder, rungs, progress, now)
+        return rungs, decide(known, offers_of(rungs, ladder, progress))
 
     def _verdict(self, ladder: Ladder) -> Verdict | None:
         """How the step ends, if it does; nothing goes on."""
@@ -164,23 +162,25 @@ class Climb:
         mine = last if last and last.outputs == self.run.outputs else None
         if mine and mine.outcome == "succeeded":
             return Verdict(0, f"{self.plan.step} succeeded: {self._way(ladder)}")
-        if mine and mine.outcome not in MOVES_ON:
-            return self._failure(mine, ladder)
+        if last and last.outcome not in (*MOVES_ON, "succeeded") and (mine or last.ending != "cancelled"):
+            return self._failure(last, last.words, ladder)
         now = self.clock.now()
         if now + LEAST_S > last_moment(ladder):
             return Verdict(1, f"{why_over(ladder)}: {self._way(ladder)}")
-        if mine and mine.outcome == "timeout" and (mine.step_to or 0) <= (mine.step_from or 0):
-            return Verdict(1, f"{mine.rung}: {mine.words}, and no step was saved: a larger timeout is needed")
+        if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
+            return Verdict(1, f"{last.rung}: {last.words}, and no step was saved: a larger timeout is needed")
         if [each.outcome for each in ladder.attempts[-MOST_LOST:]] == ["lost"] * MOST_LOST:
             return Verdict(1, f"{MOST_LOST} jobs in a row were lost: {last.words if last else ''}")
+        if last and (words := why_in_vain(ladder)):
+            return self._failure(last, words, ladder)
         if not open_rungs(self.plan, ladder, now):
             return Verdict(1, f"every rung has used up its timeout: {self._way(ladder)}")
         return None
 
-    def _failure(self, last: Attempt, ladder: Ladder) -> Verdict:
+    def _failure(self, last: Attempt, why: str, ladder: Ladder) -> Verdict:
         said = last.job is not None and last.started is not None and last.outcome != "cancelled"
         lines = last_words(self.session, self.plan.project, last.job or "") if said else []
-        words = f"{self.plan.step} failed on {last.rung}: {last.words}"
+        words = f"{self.plan.step} failed on {last.rung}: {why}"
         return Verdict(1, f"{words.rstrip('.')}. {self._way(ladder)}", tuple(lines))
 
     def _way(self, ladder: Ladder) -> str:

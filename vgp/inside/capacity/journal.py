@@ -48,6 +48,11 @@ class Attempt:
     step_from: int | None = None
     step_to: int | None = None
     steps_lost: int | None = None
+    #: What its job measured of itself (progress.py), for the time after it.
+    seconds_per_step: float | None = None
+    start_s: float | None = None
+    checkpoint_every_s: float | None = None
+    save_s: float | None = None
     #: Why the launcher itself ends the job, and since when; told before the job is.
     ending: str | None = None
     ending_at: float | None = None

@@ -6,6 +6,8 @@ from typing import Any
 from vgp.inside.capacity.folder import Json
 
 NAME = "progress.json"
+#: What a job measures of itself, in seconds; 0 says that it does not know yet.
+FIGURES = ("seconds_per_step", "start_s", "checkpoint_every_s", "save_s")
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,10 @@ class Progress:
     saved_step: int
     seconds_per_step: float | None = None
     #: From the first line of the program to its first step.
-    start_s: float = 0.0
+    start_s: float | None = None
+    #: How far apart saves are, and how long one takes until it can be read.
+    checkpoint_every_s: float | None = None
+    save_s: float | None = None
 
     @property
     def steps_unsaved(self) -> int:
@@ -33,9 +38,8 @@ def progress_of(content: Json) -> Progress | None:
     step, steps, saved = (content.get(key) for key in ("step", "steps", "saved_step"))
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in (step, steps)):
         return None
-    pace, start_s = _seconds(content.get("seconds_per_step")), _seconds(content.get("start_s")) or 0.0
-    token = str(content.get("attempt", ""))
-    return Progress(token, int(step or 0), int(steps or 0), int(saved or 0), pace, start_s)
+    figures = {name: _seconds(content.get(name)) for name in FIGURES}
+    return Progress(str(content.get("attempt", "")), int(step or 0), int(steps or 0), int(saved or 0), **figures)
 
 
 def _seconds(value: Any) -> float | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
+from vgp.inside.capacity import measured
 from vgp.inside.capacity.journal import Attempt, Ladder
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Offer, Record, Situation, Strategy
@@ -15,10 +16,8 @@ LEAST_S = 60.0
 #: How long is waited for machines where a rung does not say: Google's default for Flex-start, and ours.
 WAIT_S = {"flex_start": 86400.0}
 OTHER_WAIT_S = 3600.0
-#: From the end of a job until the next one trains, before any is measured; and what the launcher's looks add.
-CHANGE_OVER_S, POLLS_S = 600.0, 120.0
-#: The work between two checkpoints, before any is known.
-AT_RISK_S = 600.0
+#: Where nobody says how long the work takes: what on demand does in this share of the deadline.
+UNKNOWN_WORK = 0.8
 REFUSALS = ("stockout", "wait_expired", "quota")
 
 
@@ -57,9 +56,8 @@ def open_rungs(plan: Plan, ladder: Ladder, now: float) -> list[PlannedRung]:
     return [rung for rung in plan.rungs if rung.name == on or time_left_s(rung, ladder, now) >= LEAST_S]
 
 
-def offers_of(rungs: Sequence[PlannedRung], progress: Progress | None) -> list[Offer]:
+def offers_of(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress | None) -> list[Offer]:
     """The rungs as the policy sees them, numbered from 0."""
-    change_over_s = max(CHANGE_OVER_S, 1.5 * progress.start_s + POLLS_S) if progress else CHANGE_OVER_S
     return [
         Offer(
             index=index,
@@ -67,16 +65,16 @@ def offers_of(rungs: Sequence[PlannedRung], progress: Progress | None) -> list[O
             usd_per_hour=rung.usd_per_hour,
             speed=rung.speed,
             max_wait_s=rung.max_wait_s,
-            change_over_s=change_over_s,
+            change_over_s=measured.change_over_s(rung, ladder, progress),
         )
         for index, rung in enumerate(rungs)
     ]
 
 
 def situation(
-    plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float, at_risk_s: float
+    plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
 ) -> Situation:
-    """What is known now; `rungs` are those that are offered, `at_risk_s` is the work between two checkpoints."""
+    """What is known now; `rungs` are those that are offered."""
     attempt = ladder.open
     return Situation(
         now_s=now,
@@ -86,43 +84,51 @@ def situation(
         running=bool(attempt and attempt.started),
         asked_s=(attempt.created or attempt.intended) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
-        at_risk_s=at_risk_s,
+        at_risk_s=measured.at_risk_s(ladder, progress),
         can_probe=False,
     )
 
 
-def unsaved_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
-    """The work that is lost if the machines go now, in seconds at speed 1."""
-    pace = progress.seconds_per_step or 0.0 if progress else 0.0
-    return progress.steps_unsaved * pace * _speed(plan, ladder, progress) if progress else 0.0
-
-
 def work_left_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
     """The work from the newest checkpoint to the end, in seconds at speed 1; the whole where nobody tells."""
-    first = plan.rungs[0]
-    told = next((rung for rung in plan.rungs if rung.work_hours), None)
-    whole = told.work_hours * 3600 * told.speed if told and told.work_hours else first.timeout_s * first.speed
     if progress is None or progress.steps <= 0:
-        return whole
+        return _whole_s(plan)
     steps = max(0, progress.steps - progress.saved_step)
-    if progress.seconds_per_step is None:
-        return whole * steps / progress.steps
-    return steps * progress.seconds_per_step * _speed(plan, ladder, progress)
+    pace = measured.pace_s(plan, ladder, progress)
+    return _whole_s(plan) * steps / progress.steps if pace is None else steps * pace
 
 
-def _speed(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
-    """Of the rung on which the steps took as long as the progress says."""
-    name = next((each.rung for each in ladder.attempts if progress and each.token == progress.attempt), None)
-    return next((rung.speed for rung in plan.rungs if rung.name == name), 1.0)
+def _whole_s(plan: Plan) -> float:
+    """All of the work: what somebody said, else the timeout.
+
+    A timeout that is no shorter than the deadline says nothing (by default it is the deadline). Taken for the work it
+    would leave no time for Spot; so somewhat less is counted until the first job has measured its steps.
+    """
+    first, said = plan.rungs[0], next((rung for rung in plan.rungs if rung.work_hours), None)
+    if said and said.work_hours:
+        return said.work_hours * 3600 * said.speed
+    if plan.deadline_s is None or first.timeout_s < plan.deadline_s:
+        return first.timeout_s * first.speed
+    on_demand = [rung.speed for rung in plan.rungs if rung.strategy in ("standard", "reservation")]
+    return UNKNOWN_WORK * plan.deadline_s * max(on_demand, default=first.speed)
 
 
 def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
     ended = [(attempt, attempt.ended) for attempt in attempts if attempt.ended is not None]
-    refused = [at for each, at in ended if each.outcome in REFUSALS or not (each.started or each.outcome == "lost")]
     return Record(
-        refused_s=tuple(refused),
+        refused_s=tuple(at for each, at in ended if _was_refused(each)),
         granted_s=tuple(attempt.started for attempt in attempts if attempt.started is not None),
         preempted_s=tuple(at for each, at in ended if each.outcome == "preempted" and each.started),
         held_s=sum(held_s(attempt, now) for attempt in attempts),
     )
+
+
+def _was_refused(attempt: Attempt) -> bool:
+    """Whether it ended for want of machines: refused, or left while it waited for them.
+
+    One that was lost, or that gave way to another on the same rung, says nothing of the rung.
+    """
+    if attempt.outcome in REFUSALS:
+        return True
+    return not attempt.started and attempt.outcome != "lost" and attempt.next_rung != attempt.rung

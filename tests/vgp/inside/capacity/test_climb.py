@@ -64,6 +64,7 @@ def test_a_refused_job_ends_the_step_in_googles_words(launcher, capsys):
     launcher.cloud.fail(CREATE, status(400, "Machine type h1000 is not supported."))
     assert launcher.run() == 1 and launcher.outcomes == ["user_error"]
     assert "Google refused the job: 400 Machine type h1000 is not supported." in capsys.readouterr().err
+    assert launcher.run(task=7654321) == 1 and launcher.outcomes == ["user_error"], "no other job by Vertex AI's retry"
 
 
 def test_what_waits_longer_than_its_rung_allows_is_cancelled_for_the_next(launcher):
@@ -91,6 +92,13 @@ def test_the_work_that_is_left_is_that_after_the_newest_checkpoint(launcher):
     assert launcher.run() == 0
     first, second = launcher.ladder["attempts"]
     assert (first["step_from"], first["step_to"], first["steps_lost"], second["step_from"]) == (None, 40, 10, 40)
+
+
+def test_a_program_that_ends_the_same_way_everywhere_ends_the_step_and_not_the_budget(launcher, capsys):
+    launcher.jobs_do({"seconds": 60, "fail": EXITED.format(75)})
+    assert launcher.run() == 1 and launcher.outcomes == ["preempted"] * 5
+    assert "5 attempts in a row had machines and saved no step: exit code 75 after" in capsys.readouterr().err
+    assert launcher.run(task=7654321) == 1 and len(launcher.jobs) == 5, "another attempt of Vertex AI repeats it"
 
 
 @pytest.mark.parametrize("saved", [40, None], ids=["progress", "a script"])

@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.policy import decide
 from vgp.inside.capacity.progress import Progress, progress_of
 from vgp.inside.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
 
@@ -41,22 +44,30 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
         attempt(3, "a", ended=NOW - 300, outcome="moved"),
         attempt(4, "a", started=NOW - 290, ended=NOW - 200, outcome="preempted"),
         attempt(5, "b", started=NOW - 100, created=NOW - 150),
+        attempt(6, "c", ended=NOW - 110, outcome="moved", next_rung="c"),
     )
-    known = situation(PLAN, ladder(*tried), PLAN.rungs, None, NOW, 600)
+    known = situation(PLAN, ladder(*tried), PLAN.rungs, None, NOW)
     first, second, third = known.records
     assert first.refused_s == (NOW - 500, NOW - 300) and first.preempted_s == (NOW - 200,)
     assert first.granted_s == (NOW - 290,) and first.held_s == 90
-    assert second.held_s == 100 and third.granted_s == ()
+    assert second.held_s == 100 and third.granted_s == third.refused_s == ()
     assert (known.on, known.running, known.asked_s) == (1, True, NOW - 150)
 
 
-def test_a_change_over_takes_what_was_measured_and_no_less_than_ten_minutes():
-    slow = Progress("1-x", 1, 2, 0, start_s=1000)
-    assert [offer.change_over_s for offer in offers_of(PLAN.rungs, slow)] == [1620.0] * 3
-    assert {offer.change_over_s for offer in offers_of(PLAN.rungs, None)} == {600.0}
+def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_the_first_job():
+    """The timeouts of rungs are the deadline by default: taken for the work, on demand would always come first."""
+    spot = rung("spot", timeout_s=36_000)
+    slow = rung("standard", strategy="standard", timeout_s=36_000, usd_per_hour=9, speed=0.5)
+    plan = ladder_of(spot, slow, deadline_s=36_000)
+    fresh = replace(ladder(), began=NOW, deadline=NOW + 36_000)
+    known = situation(plan, fresh, plan.rungs, None, NOW)
+    assert known.work_left_s == 0.8 * 36_000 * 0.5, "of what on demand can do until the deadline"
+    assert decide(known, offers_of(plan.rungs, fresh, None)).rung == 0
+    said = ladder_of(replace(spot, timeout_s=30_000), slow, deadline_s=36_000)
+    assert work_left_s(said, fresh, None) == 30_000
 
 
 def test_what_a_job_tells_is_taken_only_where_it_makes_sense():
     told = {"attempt": "1-x", "step": 5, "steps": 10, "saved_step": 4, "seconds_per_step": -1, "start_s": "x"}
-    assert progress_of(told) == Progress("1-x", 5, 10, 4, None, 0.0)
+    assert progress_of(told) == Progress("1-x", 5, 10, 4)
     assert progress_of({"step": "5", "steps": 10}) is None and progress_of({}) is None

@@ -1,0 +1,80 @@
+"""What a launcher (vgp/inside/capacity) and its job (training/capacity) tell each other: neither imports the other."""
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from training import checkpoint_place
+from training.capacity import control as job
+from training.capacity import progress as job_progress
+from training.capacity.fence import require_turn
+from training.errors import Preempted
+from training.loop import interval, request
+from vgp.compiling import capacity as compiling
+from vgp.inside.capacity import heartbeat, jobs, journal, progress
+from vgp.inside.capacity.clock import Clock
+from vgp.inside.capacity.measured import at_risk_s
+from vgp.placement import provisioning
+
+DATA = Path(__file__).parents[1] / "data"
+NAMES = ("ladder.json", "heartbeat.json", "progress.json")
+LADDER, HEARTBEAT, PROGRESS = (json.loads((DATA / name).read_text()) for name in NAMES)
+#: The attempt of the examples that goes on when the heartbeat and the progress are told.
+TOKEN = LADDER["attempts"][-1]["token"]
+
+
+def shape(document: object) -> object:
+    """Names and kinds of values: a number is one, however it is written."""
+    if isinstance(document, dict):
+        return {name: shape(value) for name, value in document.items()}
+    return float if isinstance(document, int | float) else type(document)
+
+
+def test_variables_of_a_job_have_one_name_on_both_sides():
+    said = (jobs.FOLDER_VARIABLE, jobs.ATTEMPT_VARIABLE, compiling._WORLDS, compiling._STEP_IMAGE)
+    read = (
+        job.FOLDER_VARIABLE,
+        job.ATTEMPT_VARIABLE,
+        request.WORLD_SIZES_VARIABLE,
+        checkpoint_place.STEP_IMAGE_VARIABLE,
+    )
+    assert said == read
+    assert (compiling.IMAGE_VARIABLE, provisioning.PREEMPTIONS_VARIABLE) == (
+        checkpoint_place.IMAGE_VARIABLE,
+        interval.RATE_VARIABLE,
+    )
+    assert job.told({said[0]: "gs://b/f", said[1]: TOKEN}) == job.Control("gs://b/f", TOKEN)
+
+
+def test_the_documents_have_one_name_and_one_format_on_both_sides():
+    control = job.Control("f", TOKEN)
+    assert (control.heartbeat, control.progress) == (f"f/{heartbeat.NAME}", f"f/{progress.NAME}")
+    assert {document["format"] for document in (LADDER, HEARTBEAT, PROGRESS)} == {job.FORMAT, journal.FORMAT}
+
+
+def test_a_job_understands_the_heartbeat_as_its_launcher_writes_it(tmp_path):
+    beating = heartbeat.Heartbeat(None, Clock(), print, HEARTBEAT["term"], HEARTBEAT["every_s"], HEARTBEAT["orphan_s"])
+    beating.attempt = TOKEN
+    assert shape(beating._content()) == shape(HEARTBEAT)
+    shutil.copy(DATA / heartbeat.NAME, tmp_path)
+    assert require_turn(job.Control(str(tmp_path), TOKEN)).orphan_s == HEARTBEAT["orphan_s"]
+    with pytest.raises(Preempted):
+        require_turn(job.Control(str(tmp_path), LADDER["attempts"][0]["token"]))
+
+
+def test_a_launcher_understands_the_progress_as_the_job_writes_it(tmp_path):
+    reporter = job_progress.Reporter(job.Control(str(tmp_path), TOKEN), every_s=0.01, least_s=0.01)
+    figures = {name: PROGRESS[name] for name in asdict(job_progress.Progress())}
+    reporter.tell(job_progress.Progress(**figures))
+    reporter.close()
+    written = json.loads((tmp_path / progress.NAME).read_text())
+    assert shape(written) == shape(PROGRESS) and {**written, "at": PROGRESS["at"]} == PROGRESS
+    told = progress.progress_of(written)
+    assert told and {name: value for name, value in PROGRESS.items() if name in asdict(told)} == asdict(told)
+    ladder = journal.Ladder.from_json(LADDER)
+    assert (ladder.attempts[-1].token, at_risk_s(ladder, told)) == (TOKEN, 60 * 10.5)
+    begun = progress.progress_of(written | dict.fromkeys(progress.FIGURES, 0.0))
+    assert begun and begun.seconds_per_step is begun.checkpoint_every_s is None, "0 says: not known yet"
