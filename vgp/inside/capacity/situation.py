@@ -85,7 +85,7 @@ def situation(
         asked_s=(attempt.created or attempt.intended) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
         at_risk_s=measured.at_risk_s(ladder, progress),
-        can_probe=False,
+        can_probe=False,  # the launcher creates no second job beside the one that trains
     )
 
 

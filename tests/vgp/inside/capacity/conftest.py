@@ -174,7 +174,7 @@ def int_state(message: Any) -> str:
 
 @pytest.fixture
 def launcher(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
-    monkeypatch.setattr(attempt, "POLL_S", 60.0)
+    monkeypatch.setattr(attempt, "POLL_S", 150.0)
     before = signal.getsignal(signal.SIGTERM)
     yield Launcher(cloud, CloudClock(cloud))
     signal.signal(signal.SIGTERM, before)

@@ -4,6 +4,8 @@ import signal
 import pytest
 from loopback.cloud import lost_response, repeated, reset, status
 
+from vgp.inside.capacity import attempt
+
 from .conftest import CANCEL, CREATE, EXITED, GET, LIST, QUOTA, STOCKOUT, executor_input, ladder_of, rung
 
 
@@ -67,7 +69,8 @@ def test_a_refused_job_ends_the_step_in_googles_words(launcher, capsys):
     assert launcher.run(task=7654321) == 1 and launcher.outcomes == ["user_error"], "no other job by Vertex AI's retry"
 
 
-def test_what_waits_longer_than_its_rung_allows_is_cancelled_for_the_next(launcher):
+def test_what_waits_longer_than_its_rung_allows_is_cancelled_for_the_next(launcher, monkeypatch):
+    monkeypatch.setattr(attempt, "POLL_S", 60.0)
     launcher.plan = ladder_of(rung("spot", max_wait_s=5), rung("standard", strategy="standard"))
     launcher.cloud.on(CREATE, lambda call: launcher.hold(launcher.first_job, 3600))
     launcher.jobs_do({"seconds": 60})
@@ -134,7 +137,8 @@ def test_answers_that_fail_are_asked_for_again(launcher, fault):
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
 
 
-def test_a_job_that_google_does_not_know_yet_is_waited_for(launcher):
+def test_a_job_that_google_does_not_know_yet_is_waited_for(launcher, monkeypatch):
+    monkeypatch.setattr(attempt, "POLL_S", 60.0)
     launcher.cloud.fail(GET, *[status(404)] * 4)
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
 

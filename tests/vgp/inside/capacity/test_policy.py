@@ -65,7 +65,7 @@ def supplies(draw: st.DrawFn) -> Supply:
     return Supply(tuple(changes), draw(st.booleans()))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(
     st.lists(supplies(), min_size=1, max_size=3).map(tuple),
     st.floats(1.0, 2.5),
@@ -87,7 +87,7 @@ def test_no_deadline_is_missed_that_on_demand_from_the_first_moment_makes(
     assert outcome == simulate(job, rivals.ours)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(st.floats(20.0, 900.0), st.floats(20.0, 900.0), st.booleans())
 def test_a_rung_that_flaps_is_not_followed_up_and_down(there_s: float, gone_s: float, can_probe: bool) -> None:
     changes = [there_s]
