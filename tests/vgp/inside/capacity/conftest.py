@@ -5,9 +5,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import pytest
+from google.auth.crypt import RSASigner
 from loopback.cloud import Cloud
 from loopback.custom_jobs import NAMES
 
@@ -137,7 +139,7 @@ class Launcher:
 
         self.cloud.on(CREATE, next_job, before=True)
 
-    @property
+    @cached_property
     def folder(self) -> ControlFolder:
         return ControlFolder(StepRun.read(executor_input()).control_folder("train"))
 
@@ -170,6 +172,14 @@ class Launcher:
 
 def int_state(message: Any) -> str:
     return NAMES[message.state]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_key() -> Iterator[None]:
+    """The cloud's key is read once: a launcher reads it at each start, which takes longer than its requests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RSASigner, "from_string", staticmethod(cache(RSASigner.from_string)))
+        yield
 
 
 @pytest.fixture
