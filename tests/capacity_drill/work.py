@@ -22,6 +22,8 @@ class Work(Protocol):
     #: Steps of the whole work, and between two checkpoints.
     steps: int
     every: int
+    #: Of a step.
+    seconds: float
 
     def prepare(self) -> None:
         """Makes what all climbs read, once."""
