@@ -6,22 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.capacity_drill import checks, climb, stories, work
+from tests.capacity_drill import checks, stories, work
 from tests.capacity_drill.climb import Evidence, Step
-from tests.capacity_drill.scenario import Scenario
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
 
 SPEED = 100
 
 
-@pytest.mark.parametrize("seed", [9])
-def test_a_climb_through_stockouts_preemptions_lost_answers_and_kills_finishes_with_the_same_bits(seed, tmp_path):
-    task, scenario = work.StandIn(steps=14), Scenario.drawn(seed)
-    found = climb.climbed(tmp_path, task, scenario, speed=SPEED)
-    assert not checks.problems(found, task, task.plan(scenario.deadline_s)), found.said
-
-
-def test_a_job_whose_launcher_is_gone_saves_and_stops_and_is_gone_on_with(tmp_path):
+def test_a_climb_through_all_that_goes_wrong_and_a_launcher_that_is_gone_finishes_with_the_same_bits(tmp_path):
     assert stories.orphaned(tmp_path, SPEED) == []
 
 
