@@ -1,7 +1,7 @@
 """Climbs with one thing that goes wrong, and what must come of it; each returns what was not as it must be, in words.
 
-orphaned     after a lost answer, a preemption and a stockout the launcher is killed, and nobody starts it again for long:
-             the job saves and stops by itself
+orphaned     after a lost answer, a preemption and a stockout the launcher is killed, and nobody starts it again for a
+             while: the job saves and stops by itself
 cancelled    the run is cancelled: the launcher gets SIGTERM, and the job ends with it
 mistaken     the program fails: the step fails at once, with its last words
 twins        Google makes two jobs of one request: one of them works
