@@ -138,7 +138,7 @@ def rung(
     if nodes > 1:
         pools.append({**pools[0], "replicaCount": str(nodes - 1)})
     return PlannedRung(
-        name=name, region=region, strategy=strategy, timeout_s=6 * 3600, usd_per_hour=usd, max_wait_s=max_wait_s,
+        name=name, region=region, strategy=strategy, timeout_s=2 * 3600, usd_per_hour=usd, max_wait_s=max_wait_s,
         job={"displayName": STEP, "jobSpec": {"workerPoolSpecs": pools, "scheduling": scheduling}},
     )  # fmt: skip
 
