@@ -62,7 +62,7 @@ def create(cloud, jobs):
                     "accelerator_count": 8,
                 },
                 "replica_count": count,
-                "container_spec": {"image_uri": "i", "command": [sys.executable, "-c"], "args": [program]},
+                "container_spec": {"image_uri": "i", "command": [sys.executable, "-IS", "-c"], "args": [program]},
             }
             for count in (replicas or (1,))
         ]
