@@ -97,7 +97,7 @@ def summary(found: list[dict[str, Any]]) -> str:
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=str))
     return (
         f"{len(found)} climbs: {total('attempts')} attempts ({told}), "
-        f"{total('launchers') - len(found)} launchers killed, {total('lost')} steps lost; "
+        f"{sum(max(row['launchers'] - 1, 0) for row in found)} launchers killed, {total('lost')} steps lost; "
         f"{sum(bool(row['problems']) for row in found)} with something wrong"
     )
 
