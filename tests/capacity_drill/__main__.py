@@ -38,9 +38,11 @@ def main() -> int:
     given.speed = given.speed or {"standin": 100.0, "training": 10.0}[given.work]
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory(prefix="drill-") as folder:
         tasks = planned(given, Path(folder))
-        found = list(shown(tasks, given.parallel))
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1))
+        found: list[dict[str, Any]] = []
+        for row in shown(tasks, given.parallel):
+            found.append(row)
+            if given.json:  # each time: a drill of hours may be ended before its end
+                given.json.write_text(json.dumps(found, indent=1))
     bad = [row for row in found if row["problems"]]
     print(summary(found), flush=True)
     return 1 if bad else 0
@@ -95,7 +97,7 @@ def summary(found: list[dict[str, Any]]) -> str:
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=str))
     return (
         f"{len(found)} climbs: {total('attempts')} attempts ({told}), "
-        f"{total('launchers') - len(found)} launchers killed, {total('lost')} steps lost; "
+        f"{sum(max(row['launchers'] - 1, 0) for row in found)} launchers killed, {total('lost')} steps lost; "
         f"{sum(bool(row['problems']) for row in found)} with something wrong"
     )
 

@@ -1,10 +1,12 @@
 """What must be true of every climb, whatever happened: held against what the cloud and the programs saw."""
 
 import json
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterator, Mapping
+from itertools import groupby, pairwise
+from math import ceil
+from typing import Any
 
-from tests.capacity_drill.climb import Evidence
+from tests.capacity_drill.climb import Evidence, Step
 from tests.capacity_drill.work import Work
 from tests.loopback.working_job import WorkingJob
 from vgp.inside.capacity.plan import Plan
@@ -18,6 +20,8 @@ TRUTH = {
 }  # fmt: skip
 #: Hours that times with milliseconds may differ by.
 HOURS = 1e-3
+#: How often a job tells how far it is, seconds; what it does after its last word nobody hears of.
+TOLD_S = 30.0
 
 
 def problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
@@ -28,6 +32,7 @@ def problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
         *one_at_a_time(found),
         *little_lost(found, work),
         *told(found, plan),
+        *told_of_steps(found, work),
         *left(found),
     ]
 
@@ -45,17 +50,21 @@ def in_time(found: Evidence, plan: Plan) -> Iterator[str]:
         yield f"it took {took_s:.0f} s, and the deadline is after {plan.deadline_s:.0f} s"
 
 
+def blocks(found: Evidence) -> list[list[Step]]:
+    """The steps by job, in the order of their times."""
+    return [list(steps) for _, steps in groupby(found.steps, key=lambda step: step.job)]
+
+
 def one_at_a_time(found: Evidence) -> Iterator[str]:
     """The steps of a job lie together: no other one took a step between them."""
-    blocks = [job for job, _ in groupby(found.steps, key=lambda step: step.job)]
-    for job in sorted({job for job in blocks if blocks.count(job) > 1}):
+    jobs = [steps[0].job for steps in blocks(found)]
+    for job in sorted({job for job in jobs if jobs.count(job) > 1}):
         yield f"job {job} took steps before and after another one"
 
 
 def little_lost(found: Evidence, work: Work) -> Iterator[str]:
     """Each job goes on at most one interval before the last step of the one before it."""
-    blocks = [list(steps) for _, steps in groupby(found.steps, key=lambda step: step.job)]
-    for before, after in zip(blocks, blocks[1:], strict=False):
+    for before, after in pairwise(blocks(found)):
         lost = before[-1].number - after[0].number + 1
         if lost > work.every or lost < 0:
             yield f"after step {before[-1].number} came step {after[0].number}: {lost} steps lost, {work.every} may be"
@@ -88,6 +97,30 @@ def told_of(attempt: dict, job: WorkingJob, price: float) -> Iterator[str]:  # t
         yield f"attempt {number} is told to have had machines for {attempt['hours']:.4f} h, and had {hours:.4f} h"
     if attempt["usd"] is None or abs(attempt["usd"] - attempt["hours"] * price) > 0.01:
         yield f"attempt {number} is told to cost {attempt['usd']}: {attempt['hours']:.4f} h at {price}"
+
+
+def told_of_steps(found: Evidence, work: Work) -> Iterator[str]:
+    """ladder.json tells which step a job had saved and how many were lost with it, as far as its last word reaches."""
+    attempts = {(attempt["job"] or "").rpartition("/")[2]: attempt for attempt in found.ladder.get("attempts", [])}
+    for before, after in pairwise(blocks(found)):
+        if attempt := attempts.get(before[0].job):
+            yield from told_of_step(attempt, before[-1].number, after[0].number - 1, work)
+    for attempt in attempts.values():
+        if attempt["outcome"] == "succeeded" and (attempt["steps_lost"] or attempt["step_to"] != work.steps):
+            yield f"attempt {attempt['number']} is told to have succeeded at step {attempt['step_to']} of {work.steps}"
+
+
+def told_of_step(attempt: Mapping[str, Any], last: int, saved: int, work: Work) -> Iterator[str]:
+    """Of a job whose last step was `last`, and after which another went on behind `saved`."""
+    number, step_to, lost = attempt["number"], attempt["step_to"] or 0, attempt["steps_lost"]
+    if step_to > saved:
+        yield f"attempt {number} is told to have saved step {step_to}, and what followed went on behind step {saved}"
+    silent = ceil(TOLD_S / work.seconds) + 1
+    least, most = max(0, last - saved - silent), last - saved if step_to == saved else work.every
+    if lost is None and last - saved <= silent:  # it may have had no time to tell anything
+        return
+    if lost is None or not least <= lost <= most:
+        yield f"attempt {number} is told to have lost {lost} steps: it came to {last}, and step {saved} was saved"
 
 
 def left(found: Evidence) -> Iterator[str]:

@@ -28,7 +28,7 @@ def container(folder: Path) -> dict[str, list[str]]:
     from vgp.placement.request import Request
     from vgp.settings import Settings
 
-    asked = Request.model_validate({**ONE, "capacity": RUNGS, "timeout": "6h"})
+    asked = Request.model_validate({**ONE, "capacity": RUNGS, "timeout": "2h"})
     ready = Vertex(Settings(image=IMAGE, steps={"train": asked})).job(train, pinned=True)
 
     @dsl.pipeline(name="drill")

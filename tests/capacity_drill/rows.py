@@ -38,5 +38,6 @@ def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], 
         "steps": len(found.steps), "lost": max(0, len(found.steps) - task.steps),
         "hours": (found.over - found.began).total_seconds() / 3600, "machine_hours": sum(a["hours"] for a in attempts),
         "usd": sum(a["usd"] or 0 for a in attempts), "seconds": seconds, "problems": problems,
-        "said": found.said if problems else "",
+        "said": found.said if problems else "", "ladder": found.ladder,
+        "gcp_resources": found.gcp_resources,
     }  # fmt: skip

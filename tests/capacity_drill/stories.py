@@ -1,6 +1,7 @@
 """Climbs with one thing that goes wrong, and what must come of it; each returns what was not as it must be, in words.
 
-orphaned     the launcher is killed, and nobody starts it again for long: the job saves and stops by itself
+orphaned     after a lost answer, a preemption and a stockout the launcher is killed, and nobody starts it again for a
+             while: the job saves and stops by itself
 cancelled    the run is cancelled: the launcher gets SIGTERM, and the job ends with it
 mistaken     the program fails: the step fails at once, with its last words
 twins        Google makes two jobs of one request: one of them works
@@ -9,12 +10,16 @@ twins        Google makes two jobs of one request: one of them works
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tests.capacity_drill import checks, work
+from tests.capacity_drill.calls import is_launchers
 from tests.capacity_drill.climb import Climb, begun
 from tests.capacity_drill.scenario import Scenario
-from tests.loopback.faults import repeated
+from tests.loopback.call import Call
+from tests.loopback.capacity import World
+from tests.loopback.faults import lost_response, repeated
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING
 
 CREATE = "aiplatform.*.customJobs.create"
@@ -36,23 +41,49 @@ def at_step(climb: Climb, number: int) -> bool:
 
 
 def orphaned(folder: Path, speed: float) -> list[str]:
-    task = work.StandIn(steps=16, every=8, seconds=20)
-    plan = work.plan(task, orphan_s=120)
-    with begun(folder, task, Scenario.calm(), speed=speed, plan=plan) as climb:
+    task = work.StandIn(steps=18, every=8, seconds=20)
+    whole = work.plan(task, orphan_s=120)
+    plan = replace(whole, rungs=(whole.rungs[0], whole.rungs[3]))
+    with begun(folder, task, hard(), speed=speed, plan=plan) as climb:
+        killed_at = killed_after(climb, 7)
         climb.start()
-        at_step(climb, 3)
-        climb.kill()
-        killed_s, (job,) = climb.now_s, climb.region.jobs.values()
+        if not wait(lambda: bool(killed_at)):
+            return ["no job took seven steps"]
+        token, number = killed_at[0]
+        job = next(job for job in climb.region.jobs.values() if job.message.labels["training-attempt"] == token)
         if not wait(lambda: job.over):
             return ["the job goes on without a launcher"]
-        ended_s = (job.ended - climb.began).total_seconds() if job.ended else 0
-        wrong = [] if ended_s - killed_s < 120 + 60 else [f"it took the job {ended_s - killed_s:.0f} s to stop"]
-        stopped = climb.steps()[-1].number
+        # In steps, not in seconds: a slow machine makes all of them longer.
+        stopped, most = climb.steps()[-1].number, number + plan.orphan_s / task.seconds + 2
+        wrong = [] if stopped <= most else [f"killed after step {number}: the job stopped after step {stopped}"]
         found = climb.evidence(climb.run())
-        after = next((step.number for step in found.steps if step.token != found.steps[0].token), None)
+        after = next((step.number for step in found.steps if step.number > number and step.token != token), None)
         if after != stopped + 1:
             wrong.append(f"it stopped after step {stopped}, and went on with {after}: nothing was saved")
         return [*wrong, *checks.problems(found, task, plan)]
+
+
+def hard() -> Scenario:
+    """Spot for a while, then none; on demand is there. The first answer is lost."""
+    world = World(0)
+    world.never("*", "*", "*")
+    world.once("us-central1", "*", "spot", lasts_s=70)
+    world.always("us-east4", "*", "standard")
+    return Scenario(0, world, faults={CREATE: [lost_response()]})
+
+
+def killed_after(climb: Climb, number: int) -> list[tuple[str, int]]:
+    """Has the launcher killed while a job that has come so far asks for something; tells that job's token, and step."""
+    told: list[tuple[str, int]] = []
+
+    def strike(call: Call) -> None:
+        steps = [] if told or is_launchers(call) else climb.steps()
+        if steps and steps[-1].number >= number:
+            climb.kill()
+            told.append((steps[-1].token, steps[-1].number))
+
+    climb.cloud.on("storage.*", strike, before=True)
+    return told
 
 
 def cancelled(folder: Path, speed: float) -> list[str]:

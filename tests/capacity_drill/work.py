@@ -22,6 +22,8 @@ class Work(Protocol):
     #: Steps of the whole work, and between two checkpoints.
     steps: int
     every: int
+    #: Of a step.
+    seconds: float
 
     def prepare(self) -> None:
         """Makes what all climbs read, once."""
@@ -136,7 +138,7 @@ def rung(
     if nodes > 1:
         pools.append({**pools[0], "replicaCount": str(nodes - 1)})
     return PlannedRung(
-        name=name, region=region, strategy=strategy, timeout_s=6 * 3600, usd_per_hour=usd, max_wait_s=max_wait_s,
+        name=name, region=region, strategy=strategy, timeout_s=2 * 3600, usd_per_hour=usd, max_wait_s=max_wait_s,
         job={"displayName": STEP, "jobSpec": {"workerPoolSpecs": pools, "scheduling": scheduling}},
     )  # fmt: skip
 

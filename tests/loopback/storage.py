@@ -151,8 +151,13 @@ class Storage:
         return Answer(status, body.replace(upstream.encode(), own.encode()), answered)
 
     def refused(self, request: Request) -> Answer | None:
-        """Of a deletion, whose precondition the server behind ignores: 412 if the object is of another generation."""
+        """What has a precondition that the server behind ignores.
+
+        Of a deletion: 412 if the object is of another generation. Of an upload of a body alone: 501, whatever is there.
+        """
         expected = request.query.get("ifGenerationMatch", [""])[0]
+        if expected and request.query.get("uploadType") == ["media"]:
+            return Answer(501, ApiError(501, "uploadType=media takes no precondition here: use multipart.").as_json())
         if request.http_method != "DELETE" or not expected:
             return None
         status, _, body = self.ask("GET", request.path)

@@ -24,9 +24,10 @@ signal.signal(signal.SIGTERM, told)
 print(os.environ["CLUSTER_SPEC"], flush=True)
 print("a warning", file=sys.stderr, flush=True)
 pathlib.Path("started").touch()
-while not pathlib.Path("end").exists():
+end = pathlib.Path("end")
+while not (end.exists() and end.read_text()):
     time.sleep(0.01)
-sys.exit(int(pathlib.Path("end").read_text()))
+sys.exit(int(end.read_text()))
 """
 SPOT, FLEX, STANDARD = 4, 6, 3
 
@@ -61,7 +62,7 @@ def create(cloud, jobs):
                     "accelerator_count": 8,
                 },
                 "replica_count": count,
-                "container_spec": {"image_uri": "i", "command": [sys.executable, "-c"], "args": [program]},
+                "container_spec": {"image_uri": "i", "command": [sys.executable, "-IS", "-c"], "args": [program]},
             }
             for count in (replicas or (1,))
         ]
@@ -76,7 +77,7 @@ def create(cloud, jobs):
 
 def wait(condition):
     """Until what happens in real time has happened."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.005)
@@ -165,14 +166,14 @@ def test_a_preempted_job_is_told_to_end_and_fails(cloud, world, work, create, at
 
 def test_who_does_not_heed_the_notice_is_killed_with_all_its_children(cloud, world, work, create, at_work):
     world.set("us-central1", "*", "spot", up=[(0, 900)])
-    child = "import time; time.sleep(60)"
+    child = "import time; time.sleep(600)"
     deaf = f"""
 import signal, subprocess, sys, time, pathlib
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = subprocess.Popen([sys.executable, "-c", "{child}"], start_new_session=True)
 pathlib.Path("child").write_text(str(child.pid))
 pathlib.Path("started").touch()
-time.sleep(60)
+time.sleep(600)
 """
     folder, get = at_work(create(strategy=SPOT, disable_retries=True, program=deaf))
     cloud.clock.advance(900)
@@ -196,7 +197,7 @@ def test_vertex_itself_starts_a_preempted_job_again_six_times(cloud, world, work
     world.set("us-central1", "*", "spot", up=[(1000 * n, 1000 * n + 500) for n in range(1, 8)])
     work.pause_s = 500
     cloud.clock.advance(1000 - work.provisioning_s)
-    job = work.jobs[create(strategy=SPOT, program="import time; time.sleep(60)").name]
+    job = work.jobs[create(strategy=SPOT, program="import time; time.sleep(600)").name]
     cloud.clock.advance(work.provisioning_s)
     for number in range(1, 8):
         assert (job.state, len(job.spells)) == (RUNNING, number)
@@ -289,12 +290,3 @@ def test_capacity_is_the_same_for_the_same_seed_and_another_elsewhere():
 
     assert times(3, "us-east4") == times(3, "us-east4")
     assert len({tuple(times(seed, region)) for seed in (3, 4) for region in ("us-east4", "us-west1")}) == 4
-
-
-def test_the_sdk_sees_a_job_through(cloud, sdk, work):
-    work.provisioning_s = 0
-    pools = [{"machine_spec": {"machine_type": "e2-standard-4"}, "replica_count": 1,
-              "container_spec": {"image_uri": "i", "command": [sys.executable, "-c", "pass"]}}]  # fmt: skip
-    job = sdk.CustomJob(display_name="mine", worker_pool_specs=pools, staging_bucket="gs://test-bucket")
-    job.submit(disable_retries=True)
-    wait(lambda: job.state.name == "JOB_STATE_SUCCEEDED")

@@ -1,5 +1,6 @@
 """Calls that outlast an outage: tried again until Google answers, with a line when it stops and when it is back."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -69,8 +70,13 @@ def is_passing(error: Exception) -> bool:
 
 
 def message(error: Any) -> str:
-    """Google's own words, without the method and the address that its library puts before them."""
-    return re.sub(r"\A[A-Z]+ https?://\S+: ", "", str(error.message))
+    """Google's own words, without what its libraries put around them: method, address, JSON, the codes expected."""
+    text = re.sub(r"\A[A-Z]+ https?://\S+: ", "", str(error.message))
+    text = re.sub(r": \('Request failed with status code'.*\Z", "", text, flags=re.DOTALL)
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, TypeError, KeyError):
+        return text
 
 
 def reason(error: Exception) -> str:

@@ -2,11 +2,13 @@
 
 The documents are those of docs/capacity.md. They are read where the file system has them, below /gcs on Vertex AI, as
 all else here: no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
-is that its text changes, and patience is longer than that.
+is that its text changes, and patience is longer than that. Of two that make one folder one succeeds there as well:
+gcsfuse asks for an object that is not there yet (`CreateChildDir` of github.com/GoogleCloudPlatform/gcsfuse).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -29,7 +31,10 @@ class Following:
 
     def __init__(self, environment: Mapping[str, str]):
         folder, self.attempt = environment.get("TRAINING_CAPACITY", ""), environment.get("TRAINING_ATTEMPT", "")
-        self.path = path_of(folder.rstrip("/")) + "/heartbeat.json" if folder and self.attempt else ""
+        self.folder = path_of(folder.rstrip("/"))
+        self.path = self.folder + "/heartbeat.json" if folder and self.attempt else ""
+        #: The custom job's id, the same on all its machines and whenever one is started again.
+        self.job = environment.get("CLOUD_ML_JOB_ID", "")
         self.beat: dict[str, Any] = {}
 
     def obstacle(self, patience_s: float = PATIENCE_S) -> str:
@@ -38,11 +43,35 @@ class Following:
         while self.path:
             why = self.look()
             if self.beat:
-                return self.others()
+                return self.others() or self.rival(deadline)
             if time.monotonic() > deadline:
                 return f"nobody has said for {patience_s:g} s that this job may run ({why})"
             time.sleep(min(LOOK_S, patience_s))
         return ""
+
+    def rival(self, deadline: float) -> str:
+        """Takes the attempt for this job; else why not: Google may make two jobs of one request, told the same."""
+        folder = os.path.join(self.folder, "jobs", self.attempt)
+        while self.job:
+            try:
+                names, why = self.take(folder), f"{folder} is empty"
+            except OSError as error:
+                names, why = [], str(error)
+            if names:
+                return "" if self.job in names else f"another job does this work: {folder} names job {names[0]}"
+            if time.monotonic() > deadline:
+                return f"nobody can tell whether another job does this work ({why})"
+            time.sleep(LOOK_S)
+        return ""
+
+    def take(self, folder: str) -> list[str]:
+        """Who has taken it: whoever made the folder leaves its name there, on any machine and again after a restart."""
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+            with open(os.path.join(folder, self.job), "x", encoding="utf-8"):
+                pass
+        return os.listdir(folder)
 
     def watch(self) -> None:
         """Looks from a thread, for as long as the process lives; what stops the job is a SIGTERM to itself."""

@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from vgp.inside.launching.following import PATIENCE_S
+from vgp.inside.launching.following import PATIENCE_S, Following
 
 from .conftest import TEXT, Launcher, script
 
@@ -27,6 +27,10 @@ def followed(folder: Path) -> dict[str, object]:
     return {"TRAINING_CAPACITY": folder, "TRAINING_ATTEMPT": "a1"}
 
 
+def stated(folder: Path, **more: str) -> dict[str, str]:
+    return {**{name: str(value) for name, value in followed(folder).items()}, **more}
+
+
 def test_a_script_of_another_attempt_is_not_started(tmp_path: Path) -> None:
     assert IMPATIENT != TEXT
     launcher = Launcher(tmp_path, IMPATIENT)
@@ -38,6 +42,24 @@ def test_a_script_of_another_attempt_is_not_started(tmp_path: Path) -> None:
     code, out, err = launcher.run(script("print('begun')"), **followed(tmp_path))
     assert (code, out) == (75, "") and "nobody has said for 0.2 s that this job may run" in err
     assert not (tmp_path / "model").exists()
+
+
+def test_of_two_jobs_of_one_attempt_the_first_runs_on_all_its_machines_and_again(tmp_path: Path) -> None:
+    beat(tmp_path, "a1")
+    first, again, second = (Following(stated(tmp_path, CLOUD_ML_JOB_ID=job)) for job in ("7", "7", "8"))
+    assert [follower.obstacle() for follower in (first, again)] == ["", ""]
+    assert second.obstacle() == f"another job does this work: {tmp_path}/jobs/a1 names job 7"
+
+
+def test_an_attempt_that_cannot_be_taken_is_not_begun(tmp_path: Path) -> None:
+    beat(tmp_path, "a1")
+    (tmp_path / "jobs/a1").mkdir(parents=True)  # whoever made it was killed before it left its name
+    follower = Following(stated(tmp_path, CLOUD_ML_JOB_ID="7"))
+    assert follower.obstacle(0) == f"nobody can tell whether another job does this work ({tmp_path}/jobs/a1 is empty)"
+    (tmp_path / "jobs/a1").rmdir()
+    (tmp_path / "jobs").rmdir()
+    (tmp_path / "jobs").write_text("")
+    assert "File exists" in follower.obstacle(0)
 
 
 def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> None:
