@@ -110,9 +110,7 @@ def _with(row: StepRow) -> str:
     return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
-def steps_table(
-    rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True
-) -> Table:
+def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True) -> Table:
     """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead. `dated`: the

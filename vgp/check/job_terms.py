@@ -73,7 +73,9 @@ def _seconds(reader: Reader, node: Node, name: str) -> float | None:
         return None
     if node.value in (None, ""):
         return None
-    seconds = job_fields.duration_s(_as_text(node.value) if reader.judgement.document.places is not None else node.value)
+    seconds = job_fields.duration_s(
+        _as_text(node.value) if reader.judgement.document.places is not None else node.value
+    )
     if seconds is None:
         reader.judgement.malformed(reader.step, node, name, "a duration in seconds like '3600s'")
     return seconds

@@ -93,7 +93,15 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
             lines.append([Text(), Text(section, "bold"), *(Text() for _ in several)])
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
         lines.append([mark, Text(one_line(row.name)), *_cells(row)])
-    below = [price_dates.words(day for row in rows if (row.section, row.name) == ("run", "price_dates") for days in row.values for day in days)]
+    below = [
+        price_dates.words(
+            day
+            for row in rows
+            if (row.section, row.name) == ("run", "price_dates")
+            for days in row.values
+            for day in days
+        )
+    ]
     equal = sum(not row.differs for row in rows)
     below += [] if all_rows or not equal else [f"{equal} rows are equal: --all"]
     shown = table(("", "", *(run.id for run in several)), lines, gap=2)
