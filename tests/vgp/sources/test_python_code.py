@@ -102,9 +102,9 @@ CALLS = {
               []),
     "dictionary": (BODY % K80, ["GPU011"]),
     "messages": (MESSAGES, ["GPU003"]),
-    "duration as a message": (f'{{"job_spec": {{"worker_pool_specs": [{{"machine_spec": {{"machine_type": '
+    "duration as a message": ((f'{{"job_spec": {{"worker_pool_specs": [{{"machine_spec": {{"machine_type": '
                               f'"n1-standard-4"}}, {CONTAINER}}}], '
-                              '"scheduling": {"timeout": {"seconds": 600}}}}', []),
+                              '"scheduling": {"timeout": {"seconds": 600}}}}'), []),
     "legacy job that is computed": ('{"trainingInput": {"scaleTier": c["t"], "masterType": c["m"]}}', []),
     "others": ('app.run(host="0.0.0.0")\nimage.deploy(1)', []),
 }  # fmt: skip
