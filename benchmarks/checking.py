@@ -26,7 +26,6 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine, mutations
-from tests.vgp.check import hostile
 
 PYTHON = [sys.executable, "-W", "ignore"]
 CHECK = [*PYTHON, "-m", "vgp", "check"]
@@ -93,9 +92,8 @@ def _padded(executor: dict[str, Any], padding: int) -> dict[str, Any]:
 
 def large_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """A name and a file for each size."""
-    # In a process of its own: what this one holds would count as the peak of those that it starts.
     code = "import pathlib, sys; from tests.vgp.check import every_kind; every_kind.compiled(pathlib.Path(sys.argv[1]))"
-    subprocess.run([*PYTHON, "-c", code, str(folder)], check=True)
+    _apart(code, folder)
     text = (folder / "p.json").read_text()
     for name, tasks, padding in (("500 tasks", 500, 0), ("2,000 tasks", 2_000, 0), ("10 MB", 2_000, 3_000)):
         path = folder / f"{tasks}-{padding}.json"
@@ -118,12 +116,17 @@ def thousand_files(folder: Path) -> Path:
 
 
 def hostile_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    code = """import pathlib, sys; from tests.vgp.check import hostile
+for name, text in hostile.FILES.items(): (pathlib.Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")"""
     made = folder / "hostile"
     made.mkdir()
-    for name, text in hostile.FILES.items():
-        path = made / name
-        path.write_text(text, encoding="utf-8")
-        yield name, path
+    _apart(code, made)
+    yield from ((path.name, path) for path in sorted(made.iterdir()))
+
+
+def _apart(code: str, folder: Path) -> None:
+    """Runs it in a process of its own: what this one holds counts as the peak of those that it starts."""
+    subprocess.run([*PYTHON, "-c", code, str(folder)], check=True)
 
 
 def table(title: str, rows: dict[str, Cost]) -> Table:

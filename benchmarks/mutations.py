@@ -10,6 +10,7 @@ same mutations; one is repeated by --only NUMBER.
 
 import argparse
 import json
+import math
 import random
 import re
 import time
@@ -184,10 +185,12 @@ def judged(text: str, name: str) -> Report:
     return report
 
 
-def run(originals: dict[str, str], seed: int, count: int, first: int = 0) -> Outcome:
-    """Judges so many mutations."""
-    outcome = Outcome()
+def run(originals: dict[str, str], seed: int, count: int, first: int = 0, within_s: float = math.inf) -> Outcome:
+    """Judges so many mutations, or those for which there is time."""
+    outcome, end = Outcome(), time.monotonic() + within_s
     for name, file, text in mutations(originals, seed, count, first):
+        if time.monotonic() > end:
+            break
         begin = time.process_time()
         try:
             report = judged(text, file)
@@ -204,6 +207,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="The number of the one mutation to judge, whose text is printed.")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="Ends after these, with fewer mutations.")
     options = parser.parse_args()
     originals = files(options.paths) if options.paths else rule_pages()
     if options.only is not None:
@@ -211,7 +215,7 @@ def main() -> None:
         print(text)
         print("\n".join(lines(judged(text, file))))
         return
-    outcome = run(originals, options.seed, options.count)
+    outcome = run(originals, options.seed, options.count, within_s=options.minutes * 60)
     print(f"{len(originals)} files, seed {options.seed}. {outcome}")
     for fault in outcome.faults[:50]:
         print(fault)

@@ -40,9 +40,13 @@ before="$BEFORE"
 if [ -n "$BASE_SHA" ] && { [ -z "$before" ] || [ ${#paths[@]} -eq 0 ]; }; then
   cd "$(git rev-parse --show-toplevel)"
   base=$(base_commit)
-  [ -n "$before" ] || { write_before "$base" && before="$folder/before"; }
+  if [ -z "$before" ]; then
+    write_before "$base"
+    before="$folder/before"
+  fi
   if [ ${#paths[@]} -eq 0 ]; then
-    mapfile -d '' -t paths < <(git diff -z --name-only --no-renames "$base" HEAD -- "${wanted[@]}")
+    git diff -z --name-only --no-renames "$base" HEAD -- "${wanted[@]}" >"$folder/changed" # if it fails, so does the check
+    mapfile -d '' -t paths <"$folder/changed"
     paths=("${paths[@]/#/./}")
   fi
 elif [ ${#paths[@]} -eq 0 ]; then

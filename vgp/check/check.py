@@ -22,7 +22,7 @@ from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
 from vgp.placement.rules import rule
-from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, parse
+from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, may_ask, parse
 
 SUFFIXES = SPECS + PROGRAMS
 
@@ -122,22 +122,24 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_oth
             yield from _readable("<stdin>", lambda: parse("<stdin>", standard_input()), report)
         else:
             for path in files(Path(item), report):
-                if skip_others and _is_other(path):
-                    continue
                 named = path == Path(item) and not skip_others
+                if not named and _is_other(path, skip_others):
+                    continue
                 documents = _readable(str(path), partial(load, path), report)
                 # A folder may hold other YAML; a file that was named is meant.
                 yield from documents if named else filter(kinds.recognises, documents)
 
 
-def _is_other(path: Path) -> bool:
-    """Whether a file that is there has none of the words of a request: known before YAML of megabytes is parsed."""
-    if is_program(str(path)) or not (path.is_file() and os.access(path, os.R_OK)):
+def _is_other(path: Path, skip_others: bool) -> bool:
+    """Whether a file that is there has none of the words of a request: known before megabytes of it are parsed."""
+    if not (path.is_file() and os.access(path, os.R_OK)):
         return False
+    program = is_program(str(path))
     try:
-        return not kinds.may_ask(read(path))
+        text = read(path)
     except Unreadable:  # no text, or larger than any request
-        return True
+        return skip_others and not program
+    return not (may_ask(str(path), text) if program else kinds.may_ask(text))
 
 
 def _readable(file: str, read: Callable[[], list[Document]], report: Report) -> list[Document]:

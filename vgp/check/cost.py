@@ -62,7 +62,8 @@ def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
 
 def price_dates(rows: Sequence[StepRow]) -> list[str]:
     """The days of all prices that are in the rows, the oldest first."""
-    own = {row.price_date for row in rows} | {used.price_date for row in rows for used in row.services if used.usd}
+    every = [each for row in rows for each in row.every]
+    own = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
     return sorted(day for day in own if day)
 
 
@@ -109,10 +110,11 @@ def _with(row: StepRow) -> str:
     return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
-def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None) -> Table:
+def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True) -> Table:
     """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
 
-    On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead.
+    On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead. `dated`: the
+    days of the prices stand below too; of several tables they are told once.
     """
     lines = [line_of(row) for row in rows]
     shared = _shared(lines) if width < _WIDE else {}
@@ -126,7 +128,8 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | No
     drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
-    below += [*_shuffled(rows), *_ladders(rows), *filter(None, [words(price_dates(rows), today)])]
+    below += [*_shuffled(rows), *_ladders(rows)]
+    below += [text for text in [words(price_dates(rows), today)] if text and dated]
     drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
     return drawn
 

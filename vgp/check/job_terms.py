@@ -73,7 +73,17 @@ def _seconds(reader: Reader, node: Node, name: str) -> float | None:
         return None
     if node.value in (None, ""):
         return None
-    seconds = job_fields.duration_s(node.value)
+    seconds = job_fields.duration_s(
+        _as_text(node.value) if reader.judgement.document.places is not None else node.value
+    )
     if seconds is None:
         reader.judgement.malformed(reader.step, node, name, "a duration in seconds like '3600s'")
     return seconds
+
+
+def _as_text(value: object) -> object:
+    """The Duration of a program as text: Google's Python clients take {"seconds": 3600}, which no file may say."""
+    if not isinstance(value, dict) or not value or not set(value) <= {"seconds", "nanos"}:
+        return value
+    seconds = value.get("seconds", 0)
+    return f"{seconds}s" if isinstance(seconds, int) else value

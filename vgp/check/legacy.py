@@ -16,7 +16,7 @@ from vgp.documents.node import Node
 
 #: Legacy role -> worker pool of a custom job.
 ROLES = {"master": 0, "worker": 1, "parameterServer": 2, "evaluator": 3}
-_TELLING = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConfig", "parameterServerType")
+TELLING = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConfig", "parameterServerType")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def recognises(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
     inner = data.get("trainingInput")
-    return isinstance(inner, dict) or any(key in data for key in _TELLING)
+    return isinstance(inner, dict) or any(key in data for key in TELLING)
 
 
 def training_input(data: dict[str, Any]) -> Node:
@@ -84,7 +84,8 @@ def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, co
     if name != "master" and not replicas:
         return None
     if kind is None:
-        reader.judgement.malformed(reader.step, kind_node, f"{name}Type", "given with scaleTier CUSTOM")
+        if kind_node.missing:
+            reader.judgement.malformed(reader.step, kind_node, f"{name}Type", "given with scaleTier CUSTOM")
         return None
     return _resolved(reader, name, kind, replicas, kind_node, config)
 

@@ -80,11 +80,15 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
+    from vgp.catalog import price_dates
+    from vgp.check import cost
     from vgp.compiling.compile import compile_all, different_worlds, placeholder_image, tagged_images, unknown_steps
 
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
+    steps = [row for made in compiled.values() for row in made.report.steps]
+    say(*filter(None, [price_dates.words(cost.price_dates(steps))]), stderr=as_json)
     notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
     notes += [*different_worlds(compiled.values()), *placeholder_image(loaded)]
     say(*notes, stderr=as_json)
@@ -97,7 +101,7 @@ def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]
 
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
-    terminal.print(cost.steps_table(report.steps, width=terminal.width))
+    terminal.print(cost.steps_table(report.steps, width=terminal.width, dated=False))
     say(*map(text.headline, report.of_severity("warning")), stderr=as_json)
     most = cost.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}

@@ -85,7 +85,7 @@ class _Parts:
         if self.accelerator is None:
             return self._without_gpu()
         if self.count < 1:
-            text = f"{TYPE} is {self.accelerator.name}, but {COUNT} is {self.count}."
+            text = f"{TYPE} is {self.accelerator.name}, but {COUNT} is {self.count or 'missing or 0'}."
             return [self._near("GPU005", COUNT, text, 1)]
         return self._mismatch(self.accelerator) or self._end(self.accelerator)
 

@@ -95,7 +95,7 @@ def _cores(board: TpuBoard, count: int) -> list[Problem]:
     if count in board.counts:
         return []
     if count < 1:
-        text = f"{TYPE} is {board.accelerator}, but {COUNT} is {count}."
+        text = f"{TYPE} is {board.accelerator}, but {COUNT} is {count or 'missing or 0'}."
         return [
             Problem("GPU005", COUNT, text, f"Nearest that works: {board.single}.", nearest=((COUNT, board.single),))
         ]

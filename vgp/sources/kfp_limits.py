@@ -49,6 +49,8 @@ def _container(calls: list[ast.Call], constants: Constants) -> Found:
     resources: dict[str, Any] = {}
     for call in calls:
         way, argument = _METHODS.get(called(call)), _argument(call)
+        if way is None and _is_type(call):
+            way = _METHODS["set_accelerator_type"]
         if way is None:
             label, argument = _selector(call)
             if label is None or constants.value(label, (), {}) not in _SELECTORS:
@@ -65,11 +67,17 @@ def _container(calls: list[ast.Call], constants: Constants) -> Found:
 
 
 def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
-    """Label and value of add_node_selector_constraint; the value alone in newer versions of kfp."""
+    """Label and value of add_node_selector_constraint."""
     given = dict(zip(("label_name", "value"), call.args, strict=False)) | {
         word.arg: word.value for word in call.keywords
     }
     return given.get("label_name"), given.get("value")
+
+
+def _is_type(call: ast.Call) -> bool:
+    """Whether the call names an accelerator and no label, as kfp 2 takes it: set_accelerator_type by its older name."""
+    words = [word.arg for word in call.keywords]
+    return (len(call.args) == 1 and not words) or (not call.args and words == ["accelerator"])
 
 
 def _argument(call: ast.Call) -> ast.expr | None:

@@ -6,6 +6,7 @@ with it), and requests written as dictionaries. What they compute is said to be 
 """
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +29,16 @@ _TELLING = {
 _POOL = {"machine_spec", "machineSpec"}
 #: Pools without one of these are parts of something else, such as what AutoML is told of its machines.
 _BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackageSpec"}
+#: Each program that asks for machines has one of these words.
+_WORDS = re.compile("|".join(sorted({
+    *_TELLING, *_POOL, "CustomJob", "create_custom_training_job", "machine_type", "accelerator_type",
+    "accelerator_count", "set_accelerator_limit", "set_gpu_limit", "add_node_selector_constraint",
+})))  # fmt: skip
+
+
+def may_ask(text: str) -> bool:
+    """Whether a program, or a notebook, has a word of a request: known before megabytes of it are parsed."""
+    return _WORDS.search(text) is not None
 
 
 def documents(file: str, text: str, *, above: int = 0) -> list[Document]:

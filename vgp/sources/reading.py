@@ -32,3 +32,9 @@ def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
 
 def is_program(name: str) -> bool:
     return Path(name).suffix.lower() in PROGRAMS
+
+
+def may_ask(name: str, text: str) -> bool:
+    """Whether a program, notebook or script has a word by which a request for machines is recognised."""
+    suffix = Path(name).suffix.lower()
+    return suffix != ".py" and "gcloud" in text or suffix in (".py", ".ipynb") and python_code.may_ask(text)

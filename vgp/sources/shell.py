@@ -62,8 +62,8 @@ def _commands(lines: list[str]) -> Iterator[_Command]:
         if line.lstrip().startswith("#") or not _GCLOUD.search(line):
             continue
         command = _Command(first + 1, "", [(first + 1, line)])
-        while number < len(lines) and _goes_on(command, lines[number - 1], number):
-            if lines[number].lstrip().startswith("#"):
+        while number < len(lines) and _goes_on(command, lines, number):
+            if lines[number].lstrip().startswith("#") and _flag_follows(lines, number):
                 why = "a line that is a comment ends the command: the shell takes no flag below it"
                 command.broken.append((number + 1, f"The command is cut here: {why}.", "Move the comment above it."))
             command.lines.append((number + 1, lines[number]))
@@ -72,15 +72,24 @@ def _commands(lines: list[str]) -> Iterator[_Command]:
         yield command
 
 
-def _goes_on(command: _Command, line: str, number: int) -> bool:
-    """Whether a command is meant to go on below its line; noted where it only looks so."""
+def _goes_on(command: _Command, lines: list[str], number: int) -> bool:
+    """Whether a command is meant to go on at line `number`, from 0; noted where it only looks so."""
+    line = lines[number - 1]
     match = _LATE_BACKSLASH.search(line)
+    if len(command.lines) > 1 and line.lstrip().startswith("#"):
+        return _flag_follows(lines, number - 1)
     if match is None:
-        return line.endswith("\\") or (len(command.lines) > 1 and line.lstrip().startswith("#"))
+        return line.endswith("\\")
     what = "a comment" if match.group(1) else "a blank"
     text = f"The command is cut here: {what} follows the backslash, so the shell takes no flag below it."
     command.broken.append((number, text, "Let the backslash be the last character of its line."))
     return True
+
+
+def _flag_follows(lines: list[str], number: int) -> bool:
+    """Whether a comment's line, and what comments follow it, stand above a flag."""
+    below = (line.lstrip() for line in lines[number + 1 : number + 21])
+    return next((line.startswith("-") for line in below if not line.startswith("#")), False)
 
 
 def _bare(line: str) -> str:

@@ -98,8 +98,23 @@ def test_prices_are_known_in_as_many_training_regions_as_the_page_says():
     assert +missing == UNPRICED
     page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
     assert f"{known} of {len(pairs)} pairs" in page
-    rows = {short_name(name): f"| {short_name(name)} | {count} of " for name, count in UNPRICED.items()}
-    assert all(row in page for row in rows.values())
+    lines = page.partition("| GPU | without a price | why |")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = {name: (counts, why) for name, counts, why in (line.strip("| ").split(" | ") for line in lines)}
+    regions = Counter(accelerator.name for accelerator, _ in pairs)
+    assert {name: counts for name, (counts, _) in cells.items()} == {
+        short_name(name): f"{count} of {regions[name]}" for name, count in UNPRICED.items()
+    }
+    for accelerator, region in pairs - priced:  # where the page names regions, it names each of them
+        why = cells[short_name(accelerator.name)][1]
+        assert region in why or not why.endswith(": no source")
+
+
+def test_the_page_says_of_which_day_each_group_of_prices_is():
+    page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
+    days = {row.price(way, region).date for row in combinations() for region in row.accelerator.training_regions
+            for way in row.machine.provisioning if row.price(way, region)}  # fmt: skip
+    table = page.partition("| what | of | from |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert {line.split(" | ")[1] for line in table} == days
 
 
 @pytest.mark.parametrize("family", ["e2", "n1", "n2", "n4"])

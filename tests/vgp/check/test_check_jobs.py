@@ -1,5 +1,6 @@
 """Custom jobs as people write them: for gcloud, for the SDK, for the REST API; and what is no spec at all."""
 
+import ast
 import json
 from datetime import date
 
@@ -243,8 +244,22 @@ def test_a_folder_is_searched_and_other_yaml_in_it_is_left_alone(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "job.json").write_text(json.dumps(job(pool(count=3))))
     (tmp_path / "compose.yaml").write_text("services: {}")
+    for name, text in {"chart.yaml": "{{ .Values }}: a: b", "tsconfig.json": "{// no\n}", "old.py": "print 1"}.items():
+        (tmp_path / name).write_text(text)
     report = check([tmp_path])
     assert report.exit_code == 1 and len(report.steps) == 1
+    (tmp_path / "chart.yaml").write_text("workerPoolSpecs: {{ .Values }}: a")
+    assert check([tmp_path]).exit_code == 2
+
+
+def test_a_program_of_a_folder_without_a_word_of_a_request_is_not_parsed(tmp_path, monkeypatch):
+    (tmp_path / "large.py").write_text("x = [1]\n" * 1000)
+    (tmp_path / "asks.py").write_text('model.deploy(machine_type="n1-standard-4")\n')
+    parsed = []
+    whole = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text: parsed.append(text) or whole(text))
+    assert len(check([tmp_path]).steps) == 1
+    assert parsed == [(tmp_path / "asks.py").read_text()]
 
 
 def test_an_alias_that_contains_itself_is_judged_like_any_other():

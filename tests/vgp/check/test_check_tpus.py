@@ -56,7 +56,7 @@ def test_boards_and_pods_of_the_second_generation_pass(count):
     [
         (job("cloud-tpu", None, "TPU_V2", 999), "GPU003", "up to 512, not 999"),
         (job("cloud-tpu", None, "TPU_V3", 4), "GPU003", "8 cores"),
-        (job("cloud-tpu", None, "TPU_V3"), "GPU005", "acceleratorCount is 0"),
+        (job("cloud-tpu", None, "TPU_V3"), "GPU005", "acceleratorCount is missing or 0"),
         (job("cloud-tpu"), "GPU006", "needs acceleratorType"),
         (job("cloud-tpu", None, "NVIDIA_L4", 1), "GPU004", "does not take NVIDIA_L4"),
         (job(topology="17x3"), "GPU032", "no topology 17x3"),

@@ -66,6 +66,7 @@ def test_upload_and_compile_make_the_same_bytes(
 ) -> None:
     run(capsys, "upload", "training")
     main_compiled = run(capsys, "compile", "training", "--out", str(tmp_path), "--json")
+    assert main_compiled[2].count("prices of 20") == 1  # below all tables
     [(name, content)] = cloud.artifacts.content.items()
     assert (tmp_path / "training.json").read_bytes() == content
     assert name.endswith(json.loads(main_compiled[1])[0]["sha256"])

@@ -93,6 +93,8 @@ CALLS = {
                                'accelerator_type="NVIDIA_L4")'), ["GPU004"]),
     "limits in a chain": ('step(a=1).set_accelerator_type("NVIDIA_L4").set_accelerator_limit(3)', ["GPU003"]),
     "limits by name": (f"t = step()\nt.set_gpu_limit(1)\n{SELECTOR}", ["GPU002"]),
+    "limits by the older name of kfp 2": ('step().set_gpu_limit(1).add_node_selector_constraint("NVIDIA_L4")', []),
+    "limits without a type": ("step().set_gpu_limit(1)", ["GPU005"]),
     "limits without a GPU": ('step().set_cpu_limit("4").set_memory_limit("900G")', []),
     "deploy": ('model.deploy(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=3)',
                ["GPU003"]),
@@ -100,6 +102,10 @@ CALLS = {
               []),
     "dictionary": (BODY % K80, ["GPU011"]),
     "messages": (MESSAGES, ["GPU003"]),
+    "duration as a message": ((f'{{"job_spec": {{"worker_pool_specs": [{{"machine_spec": {{"machine_type": '
+                              f'"n1-standard-4"}}, {CONTAINER}}}], '
+                              '"scheduling": {"timeout": {"seconds": 600}}}}'), []),
+    "legacy job that is computed": ('{"trainingInput": {"scaleTier": c["t"], "masterType": c["m"]}}', []),
     "others": ('app.run(host="0.0.0.0")\nimage.deploy(1)', []),
 }  # fmt: skip
 

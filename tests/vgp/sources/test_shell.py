@@ -39,6 +39,10 @@ def test_what_cuts_a_command_is_named_with_its_line(end, lines):
     assert told(text) == [("GPU034", line) for line in lines]
 
 
+def test_a_comment_below_which_no_flag_stands_cuts_nothing():
+    assert not told(f"{script().rstrip()} \\\n  # --and more\n  # to do\n\necho submitted\n")
+
+
 def test_the_file_of_config_is_read_beside_the_script_or_in_it(tmp_path):
     body = ("workerPoolSpecs:\n- machineSpec: {machineType: n1-standard-4, acceleratorType: NVIDIA_TESLA_T4,"
             " acceleratorCount: 8}\n  replicaCount: 1\n  containerSpec: {imageUri: $IMAGE}\n")  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from vgp.catalog import price_dates
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.text.figures import took
@@ -92,13 +93,25 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
             lines.append([Text(), Text(section, "bold"), *(Text() for _ in several)])
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
         lines.append([mark, Text(one_line(row.name)), *_cells(row)])
-    shown = table(("", "", *(run.id for run in several)), lines, gap=2)
+    below = [
+        price_dates.words(
+            day
+            for row in rows
+            if (row.section, row.name) == ("run", "price_dates")
+            for days in row.values
+            for day in days
+        )
+    ]
     equal = sum(not row.differs for row in rows)
-    return shown if all_rows or not equal else Group(shown, Text(f"{equal} rows are equal: --all", "dim"))
+    below += [] if all_rows or not equal else [f"{equal} rows are equal: --all"]
+    shown = table(("", "", *(run.id for run in several)), lines, gap=2)
+    return Group(shown, *(Text(text, "dim") for text in below if text))
 
 
 def _about(several: Sequence[Run], now: datetime) -> list[Row]:
-    costs = [cost.so_far(run, cost.machines(run), now) for run in several]
+    machines = [cost.machines(run) for run in several]
+    costs = [cost.so_far(run, each, now) for run, each in zip(several, machines, strict=True)]
+    days = [cost.price_dates(each) for each in machines]
     seconds = [run.seconds(now) for run in several]
     versions = [
         run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec.content) for run in several
@@ -110,6 +123,7 @@ def _about(several: Sequence[Run], now: datetime) -> list[Row]:
         Row("run", "template", tuple(versions), tuple(version[:12] for version in versions)),
         Row("run", "seconds", tuple(None if value is None else round(value, 1) for value in seconds), shown),
         Row("run", "usd", tuple(round(amount.usd, 4) for amount in costs), tuple(map(str, costs))),
+        Row("run", "price_dates", tuple(days), tuple(", ".join(each) for each in days)),
     ]
 
 

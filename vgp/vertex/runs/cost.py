@@ -11,6 +11,7 @@ from datetime import datetime
 from vgp.catalog.accelerator import short_name
 from vgp.check.check import check
 from vgp.check.cost import Cost
+from vgp.check.cost import price_dates as dates_of
 from vgp.check.finding import StepRow
 from vgp.documents.document import Document
 from vgp.vertex.runs.state import Run
@@ -60,6 +61,11 @@ def so_far(run: Run, rows: Rows, now: datetime) -> Cost:
 def at_most(run: Run, rows: Rows) -> Cost:
     """The most that all steps can cost, by their timeouts. A loop counts as often as it is known to turn."""
     return _sum((step.name, row.max_usd_a_turn) for step in run.steps for row in of(step, rows))
+
+
+def price_dates(rows: Rows) -> list[str]:
+    """The days of the prices that are reckoned with, the oldest first."""
+    return dates_of([row for each in rows.values() for row in each])
 
 
 def machine(step: Step, rows: Rows) -> str:

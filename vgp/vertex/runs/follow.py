@@ -163,6 +163,8 @@ def _conclude(settings: Settings, display: Display, console: Console) -> None:
     assert run
     console.print(view.steps(run, display.rows, now, width=console.width))
     view.write(console, view.headline(run, display.rows, now))
+    if prices := view.prices(display.rows, now):
+        view.write(console, prices)
     if run.state != "succeeded":
         view.write(console, view.failures(with_started_if_told(settings, run), settings, display.rows))
     view.write(console, names.run_link(settings, run.id))

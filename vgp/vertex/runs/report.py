@@ -47,6 +47,7 @@ def as_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str
         "decision": run.summary.decision,
         "usd": round(spent.usd, 4),
         "usd_at_most": None if most.unpriced else round(most.usd, 4),
+        "price_dates": cost.price_dates(rows),
         "unpriced": list(dict.fromkeys([*spent.unpriced, *most.unpriced])),
         "template": {"uri": run.job.template_uri, "version": run.job.template_metadata.version},
         "pipeline_root": run.job.runtime_config.gcs_output_directory,

@@ -41,6 +41,8 @@ def page(
 ) -> None:
     """Prints everything that is worth reading about the run, and what the `last` ones cost."""
     view.write(console, view.headline(run, rows, now))
+    if prices := view.prices(rows, now):
+        view.write(console, prices)
     if last:
         view.write(console, Text(last.words, "dim"))
     for label, text in _facts(settings, run):

@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from vgp.catalog.price_dates import words
 from vgp.settings import Settings
 from vgp.text.figures import took, usd
 from vgp.text.printable import one_line, printable
@@ -52,6 +53,11 @@ def headline(run: Run, rows: Rows, now: datetime) -> Text:
     if run.state == "succeeded" and run.summary.words != run.state:
         text.append(f"; {one_line(run.summary.words)}")
     return text
+
+
+def prices(rows: Rows, now: datetime) -> Text:
+    """`prices of 2026-07-30`, and that they are old where they are; empty where no price is known."""
+    return Text(words(cost.price_dates(rows), now.date()), "dim")
 
 
 def state(word: str) -> Text:

@@ -52,6 +52,8 @@ def test_the_table_shows_what_differs_and_counts_the_rest(cloud: Cloud, two: lis
     text = shown(comparison(two, found, all_rows=False))
     assert "\x1b" not in text and "[red]x\\x1b[2J" in text
     assert "seed" not in text and f"{sum(not row.differs for row in found)} rows are equal: --all" in text
+    days = next(row.values for row in found if row.name == "price_dates")
+    assert days[0] and all(day in text for day in (days[0][0], "prices of"))
     whole = shown(comparison(two, found, all_rows=True))
     assert "seed" in whole and "=" in whole and "rows are equal" not in whole
 

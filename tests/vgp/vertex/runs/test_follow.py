@@ -52,6 +52,7 @@ def test_a_run_that_succeeds_is_told_change_by_change(
     assert text(console).rstrip().endswith(outcome.result["url"])
     assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 7
     assert outcome.result["usd"] > 0 and outcome.result["exit_code"] == 0
+    assert outcome.result["price_dates"] and f"prices of {outcome.result['price_dates'][0]}" in text(console)
 
 
 def test_a_night_without_anything_new_says_so_and_since_when(
