@@ -32,10 +32,10 @@ def test_a_version_goes_to_the_project_and_region_of_the_run_with_the_labels_of_
     monkeypatch.setattr(google_api, "address", lambda host: asked.append(host) or cloud.endpoint("aiplatform"))
     job = JOB.replace("us-central1", "europe-west4")
     assert follow(job, Registry(1, champion=1).read, 1, TERMS) == {"vertex": "up to date"}
-    (version,) = (one for versions in cloud.models.versions.values() for one in versions)
-    assert set(asked) == {"europe-west4-aiplatform"}
-    assert version["name"].startswith("projects/test-project/locations/europe-west4/models/")
-    assert version["labels"]["team"] == "sky" and version["labels"]["run"] == "training-1"
+    ((name, model),) = cloud.models.models.items()
+    assert set(asked) == {"europe-west4-aiplatform"} and "/locations/europe-west4/models/" in name
+    (version,) = model.versions.values()
+    assert (version.labels["team"], version.labels["run"]) == ("sky", "training-1")
 
 
 def test_the_version_of_the_step_is_uploaded_and_reigns_and_a_repetition_sends_nothing(cloud, capsys):
