@@ -5,8 +5,6 @@ Of a table these are the expressions that prepared its training rows, on the sam
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from numpy.typing import NDArray
 
 from training.bundle import ModelCard
 from training.data.columns import elements, fixed_width, require_finite
-from training.data.engines.duckdb import DuckDB
 from training.data.manifest import Column
 from training.data.rows import dtype
 from training.data.sources.files import FILE, RECORD
@@ -23,21 +20,23 @@ from training.data.tables import blame, features
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.prediction import columns
+from training.prediction.database import Database
 from training.prediction.given import Given, Row, common, require
 from training.prediction.shards import Arrays, learned
 from training.printable import listed
 from training.task import Task
 
-#: What DuckDB may use for the rows of a request.
-MEMORY_BYTES = 512 << 20
 ROWS, HISTORY = "rows", "history"
 
 
-def encoded(task: Task, card: ModelCard, rows: Sequence[Row], history: Sequence[Row] | None = None) -> Arrays:
+def encoded(
+    task: Task, card: ModelCard, rows: Sequence[Row], history: Sequence[Row] | None, database: Database
+) -> Arrays:
     """The model's columns for B raw rows: (B,), of a vector (B, width).
 
     Args:
         history: Of a table: earlier rows, which `events` and windows look back on. None = there are none to be had.
+        database: Where the expressions of a table are computed.
 
     Raises:
         UserError: a row lacks a column that the model needs, or holds a value of another type; or a feature is made of
@@ -45,7 +44,7 @@ def encoded(task: Task, card: ModelCard, rows: Sequence[Row], history: Sequence[
     """
     taken = learned(task, card)
     if isinstance(task, TabularTask):
-        return arrays(_of_table(type(task)(card.options), taken, rows, history), taken)
+        return arrays(_of_table(type(task)(card.options), taken, rows, history, database), taken)
     if history:
         raise UserError(f"{type(task).__name__} is no task over a table: its rows look back on nothing.")
     if type(task).inputs is not Task.inputs:
@@ -95,8 +94,8 @@ def _numbers(values: pa.Array, column: Column) -> NDArray[Any]:
 
 
 def _of_table(
-    task: TabularTask, taken: Sequence[Column], rows: Sequence[Row], history: Sequence[Row] | None
-) -> pa.Table:  # fmt: skip
+    task: TabularTask, taken: Sequence[Column], rows: Sequence[Row], history: Sequence[Row] | None, database: Database
+) -> pa.Table:
     """The features of raw rows, in their order."""
     names = [column.name for column in taken]
     if history is None and (others := columns.looks_back(task)):
@@ -105,7 +104,7 @@ def _of_table(
             "its history. Of a whole table: python -m training predict, pipelines run batch_prediction."
         )
     columns.keep(task, _columns(task, names, rows, history or ()))
-    with TemporaryDirectory(prefix="predict-") as scratch, DuckDB.opened(Path(scratch), MEMORY_BYTES, 1) as engine:
+    with database.engine() as engine:
         given = Given({ROWS: rows, HISTORY: history or ()}, task.schema)
         engine.read_files(given, task.schema)
         with blame.named(task, engine):

@@ -5,7 +5,7 @@ processor (`training.evaluation.score`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,16 @@ from training.bundle import ModelCard
 from training.evaluation import score
 from training.evaluation.score import TrainedModel
 from training.prediction import encoding, shards
+from training.prediction.database import Database
 from training.task import Task
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model, ready to predict raw rows of its task."""
+    """A model, ready to predict raw rows of its task; several threads may ask at once."""
 
     model: TrainedModel
+    database: Database = field(default_factory=Database, repr=False, compare=False)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Predictor":
@@ -62,7 +64,7 @@ class Predictor:
         """
         if not rows:
             return []
-        columns = encoding.encoded(self.task, self.card, rows, history)
+        columns = encoding.encoded(self.task, self.card, rows, history, self.database)
         size = self.task.batch_rows
         parts = [
             self.model({name: values[start : start + size] for name, values in columns.items()})

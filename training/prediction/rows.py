@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ibis
@@ -17,15 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from training.bundle import ModelCard
+from training.data import settings
 from training.data.columns import category_values, fixed_width
 from training.data.destination import Destination
-from training.data.engines import ID, Engine, canonical
+from training.data.engines import ID, Engine, canonical, choice
 from training.data.engines.opening import opened
 from training.data.manifest import Column, Manifest, ShardFile, SourceFile
 from training.data.periods import Spans, date_of, parse, spans_of
 from training.data.pool import WorkerPool
 from training.data.progress import stage
 from training.data.shard import ROW_ID, coded, parquet
+from training.data.sources.files import Files
 from training.data.tables import blame, duplicates, features, rebased
 from training.data.tables.sorting import Sorting, width_of
 from training.data.tabular import TabularTask
@@ -34,11 +37,14 @@ from training.prediction import columns
 from training.prediction.output import renamed
 from training.prediction.shards import SPLIT, NewRows, learned
 from training.printable import listed
+from training.storage import storage
 from training.task import Task
 
 #: Of a shard, about: what a kill may lose, and what one process computes at a time.
 SHARD_BYTES = 8 << 20
 LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 18
+#: An object of so many bytes is here in a few seconds.
+SECONDS_BYTES = 256 << 20
 
 
 def made(
@@ -62,6 +68,24 @@ def made(
     if window:
         raise UserError(f"window = {window}: {type(task).__name__} is no task over a table, so its rows have no days.")
     return _of_shards(task, card, data, shard_rows, workers)
+
+
+def check_first(task: Task, card: ModelCard, data: str) -> None:
+    """Raises UserError if the first file of a table lacks a column that the model needs, with the nearest name that it
+    has: before its rows are read, and before there is a machine to score them. Of tables of BigQuery, and of a file in
+    a bucket that is not read in seconds, the step that predicts tells.
+
+    Args:
+        task: As the card has it; its schema is loosened, as by `made`.
+    """
+    if not isinstance(task, TabularTask):
+        return
+    columns.expect(task, [column.name for column in learned(task, card)])
+    source = choice.resolved(task, data.strip() or task.default_data(), settings.engines().bigquery)
+    first = [file for file in source.files[:1] if not storage.is_remote(file.path) or file.bytes <= SECONDS_BYTES]
+    if first:
+        with TemporaryDirectory(prefix="first-") as scratch:
+            Files(first, task.schema, task.reading, Path(scratch)).check_first()
 
 
 # ---- tables

@@ -116,9 +116,19 @@ def resolve(
     )  # fmt: skip
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
+    _check_columns(resolved, request.task)
     if record:
         _record(resolved, str(record))
     return resolved
+
+
+def _check_columns(resolved: Resolved, task: str) -> None:
+    """Raises UserError if the first file lacks a column that the model needs."""
+    from training import bundle
+    from training.prediction import rows
+
+    card = bundle.load_card(resolved.model)
+    rows.check_first(tasks.load(task, card.options), card, reading.data(resolved.data, task)[0])
 
 
 def _whole(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,6 +129,8 @@ def _to_bucket(source: str, target: Folder, name: str) -> VersionFile:
         try:
             if _facts(target, name) != expected:
                 _upload(Path(path), target, name)
+        except storage.Denied as error:
+            raise UserError(f"the version cannot be copied: {error} {storage.WRITERS}") from None
         except ConnectionError as error:
             raise ProcessFailed(f"the version cannot be copied: {error}") from None
         except FileNotFoundError:

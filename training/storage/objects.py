@@ -58,7 +58,7 @@ class Folder:
     def require_writable(self) -> None:
         """Raises UserError if objects cannot be made and deleted here."""
         probe = f"{PROBE}{os.urandom(8).hex()}"
-        with os_errors(f"{self.path}/{probe}"), explained(self.path):
+        with os_errors(f"{self.path}/{probe}"), explained(self.path, "written"):
             next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
             self._create(probe, [memoryview(b"x")])
             self._blob(probe).delete(**self._limits())

@@ -63,7 +63,7 @@ class Slot:
         from google.api_core.exceptions import PreconditionFailed
 
         blob = self._blob()
-        with self._errors():
+        with self._errors("written"):
             try:
                 blob.upload_from_string(data, if_generation_match=generation, **self._limits())
             except PreconditionFailed:
@@ -74,7 +74,7 @@ class Slot:
         """Deletes this generation; False if another is there, or none."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
-        with self._errors():
+        with self._errors("deleted"):
             try:
                 self._blob().delete(if_generation_match=generation, **self._limits())
             except (NotFound, PreconditionFailed):
@@ -113,12 +113,12 @@ class Slot:
             return None
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, done: str = "read") -> Iterator[None]:
         with os_errors(self.path):
             if self.most is None:
                 yield
                 return
-            with permitted(self.path):
+            with permitted(self.path, done):
                 yield
 
     def _blob(self, **kwargs: Any) -> Any:

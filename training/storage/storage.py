@@ -25,10 +25,16 @@ from training.storage.past import Past
 WILDCARDS = frozenset("*?[")
 #: Seconds for which reading from a store that does not answer is tried again; then the step fails.
 READ_DEADLINE_S = 120.0
+#: What helps where a bucket refuses to be written.
+WRITERS = "(It takes roles/storage.objectUser on the bucket.)"
 #: Seconds after which a warning says what is being waited for.
 NOTICE_S = 10.0
 
 _past: ContextVar[Past | None] = ContextVar("past", default=None)
+
+
+class Denied(ConnectionError):
+    """The store answers, and refuses: trying again changes nothing, a permission does."""
 
 
 def is_remote(path: str) -> bool:
@@ -224,8 +230,12 @@ def _listed(pattern: str, name: str, **query: Any) -> list[File]:
 
 
 @contextmanager
-def permitted(path: str) -> Iterator[None]:
-    """Says the lack of credentials or of a permission in the words of the user who can mend it."""
+def permitted(path: str, done: str = "read") -> Iterator[None]:
+    """Says the lack of credentials or of a permission in the words of the user who can mend it.
+
+    Args:
+        done: What may not be done with the path.
+    """
     from google.api_core.exceptions import Forbidden, Unauthorized
     from google.auth.exceptions import DefaultCredentialsError
 
@@ -236,11 +246,12 @@ def permitted(path: str) -> Iterator[None]:
             f"{path} needs Google credentials and there are none: run `gcloud auth application-default login`."
         ) from None
     except (Forbidden, Unauthorized) as error:
-        raise UserError(f"{path} may not be read: {error.message}") from None
+        takes = "" if done == "read" else f" {WRITERS}"
+        raise UserError(f"{path} may not be {done}: {error.message}{takes}") from None
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
+def explained(path: str, done: str = "read") -> Iterator[None]:
     """Says the errors that only the user can mend in their words, and the others in one line."""
     from google.api_core.exceptions import GoogleAPIError, NotFound
     from google.auth.exceptions import GoogleAuthError
@@ -248,7 +259,7 @@ def explained(path: str) -> Iterator[None]:
     from requests import RequestException
 
     try:
-        with permitted(path):
+        with permitted(path, done):
             yield
     except NotFound:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
@@ -284,7 +295,7 @@ def starts_anew(error: BaseException) -> bool:
 @contextmanager
 def os_errors(path: str) -> Iterator[None]:
     """The client's errors as a file system would raise them."""
-    from google.api_core.exceptions import GoogleAPIError, NotFound
+    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Unauthorized
     from google.auth.exceptions import GoogleAuthError
     from google.cloud.storage.exceptions import DataCorruption
     from requests import RequestException
@@ -295,6 +306,8 @@ def os_errors(path: str) -> Iterator[None]:
         raise FileNotFoundError(errno.ENOENT, "no such object", path) from None
     except DataCorruption:
         raise OSError(errno.EIO, "the bytes do not have the object's checksum", path) from None
+    except (Forbidden, Unauthorized) as error:
+        raise Denied(f"{path} could not be reached: {_cause(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
         raise ConnectionError(f"{path} could not be reached: {_cause(error)}") from None
 

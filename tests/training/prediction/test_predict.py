@@ -17,9 +17,11 @@ import pytest
 from tests.killing import ask, ended, forks
 from tests.training.prediction.killed import here
 from tests.training.prediction.test_predictor import HERE, identity, scored, trained, visits
+from training.bundle import load_card
 from training.data import prepare
 from training.errors import UserError
 from training.prediction import predict as predicting
+from training.prediction import step
 from training.prediction.folder import MANIFEST, Predicted
 from training.prediction.predict import Options, predict
 
@@ -115,6 +117,18 @@ def test_rows_without_a_label_are_predicted_alike_and_what_the_model_needs_is_as
         with pytest.raises(UserError, match=f"no-{column}.csv lacks the column {column}; it has"):
             predict(str(without(tmp_path, column)), str(sold.model), str(tmp_path / column))
         assert content(tmp_path / column) == {}
+
+
+def test_the_first_step_asks_for_a_column_that_the_model_needs_with_the_nearest_name(sold, tmp_path, capsys):
+    text = sold.table.read_text()
+    asked = {"model": str(sold.model), "task": load_card(sold.model).task, "to": str(tmp_path / "pins")}
+    (tmp_path / "new.csv").write_text(text.replace("area", "aera", 1))
+    with pytest.raises(SystemExit) as ended:
+        step.resolve(data=str(tmp_path / "new.csv"), **asked)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "new.csv lacks the column area; it has" in said
+    assert "Is 'aera' meant to be 'area'?" in said
+    assert step.resolve(data=str(without(tmp_path, "price")), **asked).data, "the label may come later"
 
 
 def test_parquet_and_json_lines_may_lack_the_label_too(sold, alone, tmp_path):

@@ -2,9 +2,14 @@
 
 import base64
 import csv
+import gc
 import hashlib
 import io
+import pickle
 import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import create_autospec
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +32,7 @@ from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.evaluation.evaluate import evaluate
+from training.prediction import database
 from training.prediction import predict as predicting
 from training.prediction.predict import predict
 from training.prediction.predictor import Predictor
@@ -139,6 +145,25 @@ def test_a_row_may_lack_the_label_and_what_no_feature_is_made_of_and_nothing_els
     with pytest.raises(UserError, match="column city is empty"):
         predictor.raw([{**row, "city": None}])
     assert predictor.raw([]) == []
+
+
+def test_requests_of_several_threads_share_one_database_and_no_row_and_leave_no_file(prices, tmp_path, monkeypatch):
+    opened = create_autospec(database.connected, side_effect=database.connected)
+    monkeypatch.setattr(database, "connected", opened)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    predictor = Predictor.load(prices.trained(tmp_path / "model", prices.data, steps=1))
+    asked = [[{"city": "Ulm", "area": 10.0 + number, "street": 7}] * (number + 1) for number in range(8)]
+    alone = [predictor.raw(rows) for rows in asked]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(predictor.raw, asked)) == alone
+    assert len({str(made[0]) for made in alone}) == 8 and opened.call_count == 1
+    assert [path for path in tmp_path.glob("predict-*/*") if path.name != "spill"] == []
+    copied = pickle.loads(pickle.dumps(predictor.database))
+    del predictor
+    gc.collect()
+    assert not list(tmp_path.glob("predict-*"))
+    with copied.engine() as engine:
+        assert engine._connection.sql("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]
 
 
 def test_a_value_that_training_never_saw_is_as_one_that_is_missing(prices, tmp_path):

@@ -127,6 +127,17 @@ def test_a_bucket_that_is_not_there_and_one_that_may_not_be_read_are_told(bucket
         registry.open(f"{bucket}/r", "flights").read()
 
 
+def test_a_bucket_that_refuses_what_a_registry_needs_is_told_with_the_role_and_changes_nothing(bucket, proxy):
+    place = registry.open(f"{bucket}/refused", "flights")
+    before = place.change(lambda record: changes.register(record, version("a"), who="run"))
+    works = (place.require_writable, lambda: place.change(lambda record: promoted(record, 1)))
+    for method, work in (("POST", works[0]), ("DELETE", works[0]), ("POST", works[1])):
+        proxy.fail(403, method=method)
+        with pytest.raises(UserError, match=r"refused/flights\S* may not be written: .*roles/storage.objectUser"):
+            work()
+    assert proxy.hit() == 3 and place.read() == before
+
+
 def test_a_write_whose_answer_was_lost_happened_once(bucket, proxy):
     place = registry.open(f"{bucket}/lost", "flights")
     proxy.fail("lost", method="POST", path="upload")

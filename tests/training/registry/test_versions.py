@@ -116,6 +116,12 @@ def test_a_bucket_that_is_not_there_takes_no_copy(bucket, model):
         versions.add(registry.open("gs://nowhere/r", "flights"), model, key_of("a"))
 
 
+def test_a_bucket_that_refuses_a_copy_is_told_with_the_role(bucket, proxy, model):
+    proxy.fail(403, method="POST", path="upload")
+    with pytest.raises(UserError, match=r"the version cannot be copied: .*roles/storage.objectUser"):
+        versions.add(registry.open(f"{bucket}/refused", "digits"), model, key_of("a"))
+
+
 @pytest.mark.parametrize("moment", ["copyfile", "fsync", "replace", "sync"])
 def test_a_copy_that_was_killed_is_gone_on_with(tmp_path, model, moment):
     place = registry.open(str(tmp_path / "registry"), "flights")

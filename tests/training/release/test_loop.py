@@ -118,6 +118,14 @@ def test_a_registry_that_is_damaged_or_of_another_task_or_project_is_refused_bef
         run_request.check_request(**request)
 
 
+def test_a_registry_that_a_bucket_refuses_ends_the_run_before_anything_is_pinned(nights, bucket, proxy, capsys):
+    proxy.fail(403, method="POST", path="upload")
+    with pytest.raises(SystemExit) as ended:
+        resolved(nights, "a", registry=f"{bucket}/refused")
+    assert ended.value.code == 2 and "refused/digits may not be written" in capsys.readouterr().err
+    assert not (nights.folder / "pins").exists()
+
+
 def test_a_first_registry_is_made_and_one_that_is_not_there_yet_is_no_error(nights):
     assert (
         resolved(nights, "a").champion == "" and not (nights.folder / "registry" / "digits" / "registry.json").exists()

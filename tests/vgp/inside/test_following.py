@@ -27,6 +27,17 @@ def test_a_run_that_is_none_of_vertex_ai_asks_nobody(cloud):
         assert follow(job, Registry(1, champion=1).read, 1, TERMS) == {} and not sent(cloud)
 
 
+def test_a_version_goes_to_the_project_and_region_of_the_run_with_the_labels_of_the_settings(cloud, monkeypatch):
+    asked = []
+    monkeypatch.setattr(google_api, "address", lambda host: asked.append(host) or cloud.endpoint("aiplatform"))
+    job = JOB.replace("us-central1", "europe-west4")
+    assert follow(job, Registry(1, champion=1).read, 1, TERMS) == {"vertex": "up to date"}
+    ((name, model),) = cloud.models.models.items()
+    assert set(asked) == {"europe-west4-aiplatform"} and "/locations/europe-west4/models/" in name
+    (version,) = model.versions.values()
+    assert (version.labels["team"], version.labels["run"]) == ("sky", "training-1")
+
+
 def test_the_version_of_the_step_is_uploaded_and_reigns_and_a_repetition_sends_nothing(cloud, capsys):
     registry = Registry(1, champion=1)
     assert follow(JOB, registry.read, 1, TERMS) == {"vertex": "up to date"}

@@ -61,31 +61,22 @@ class DuckDB:
 
     dialect = "duckdb"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, scratch: Path):
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, scratch: Path, printed: dict[ops.Node, str] | None = None
+    ):
         self._connection, self._scratch = connection, scratch
         self._files: Read | None = None
         self._rows = 0
         self._source: ir.Table | None = None
         #: The SQL of what was asked; printing it takes longer than running it on small data.
-        self._printed = dict[ops.Node, str]()
+        self._printed = dict[ops.Node, str]() if printed is None else printed
         self._stored = count()
 
     @classmethod
     @contextmanager
     def opened(cls, scratch: Path, memory_bytes: int, threads: int) -> Iterator["DuckDB"]:
-        connection = duckdb.connect(
-            config={
-                "memory_limit": f"{memory_bytes >> 20}MiB",
-                "threads": threads,
-                "temp_directory": str(scratch / "spill"),
-            }
-        )
+        connection = connected(scratch, memory_bytes, threads)
         try:
-            connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-            connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
-            serve(connection)
-            connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
-            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
             yield cls(connection, scratch)
         finally:
             connection.close()
@@ -201,6 +192,22 @@ class DuckDB:
     def _run(self, sql: str) -> None:
         with _errors_named():
             self._connection.execute(sql)
+
+
+def connected(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
+    """A new database whose files lie in the scratch folder; what it may do holds for each of its connections."""
+    limit, spill = f"{memory_bytes >> 20}MiB", str(scratch / "spill")
+    connection = duckdb.connect(config={"memory_limit": limit, "threads": threads, "temp_directory": spill})
+    try:
+        connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+        connection.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = false")
+        serve(connection)
+        connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
+        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def rowwise(value: ir.Value) -> bool:
