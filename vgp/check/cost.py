@@ -13,7 +13,7 @@ from vgp.catalog import services
 from vgp.catalog.price_dates import words
 from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
-from vgp.text.figures import dollars, took, usd
+from vgp.text.figures import dollars, listed, took, usd
 from vgp.text.table import table
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
@@ -160,17 +160,20 @@ def _rung(rung: RungRow) -> list[dict[str, str]]:
     ]
     unknown = "no price" if rung.usd_per_hour is None else "?"
     most = unknown if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
-    lines[0] |= {"step": f"  rung {rung.name.split(' ')[0]}", "at most": most}
+    lines[0] |= {"step": f"  size {rung.size}" if rung.size else f"  rung {rung.name.split(' ')[0]}", "at most": most}
     return lines
 
 
 def _ladders(rows: Sequence[StepRow]) -> list[str]:
     """What the ceiling of a step with a ladder counts."""
-    return [
-        f"{row.step}: a ladder, one rung at a time, {took(row.ladder_s)} at most; counted is the dearest way up it"
-        for row in rows
-        if row.rungs and row.ladder_s
-    ]
+    return [f"{row.step}: {_counted(row, row.ladder_s)}" for row in rows if row.rungs and row.ladder_s]
+
+
+def _counted(row: StepRow, ladder_s: float) -> str:
+    sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
+    if sizes:
+        return f"a run takes one size, {listed(sizes)}; counted is the dearest"
+    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it"
 
 
 def _shuffled(rows: Sequence[StepRow]) -> list[str]:

@@ -47,6 +47,8 @@ class RungRow:
     timeout_s: float
     #: Seconds on it in the dearest way up the ladder; None where that is not known.
     dearest_s: float | None = None
+    #: The size that it is of, where the step has several; a run takes one.
+    size: str = ""
 
     @property
     def usd_per_hour(self) -> float | None:

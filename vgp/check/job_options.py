@@ -5,13 +5,13 @@ from typing import Any
 from vgp.check.fields import Reader
 from vgp.check.job_terms import Terms
 from vgp.documents.node import Node
-from vgp.placement import job_options
+from vgp.placement import resource_names
 from vgp.placement.rules import Problem
 
 #: Objects whose every key is a field of CustomJobSpec; elsewhere a job's own fields stand beside it.
 _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
 #: Names of resources, and the rule for each.
-_NAMES = {"persistentResourceId": job_options.persistent_resource, "tensorboard": job_options.tensorboard}
+_NAMES = {"persistentResourceId": resource_names.persistent_resource, "tensorboard": resource_names.tensorboard}
 _FLAGS = ("enableWebAccess", "enableDashboardAccess")
 _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")
 

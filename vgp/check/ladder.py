@@ -51,7 +51,7 @@ def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str
     del judgement.steps[before:]
     timeout_s = _seconds(node.get("timeout_s")) or next((row.timeout_s for row in rows if row.timeout_s), None)
     shown = f"{size} {_words(name)}".strip()
-    return size, RungRow(shown, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S)
+    return size, RungRow(shown, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size)
 
 
 def _job(judgement: Judgement, label: str, node: Node) -> None:

@@ -9,9 +9,10 @@ from vgp.text.figures import dollars, usd
 
 def text(proposal: Proposal) -> str:
     """The lines for [steps.train], each rung with its price and its reason above it."""
-    most = "no price is known of a rung" if proposal.max_usd is None else f"at most {usd(proposal.max_usd)}"
+    paid = f"at most {usd(proposal.max_usd)} until the deadline, and the machine that climbs"
+    most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
     lines = [
-        f"# {most} until the deadline, and the machine that climbs. docs/capacity.md",
+        f"# {most}. docs/capacity.md",
         "[steps.train]",
         f'deadline = "{_duration(proposal.deadline_s)}"',
         "capacity = [",

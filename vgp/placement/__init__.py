@@ -13,6 +13,7 @@ provisioning.py   whether a machine is offered with a strategy, and in a region
 quota.py          whether default quotas suffice
 job_fields.py     boot disk, reservation, timeout, waiting
 job_options.py    what a custom job may have besides its machines: TensorBoard, a shell, private networks
+resource_names.py  names of a persistent resource, a TensorBoard, a network attachment
 custom_job_fields.py  every published field of a custom job, and what sets it
 plain.py          what a plain pipeline step gets for its limits
 quantities.py     4, 500m, 16Gi: limits of plain steps as numbers

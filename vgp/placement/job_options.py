@@ -14,44 +14,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from vgp.placement.resource_names import network_attachment, persistent_resource, tensorboard
 from vgp.text import bucket_uri, google_names
-from vgp.text.google_names import LOCATION, PROJECT, RFC1035
+from vgp.text.google_names import RFC1035
 
 #: Where a step's TensorBoard logs go unless it says: a folder of its own in every run. Vertex AI fills it in.
 LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
-_TENSORBOARD = re.compile(rf"projects/(?:{PROJECT}|[0-9]+)/locations/(?P<region>{LOCATION})/tensorboards/[0-9A-Za-z-]+")
-_ATTACHMENT = re.compile(rf"projects/(?:{PROJECT}|[0-9]+)/regions/(?P<region>{LOCATION})/networkAttachments/{RFC1035}")
 _DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+")
 _MOUNT = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
-
-
-def persistent_resource(value: str) -> str:
-    """No region: its id has none. Raises ValueError: it is no id.
-
-    https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.persistentResources/create
-    """
-    if not re.fullmatch(r"[a-z](?:[a-z0-9-]{0,126}[a-z0-9])?", value):
-        raise ValueError(f"'{value}' is no id of a persistent resource: lower-case letters, digits and -, at most 128.")
-    return ""
-
-
-def tensorboard(value: str) -> str:
-    """The region of a TensorBoard by its name. Raises ValueError: it is no such name."""
-    match = _TENSORBOARD.fullmatch(value)
-    if match is None:
-        form = "projects/PROJECT/locations/REGION/tensorboards/NUMBER"
-        raise ValueError(f"'{value}' is no TensorBoard. Write {form}; yours: gcloud ai tensorboards list.")
-    return match["region"]
-
-
-def network_attachment(value: str) -> str:
-    """The region of a network attachment by its name. Raises ValueError: it is no such name."""
-    match = _ATTACHMENT.fullmatch(value)
-    if match is None:
-        form = "projects/PROJECT/regions/REGION/networkAttachments/NAME"
-        fix = f"Write {form}; yours: gcloud compute network-attachments list."
-        raise ValueError(f"'{value}' is no network attachment. {fix}")
-    return match["region"]
 
 
 def _named(rule: Callable[[str], str]) -> AfterValidator:

@@ -117,7 +117,9 @@ def _rungs(machine: Combination, nodes: int, region: str, need: Need, deadline_s
         if here or where:
             why = "Flex-start: waits in a queue, and is then not taken away"
             rung = _rung(machine, nodes, "flex_start", where, region, why)
-            yield replace(rung, keys={**rung.keys, "max_wait": f"{wait_s // 60}m"})
+            yield replace(
+                rung, keys={**rung.keys, "max_wait": f"{wait_s // 3600}h" if wait_s % 3600 == 0 else f"{wait_s // 60}m"}
+            )
     if "standard" in offered:
         where = () if here else _elsewhere(machine, region, "standard")
         if here or where:

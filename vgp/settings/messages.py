@@ -97,6 +97,8 @@ def _keys(location: tuple[int | str, ...], values: Any) -> Keys:
 def _message(keys: Keys, details: list[Any]) -> str:
     kinds = dict.fromkeys(_TAKES[detail["type"]] for detail in details if detail["type"] in _TAKES)
     if kinds:
+        if keys[-1] == "capacity":
+            kinds = {"a list of tables": None}
         return f"given {_shown(details[0]['input'])}; it takes {listed(kinds)}."
     detail = details[0]
     match detail["type"]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from vgp.check import cost
 from vgp.check.check import check
@@ -90,6 +91,12 @@ def test_without_a_deadline_it_is_seven_days_or_the_timeouts():
     assert [each.dearest_s for each in row.rungs] == [36000, 36000]
 
 
+def drawn(steps):
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(cost.steps_table(steps, width=140))
+    return console.export_text()
+
+
 def test_of_several_sizes_the_dearest_counts():
     from dataclasses import replace
 
@@ -97,6 +104,9 @@ def test_of_several_sizes_the_dearest_counts():
     large = rung("1-spot-us-central1", "a3-highgpu-8g", "NVIDIA_H100_80GB", 8, "us-central1", "spot", size="huge")
     (row,) = judged(Plan(step="train", rungs=(*rungs, large), deadline_s=3600.0)).steps
     assert [each.dearest_s for each in row.rungs] == [0, 0, 0, 0, 3600]
+    text = drawn([row])
+    assert text.count("  size small ") == 2 and "rung" not in text
+    assert "train: a run takes one size, small, large or huge; counted is the dearest" in text
 
 
 @pytest.mark.parametrize(
@@ -137,11 +147,7 @@ def test_a_plan_that_is_none_is_no_free_step(plan):
 
 
 def test_the_table_has_a_line_for_each_rung_and_says_what_is_counted():
-    from rich.console import Console
-
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(cost.steps_table(judged().steps, width=140))
-    text = console.export_text()
+    text = drawn(judged().steps)
     assert "rung 1" in text and "europe-west4" in text
     assert "train: a ladder, one rung at a time, 15h 00m at most; counted is the dearest way up it" in text
 

@@ -241,6 +241,11 @@ def test_a_proposed_ladder_is_pasted_and_compiles(capsys, tmp_path):
     told = tomllib.loads(out)["steps"]["train"]
     placed = ladder(Request.model_validate(told), region="us-central1", name="train", as_of=TODAY)
     assert [rung.way for rung in placed.rungs] == ["spot", "spot", "spot", "flex_start", "standard"]
+    assert 'max_wait = "2h"' in out
+    code, out, _ = run(
+        capsys, "machines", "--ladder", "--accelerator", "B200", "--gpus", "8", "--region", "us-central1"
+    )
+    assert code == 0 and out.startswith("# no ceiling: no price is known of a rung. docs/capacity.md")
     code, out, _ = run(capsys, *asked, "--max-usd", "50", "--json")
     value = json.loads(out)
     assert code == 0 and value["max_usd"] <= 50 and value["rungs"][0]["strategy"] == "spot" and value["toml"]

@@ -64,6 +64,13 @@ def test_the_form_has_a_parameter_with_the_sizes_what_they_are_and_the_default(s
 
 def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
     verify(spec)
+    (group,) = (each for each in spec.content["components"].values() if "dag" in each)
+    channel = "pipelinechannel--train_size"
+    assert group["inputDefinitions"]["parameters"][channel] == {"parameterType": "STRING"}
+    given = {"componentInputParameter": channel}
+    assert group["dag"]["tasks"]["train"]["inputs"]["parameters"]["size"] == given
+    (outer,) = (each for each in spec.content["root"]["dag"]["tasks"].values())
+    assert outer["inputs"]["parameters"][channel] == {"componentInputParameter": "train_size"}
     assert sizes.choices(spec) == {"train_size": ("small", "large")}
     args = spec.containers["train"]["args"]
     assert args[args.index("--size") + 1] == "{{$.inputs.parameters['size']}}"
@@ -71,6 +78,17 @@ def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
     assert [len(plan.of_size(size).rungs) for size in SIZES] == [1, 2]
     with pytest.raises(ValueError, match="one of small, large"):
         plan.of_size("huge")
+
+
+def test_a_pipeline_with_a_parameter_of_that_name_says_so(spec):
+    with pytest.raises(RequestError, match="the pipeline has a parameter train_size, which the sizes of train need"):
+        with_sizes(spec)
+
+
+def test_the_form_counts_all_nodes_of_a_size(tmp_path):
+    content = compiled(train, tmp_path, sizes={"wide": {"machine": "g2-standard-4", "nodes": 3}}).content
+    told = content["root"]["inputDefinitions"]["parameters"]["train_size"]["description"]
+    assert "wide (3 x g2-standard-4 with 1 x NVIDIA_L4" in told
 
 
 def test_all_sizes_are_checked_and_the_dearest_counts(spec):

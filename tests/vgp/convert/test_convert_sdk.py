@@ -148,7 +148,8 @@ def test_a_gcloud_line_and_a_step_of_ours_start_what_they_describe(cloud, sdk, t
     assert (spec.scheduling.strategy, spec.scheduling.timeout.seconds) == (4, 7200)
     assert [pool.replica_count for pool in spec.worker_pool_specs] == [1, 1]
     assert spec.service_account == "s@test-project.iam.gserviceaccount.com"
-    assert spec.worker_pool_specs[1].container_spec.env[0].name == "A"
+    told = {each.name: each.value for each in spec.worker_pool_specs[1].container_spec.env}
+    assert told == {"A": "b", "TRAINING_PREEMPTIONS_PER_HOUR": "0.6"}
 
 
 def test_a_tuning_job_is_started_with_its_study(monkeypatch):

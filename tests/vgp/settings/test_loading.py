@@ -390,6 +390,12 @@ def test_a_wrong_rung_is_refused_with_its_own_line(write: Callable[[str], Path],
     assert f"pipelines.toml:6: steps.train.{message}" in str(error.value)
 
 
+@pytest.mark.parametrize(("value", "given"), [('{accelerator = "H100"}', "a table"), ("3", "3")])
+def test_a_ladder_that_is_no_list_is_told_what_it_takes(write: Callable[[str], Path], value: str, given: str) -> None:
+    with pytest.raises(RequestError, match=f"steps.train.capacity: given {given}; it takes a list of tables"):
+        settings.load(write(f"[steps.train]\ncapacity = {value}\n"))
+
+
 def test_a_ladder_is_written_as_tables_too_and_as_a_variable(
     write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

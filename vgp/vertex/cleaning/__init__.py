@@ -1,6 +1,6 @@
 """What runs left behind in the bucket, and what of it may go.
 
-groups.py    objects below runs/, put together: a run, a folder of checkpoints, pins
+groups.py    objects below runs/, put together: a run, a folder of checkpoints, the way up its ladders, pins
 needed.py    what champions, open runs and pins still need
 plan.py      each group with why it stays or goes
 remove.py    deletes: nothing that has changed since it was looked at

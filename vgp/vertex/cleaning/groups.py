@@ -2,6 +2,7 @@
 
 <bucket>/runs/<project number>/<run>/...   what the steps of a run wrote
 <bucket>/runs/checkpoints/<step>-<hash>/   checkpoints, and lease.json while somebody holds them
+<bucket>/runs/capacity/<run>/...           the ways up its ladders, heartbeats and progress
 <bucket>/runs/pins/<sha256>.json           what a run worked on
 """
 
@@ -21,6 +22,7 @@ LEASE = "lease.json"
 _KINDS = {
     "run": re.compile(r"(?P<folder>\d+/[^/]+)/.*", re.DOTALL),
     "checkpoints": re.compile(r"(?P<folder>checkpoints/[^/]+)/.*", re.DOTALL),
+    "capacity": re.compile(r"(?P<folder>capacity/[^/]+)/.*", re.DOTALL),
     "pins": re.compile(r"(?P<folder>pins/[0-9a-f]{64}\.json)"),
 }
 
@@ -64,7 +66,7 @@ class Item:
 class Group:
     """Objects that stay or go together."""
 
-    #: run, checkpoints or pins; other: nothing that a run of ours left.
+    #: run, checkpoints, capacity or pins; other: nothing that a run of ours left.
     kind: str
     #: Below the root.
     folder: str

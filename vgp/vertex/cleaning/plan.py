@@ -98,7 +98,7 @@ def _why_it_stays(
     project, _, run = group.folder.partition("/")
     if group.kind == "run" and project != number:
         return f"of another project, number {project}"
-    if group.kind == "run" and run in open_runs:
+    if group.kind in ("run", "capacity") and run in open_runs:
         return "the run is open"
     if reason := names.reason(group):
         return reason

@@ -42,7 +42,7 @@ def summary(plan: Plan) -> str:
     if not objects:
         return "Nothing goes."
     kinds = Counter(group.kind for group in groups)
-    words = {"run": "run", "checkpoints": "folder", "pins": "document"}
+    words = {"run": "run", "checkpoints": "folder", "capacity": "folder", "pins": "document"}
     parts = [f"{plural(kinds[kind], word)} of {kind}" if kind != "run" else plural(kinds[kind], word)
              for kind, word in words.items() if kinds[kind]]  # fmt: skip
     return f"Goes: {', '.join(parts)}; {plural(objects, 'object')}, {size(sum(group.bytes for group in groups))}."

@@ -44,6 +44,21 @@ def needs(steps: Sequence[StepRow], spec: PipelineSpec) -> list[Need]:
     return [_need(key, amounts, overlap) for key, amounts in sorted(drawn.items(), key=str)]
 
 
+def short(row: StepRow, limits: Mapping[tuple[str, str], int]) -> Mapping[str, set[tuple[str, str]]]:
+    """The quotas, metric and region, that do not cover a step: of the step itself (""), and of each of its rungs.
+
+    Args:
+        row: Its machines.
+        limits: What is known of them; a quota that is not among them covers all.
+    """
+
+    def over(rows: Sequence[StepRow]) -> set[tuple[str, str]]:
+        drawn = {(metric, region): amount for (metric, _, region), amount in _sum(rows).items()}
+        return {quota for quota, amount in drawn.items() if amount > limits.get(quota, amount)}
+
+    return {"": over([row])} | {rung.name: over(rung.rows) for rung in row.rungs}
+
+
 def _drawn(row: StepRow) -> dict[_Quota, int]:
     """What a step draws at a time; of a ladder's rungs one does, so that of each quota the most counts."""
     drawn = _sum([row])

@@ -4,27 +4,32 @@ A limit says what the project may use at a time, not what is free now: that othe
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from vgp.check.finding import StepRow
 from vgp.settings import Settings
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.text.figures import listed
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience
 from vgp.vertex.preflight.finding import Finding, Question
-from vgp.vertex.preflight.needs import Need, needs
+from vgp.vertex.preflight.needs import Need, needs, short
 
+#: Names of rungs, and of each the quotas, metric and region, that do not cover it.
+_Rungs = Mapping[str, set[tuple[str, str]]]
 _SERVICE = "aiplatform.googleapis.com"
 
 
 def questions(settings: Settings, project: Project, steps: Sequence[StepRow], spec: PipelineSpec) -> Iterator[Question]:
-    yield Question("quota.limit", project.id, lambda: _limits(settings, project, needs(steps, spec)))
+    yield Question("quota.limit", project.id, lambda: _limits(settings, project, needs(steps, spec), steps))
 
 
-def _limits(settings: Settings, project: Project, needed: Sequence[Need]) -> Iterator[Finding]:
+def _limits(
+    settings: Settings, project: Project, needed: Sequence[Need], steps: Sequence[StepRow]
+) -> Iterator[Finding]:
     """https://cloud.google.com/docs/quotas/reference/rest/v1/projects.locations.services.quotaInfos/list"""
     parent = f"projects/{project.id}/locations/global/services/{_SERVICE}"
     listed = clients.quotas(settings).list_quota_infos(parent=parent, **patience())
@@ -32,21 +37,38 @@ def _limits(settings: Settings, project: Project, needed: Sequence[Need]) -> Ite
     for info in listed:
         if info.metric in by_metric:
             by_metric[info.metric].append(info)
+    limits = {(need.metric, need.region): _least(need, by_metric[need.metric]) for need in needed}
+    least = {quota: found[0] for quota, found in limits.items() if found and found[0] >= 0}
+    others = {row.step: kept for row in steps if (kept := _refused(row, least))}
     for need in needed:
-        yield _judged(need, by_metric[need.metric], project)
+        yield _judged(need, limits[need.metric, need.region], others.get(need.largest, {}), project)
 
 
-def _judged(need: Need, infos: Sequence[Any], project: Project) -> Finding:
+def _refused(row: StepRow, limits: Mapping[tuple[str, str], int]) -> _Rungs:
+    """The rungs of a step's ladder with the quotas that do not cover them, if another rung can start; else nothing."""
+    own, *rungs = short(row, limits).items()
+    return {} if own[1] or all(quotas for _, quotas in rungs) else {rung: quotas for rung, quotas in rungs if quotas}
+
+
+def _least(need: Need, infos: Sequence[Any]) -> tuple[int, str] | None:
+    """The least limit of a quota in its region, and the quota's id."""
+    found = [(value, info.quota_id) for info in infos if (value := limit(info, need.region)) is not None]
+    return min(found, default=None)
+
+
+def _judged(need: Need, least: tuple[int, str] | None, refused: _Rungs, project: Project) -> Finding:
     subject = f"{need.metric.rsplit('/', 1)[-1]} in {need.region}"
-    limits = [(value, info.quota_id) for info in infos if (value := limit(info, need.region)) is not None]
-    if not limits:
+    if least is None:
         hint = f"Look it up: {link(project)}"
         return Finding("quota.limit", subject, "unknown", f"{_asked(need)}; the API names no limit for it", hint)
-    value, quota_id = min(limits)
+    value, quota_id = least
     seen = f"{_asked(need)}; the limit is {value if value >= 0 else 'none'}"
     if value < 0 or need.together <= value:
         return Finding("quota.limit", subject, "ok", seen)
     hint = _more(need, quota_id or need.quota_id, project)
+    if rungs := [rung for rung, quotas in refused.items() if (need.metric, need.region) in quotas]:
+        seen += f": {need.largest} cannot start on rung {listed(rungs, 'and')}, but on another"
+        return Finding("quota.limit", subject, "warning", seen, hint)
     if need.alone > value:
         return Finding("quota.limit", subject, "error", f"{seen}: {need.largest} cannot start", hint)
     return Finding("quota.limit", subject, "warning", f"{seen}: one will wait for the other", hint)

@@ -14,8 +14,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from vgp.inside.capacity.way import Way
 from vgp.settings import Settings
 from vgp.text.figures import took
+from vgp.text.printable import one_line
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience
@@ -23,6 +25,7 @@ from vgp.vertex.runs import cost, report, search, view
 from vgp.vertex.runs.cost import Rows
 from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.state import Run, read
+from vgp.vertex.runs.ways import with_ways_if_told
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}
 #: As timeout(1) and a shell have them.
@@ -85,7 +88,7 @@ def _watch(settings: Settings, reference: str, display: "Display", until: Callab
     job = display.patience(lambda: search.look_for(settings, reference, calls=clients.once))
     name, wait = job.name, FIRST_S
     while True:
-        changed = display.update(read(job))
+        changed = display.update(with_ways_if_told(settings, read(job)))
         if display.run and display.run.over:
             return
         wait = FIRST_S if changed else min(1.4 * wait, LONGEST_S)
@@ -123,6 +126,7 @@ class Display:
         """Takes a new look at the run; whether anything changed."""
         self.rows = self.rows or cost.machines(run)
         now = {step.name: f"{step.state} {len(step.jobs)} {step.retrying}" for step in run.steps} | {"": run.state}
+        now |= {f"{way.step} ": _way(way) for way in run.ways}
         changed = [name for name, state in now.items() if self.seen.get(name, "waiting 0 ") != state]
         self.run, self.seen = run, now
         if not self.is_live:
@@ -154,8 +158,20 @@ class Display:
         for step in run.steps:
             if step.name in changed and step.state != "waiting":
                 self.line(view.change(step, self.rows, now))
+        for way in run.ways:
+            if f"{way.step} " in changed:
+                self.line(one_line(f"{way.step}, {_way(way)}", 500))
         if "" in changed or (now - self.spoke).total_seconds() > SILENCE_S:
             self.line(view.headline(run, self.rows, now).plain)
+
+
+def _way(way: Way) -> str:
+    """The last attempt at a ladder: `attempt 3 on 8xA100 in europe-west4: running`."""
+    if not way.attempts:
+        return "no attempt yet"
+    last = way.attempts[-1]
+    why = f", {last.words}" if last.outcome and last.words else ""
+    return f"attempt {last.number} on {last.rung} in {last.region}: {last.state}{why}"
 
 
 def _conclude(settings: Settings, display: Display, console: Console) -> None:

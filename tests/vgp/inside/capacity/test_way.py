@@ -40,6 +40,12 @@ def test_an_attempt_that_goes_on_names_the_job_of_the_moment() -> None:
     assert told.as_json()["usd"] is None and told.attempts[1].state == "running"
 
 
+def test_attempts_stand_by_their_numbers_and_one_without_machines_needs_no_price() -> None:
+    refused = {**DOCUMENT["attempts"][1], "usd": None}
+    told = way(attempts=[DOCUMENT["attempts"][2], refused, DOCUMENT["attempts"][0]])
+    assert [each.number for each in told.attempts] == [1, 2, 3] and told.as_json()["usd"] == 280
+
+
 @pytest.mark.parametrize("document", [None, [], {}, {"format": 2}, {"format": 1, "attempts": "x", "rungs": [1]}])
 def test_a_document_that_is_none_tells_nothing_and_breaks_nothing(document: Any) -> None:
     told = read(document)

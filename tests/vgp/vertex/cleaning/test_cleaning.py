@@ -65,7 +65,8 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
     put("runs/NUMBER/base-1/train_9/model/model.json")
     put(f"runs/pins/{OLD}.json", text=json.dumps({"folder": "gs://test-bucket/runs/x"}))
     open_run = start(values={"champion": champion}).rsplit("/", 1)[-1]
-    put(f"runs/NUMBER/{open_run}/prepare_3/dataset/manifest.json")
+    put(f"runs/NUMBER/{open_run}/prepare_3/dataset/manifest.json", f"runs/capacity/{open_run}/train-1/ladder.json")
+    put("runs/capacity/done-1/train-1/ladder.json", "runs/capacity/done-1/train-1/heartbeat.json")
     schedule = {
         "display_name": "nightly", "cron": "0 2 * * *", "max_concurrent_run_count": 1,
         "create_pipeline_job_request": {"parent": names.location(settings), "pipeline_job": {
@@ -85,6 +86,8 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
     assert reasons(planned, cloud) == {
         "NUMBER/champion-1": f"the run {open_run} needs it, which is open",
         f"NUMBER/{open_run}": "the run is open",
+        f"capacity/{open_run}": "the run is open",
+        "capacity/done-1": "",
         "NUMBER/told-1": "named in pipelines.toml",
         "NUMBER/base-1": "named by the schedule nightly",
         "NUMBER/done-1": "",
@@ -96,9 +99,10 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
     removed = remove(planned)
     gone = {"runs/NUMBER/done-1/train_1/model/model.json", "runs/NUMBER/done-1/prepare_2/dataset/manifest.json",
             "runs/checkpoints/train-1/run000-step000000009.json", "runs/checkpoints/train-2/lease.json",
+            "runs/capacity/done-1/train-1/ladder.json", "runs/capacity/done-1/train-1/heartbeat.json",
             f"runs/pins/{OLD}.json"}  # fmt: skip
-    assert before - left(settings, cloud) == gone
-    assert removed.objects == 4 and removed.changed == 0  # without the leases, one of them its own
+    assert "1 folder of capacity" in view.summary(planned) and before - left(settings, cloud) == gone
+    assert removed.objects == 6 and removed.changed == 0  # without the leases, one of them its own
     assert plans.plan(load(file), MONTHS, later=LATER).going == []
 
 

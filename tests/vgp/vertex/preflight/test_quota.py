@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vgp.check.finding import RungRow
 from vgp.vertex.preflight.quota import limit
 
-from .conftest import L4, STEPS, chain
+from .conftest import CPUS, L4, STEPS, chain
 
 
 def test_a_step_that_needs_more_than_the_limit_cannot_start(world):
@@ -21,6 +22,22 @@ def test_a_step_that_needs_more_than_the_limit_cannot_start(world):
         "gcloud beta quotas preferences create --service=aiplatform.googleapis.com --project=test-project "
         "--quota-id=CustomModelTrainingL4GPUsPerProjectPerRegion --preferred-value=2 --dimensions=region=us-central1"
     ) in found.hint
+
+
+def test_a_ladder_can_start_as_long_as_one_of_its_rungs_can(world):
+    spot = replace(STEPS[1], strategy="SPOT")
+    rungs = (RungRow("1 (spot, us-central1)", (spot,), 3600), RungRow("2 (standard, us-central1)", (STEPS[1],), 3600))
+    world.steps = [replace(STEPS[0], step="train", rungs=rungs)]
+    world.quota("custom_model_training_preemptible_nvidia_l4_gpus", 1, region="us-central1")
+    found = world.only("quota.limit", "warning")
+    assert found.seen == (
+        "train needs 2 GPUs; the limit is 1: train cannot start on rung 1 (spot, us-central1), but on another"
+    )
+    world.quota(L4, 1, region="us-central1")
+    assert [(each.check, each.level) for each in world.found()] == [("quota.limit", "error")] * 2
+    world.quota(L4, 8, region="us-central1")
+    world.quota(CPUS, 1, region="us-central1")
+    assert {each.level for each in world.found()} == {"error"}
 
 
 def test_steps_that_may_overlap_are_added_up(world):

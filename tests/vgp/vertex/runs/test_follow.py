@@ -1,6 +1,7 @@
 """A run is followed to its end through outages, kills and Ctrl-C; the exit code tells how it ended."""
 
 import io
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,10 @@ from rich.console import Console
 from vgp.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
+from vgp.vertex.runs import ways
 from vgp.vertex.runs.follow import FIRST_S, LONGEST_S, SILENCE_S, Display, follow
 
+LADDER = json.loads((Path(__file__).parents[3] / "data/ladder.json").read_text())
 GET = "aiplatform.projects.locations.pipelineJobs.get"
 
 
@@ -53,6 +57,20 @@ def test_a_run_that_succeeds_is_told_change_by_change(
     assert [step["state"] for step in outcome.result["steps"]] == ["succeeded"] * 7
     assert outcome.result["usd"] > 0 and outcome.result["exit_code"] == 0
     assert outcome.result["price_dates"] and f"prices of {outcome.result['price_dates'][0]}" in text(console)
+
+
+def test_the_way_up_a_ladder_is_told_and_counts_in_the_cost(
+    cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(ways.ways, "has_ladder", lambda content: True)
+    name, console = start(), plain()
+    blob = (
+        clients.storage(settings).bucket("test-bucket").blob(f"runs/capacity/{name.rsplit('/', 1)[-1]}/t-1/ladder.json")
+    )
+    blob.upload_from_string(json.dumps(LADDER))
+    result = follow(settings, name, console, clock=clock).result
+    assert lines(console).count("train, attempt 3 on 8xA100 in europe-west4: succeeded") == 1
+    assert result["ladders"][0]["usd"] == 280
 
 
 def test_a_night_without_anything_new_says_so_and_since_when(
