@@ -43,7 +43,9 @@ def test_the_copy_is_of_the_moment_of_saving(subject):
     assert equal(subject.load()[1], saved)
 
 
-def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_nothing(make, tmp_path, monkeypatch):
+def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_nothing(
+    make, tmp_path, monkeypatch, capfd
+):
     """Also the first of a run: memory that nobody has touched yet costs more than writing."""
     subject = make(tmp_path, keep=1)
     for step in (1, 2):
@@ -57,6 +59,7 @@ def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_not
     subject.begin(3, hurried=True)
     subject.finish()
     monkeypatch.undo()
+    assert capfd.readouterr().err == ""
     assert recovery.committed(subject.store, 0) == [f"run000-step{step:09d}.json" for step in (3, 2)]
     step, loaded = subject.load()
     assert step == 3 and equal(loaded, subject.tensors())
