@@ -24,6 +24,8 @@ class Snapshot:
     def __init__(self) -> None:
         #: Kept from save to save: a fresh page costs more than the copy.
         self.arena = Arena({})
+        #: What is written.
+        self.copies: dict[str, Tensor] = {}
         self.rest: dict[str, tuple[Tensor, int]] = {}
         """What is still to be copied, and its version when it was handed over."""
         self.pending = False
@@ -37,8 +39,9 @@ class Snapshot:
     def begin(self, share: Mapping[str, Tensor], stable: Set[str]) -> None:
         """Copies what may change at any time. The `stable` ones must stay as they are until `wait_copied` returns."""
         if not self.arena.fits(share):
-            self.arena = Arena({})  # the memory goes before there is more
+            self.arena, self.copies = Arena({}), {}  # the memory goes before there is more
             self.arena = Arena(share)
+        self.copies = self.arena.tensors
         self._copy((name, tensor) for name, tensor in share.items() if name not in stable)
         self.rest = {name: (tensor, tensor._version) for name, tensor in share.items() if name in stable}
         self.changed, self.pending = "", True
@@ -50,6 +53,12 @@ class Snapshot:
             self.stream = self.stream or cuda.Stream(device)
             self.began, self.done = cuda.Event(), cuda.Event()
             self.began.record()
+
+    def lend(self, share: Mapping[str, Tensor]) -> None:
+        """In place of `begin`, of CPU tensors that nothing changes any more: they are written from where they lie."""
+        self.copies, self.rest, self.changed, self.pending = dict(share), {}, "", False
+        self.copied.set()
+        self.released.set()
 
     def complete(self) -> None:
         """Copies the rest."""
@@ -90,7 +99,3 @@ class Snapshot:
                 held.copy_(tensor, non_blocking=True)
             else:  # one thread, without the interpreter's lock: the cores belong to training
                 np.copyto(as_bytes(held), as_bytes(tensor))
-
-    @property
-    def copies(self) -> dict[str, Tensor]:
-        return self.arena.tensors

@@ -64,11 +64,15 @@ class Writer:
         Args:
             stable: Names of the share that nothing changes until `wait_copied` returns; the others are copied here.
             trainer: As `Manifest.trainer`.
-            hurried: Whether the process is about to end: what is committed is then neither read back, which the next
-                start does anyway, nor are older checkpoints deleted.
+            hurried: Whether the process is about to end, and changes nothing any more: tensors on the CPU are then not
+                copied, what is committed is not read back, which the next start does anyway, and older checkpoints are
+                not deleted.
         """
         self.wait()
-        self.snapshot.begin(share, frozenset() if self.at_once else stable)
+        if hurried and all(tensor.device.type == "cpu" for tensor in share.values()):
+            self.snapshot.lend(share)
+        else:
+            self.snapshot.begin(share, frozenset() if self.at_once else stable)
         work = (step, hurried, dict(layout), scalars, history, trainer or {})
         self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
         self.thread.start()

@@ -55,13 +55,13 @@ class Subject:
         self.begin(step)
         self.finish()
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, *, hurried: bool = False) -> None:
         whole = state.tensors_of(self.model, self.optimizer)
         layout = state.stored(whole, self.world_size)
         for writer in self.writers:
             share = state.share(whole, layout, writer.rank)
             scalars, stable = (f(self.model, self.optimizer) for f in (state.scalars_of, state.stable))
-            writer.save(step, share, layout, scalars, {"step": step}, stable)
+            writer.save(step, share, layout, scalars, {"step": step}, stable, hurried=hurried)
 
     def finish(self) -> None:
         self.wait_copied()  # all of them first, as ranks of their own would

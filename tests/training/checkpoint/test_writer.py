@@ -43,6 +43,28 @@ def test_the_copy_is_of_the_moment_of_saving(subject):
     assert equal(subject.load()[1], saved)
 
 
+def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_nothing(
+    make, tmp_path, monkeypatch, capfd
+):
+    """Also the first of a run: memory that nobody has touched yet costs more than writing."""
+    subject = make(tmp_path, keep=1)
+    for step in (1, 2):
+        subject.train()
+        subject.save(step)
+    subject.train()
+    for part in ("snapshot.Arena", "recovery.read_back", "recovery.prune"):
+        monkeypatch.setattr(f"training.checkpoint.{part}", lambda *_: pytest.fail("what no hurry allows"))
+    for writer in subject.writers:
+        monkeypatch.setattr(writer.snapshot, "_copy", lambda tensors: [pytest.fail("a copy") for _ in tensors])
+    subject.begin(3, hurried=True)
+    subject.finish()
+    monkeypatch.undo()
+    assert capfd.readouterr().err == ""
+    assert recovery.committed(subject.store, 0) == [f"run000-step{step:09d}.json" for step in (3, 2)]
+    step, loaded = subject.load()
+    assert step == 3 and equal(loaded, subject.tensors())
+
+
 def slowly(write):
     def slow(name, chunks):
         time.sleep(0.2)

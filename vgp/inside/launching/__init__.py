@@ -22,9 +22,10 @@ here, each with a CLUSTER_SPEC, TRAINING_PARAMETER_SERVERS=1 a parameter server.
 
 Output passes as it comes where there is one process; of several, as whole lines, with `[rank 3] ` before those of all
 but the first. The first process to fail ends the others and is named; its exit code (128 + n after signal n) is ours.
-A first SIGTERM, SIGINT or SIGHUP is passed on; after 25 s, or a second one, everything is killed. The exit code is then
-128 + n, also if the command ended with 0: what was stopped is not done. A job ends with its chief, as on Vertex AI:
-what goes on 10 s later is ended. 2: the request is wrong. Node 0 leaves script.json in the folder of --checkpoints.
+The first SIGTERM, SIGINT or SIGHUP is passed on, and after 25 s everything is killed; at once if a SIGINT comes later,
+while another SIGTERM or SIGHUP changes nothing. The exit code is then 128 + n, also if the command ended with 0: what
+was stopped is not done. A job ends with its chief, as on Vertex AI: what goes on 10 s later is ended. 2: the request is
+wrong. Node 0 leaves script.json in the folder of --checkpoints.
 
 Where TRAINING_CAPACITY and TRAINING_ATTEMPT are set, somebody follows this job, and starts it again elsewhere: 75 then
 says that another job does the work, and nothing was started; one that nobody follows any more stops as by a SIGTERM.

@@ -72,7 +72,7 @@ class Job:
         if not self.asked:
             self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
             self._tell(number)
-        elif now > self.asked_at + ONE_S:
+        elif number == signal.SIGINT and now > self.asked_at + ONE_S:  # a person; who takes machines away may ask twice
             self.kill_at = 0.0
 
     def _tell(self, number: int) -> None:

@@ -51,16 +51,41 @@ time.sleep(600)
     assert (child.returncode, out) == (143, b"saved\n") and b"stopped by SIGTERM." in err
 
 
-def test_a_second_signal_kills_at_once_but_not_one_that_came_with_the_first(launcher: Launcher) -> None:
+def test_a_second_ctrl_c_kills_at_once_but_not_one_that_came_with_the_first(launcher: Launcher) -> None:
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
     child.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert child.poll() is None
-    child.send_signal(signal.SIGTERM)
+    child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=5)
     assert child.returncode in (130, 143) and b"; killed, since it went on: node 0." in err
+
+
+def test_a_second_sigterm_costs_no_save_and_the_script_never_sees_it(launcher: Launcher) -> None:
+    """As who takes a machine away may send: a handler that saves and then takes the default back would die of it."""
+    text = """
+import signal, sys, time
+def save(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    print("saving", flush=True)
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+time.sleep(600)
+"""
+    child = launcher.start(script(text))
+    assert child.stdout and child.stdout.readline() == b"up\n"
+    child.send_signal(signal.SIGTERM)
+    assert child.stdout.readline() == b"saving\n"
+    time.sleep(0.4)  # no longer of the same stop
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        child.send_signal(number)
+    out, err = child.communicate(timeout=10)
+    assert (child.returncode, out) == (143, b"saved\n") and err.endswith(b"launch: stopped by SIGTERM.\n")
 
 
 def test_who_ignores_a_stop_is_killed_before_vertex_does_it(tmp_path: Path) -> None:
