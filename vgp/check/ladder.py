@@ -9,7 +9,7 @@ from vgp.check.judgement import Judgement
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
 from vgp.placement import plain
-from vgp.placement.ladder import dearest_way
+from vgp.placement.dearest import dearest_way
 from vgp.spec import ladder
 
 #: 2-flex_start-us-central1, as compile names rungs.

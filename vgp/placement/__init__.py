@@ -23,7 +23,8 @@ engines.py        what a step that prepares data may use: BigQuery, Dataflow, me
 sizes.py          several sizes of one step, of which a run takes one
 choice.py         which combination a request gets, and why
 place.py          request -> placement
-ladder.py         a ladder: its rungs placed, and the dearest way up it
+ladder.py         a ladder: its rungs placed
+dearest.py        the dearest way up a ladder
 proposal.py       a ladder proposed for a need, a budget and a deadline
 network.py        what Google's page wants for the network between GPUs
 placement.py      the placement: worker pools, scheduling, resources, the most that it can cost

@@ -105,20 +105,6 @@ def deadline_s(text: str | None) -> int | None:
     return seconds
 
 
-def dearest_way(rungs: Sequence[tuple[float, float]], limit_s: float) -> list[float]:
-    """Seconds on each rung in the dearest way that a ladder can go: the time that there is, on the dearest rungs.
-
-    Args:
-        rungs: $/hour of all machines of a rung, and for how many seconds its jobs may run together.
-        limit_s: How long the whole may take.
-    """
-    seconds, left_s = [0.0] * len(rungs), limit_s
-    for number in sorted(range(len(rungs)), key=lambda number: (-rungs[number][0], number)):
-        seconds[number] = min(left_s, rungs[number][1])
-        left_s -= seconds[number]
-    return seconds
-
-
 def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:
     for number, rung in enumerate(request.capacity, 1):
         asked = request.of_rung(rung)

@@ -12,7 +12,8 @@ from vgp.catalog import catalog
 from vgp.errors import RequestError
 from vgp.placement import provisioning
 from vgp.placement.combination import Combination
-from vgp.placement.ladder import MAX_DEADLINE_S, START_S, dearest_way
+from vgp.placement.dearest import dearest_way
+from vgp.placement.ladder import MAX_DEADLINE_S, START_S
 from vgp.placement.rules import first_error
 from vgp.placement.search import Need, search
 from vgp.text.figures import dollars, took, usd

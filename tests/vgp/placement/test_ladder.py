@@ -12,7 +12,8 @@ from training.loop.accelerator import peak_flops
 from vgp.catalog import catalog
 from vgp.catalog.peaks import peak_tflops
 from vgp.placement import ladder as module
-from vgp.placement.ladder import dearest_way, ladder
+from vgp.placement.dearest import dearest_way
+from vgp.placement.ladder import ladder
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
 from vgp.placement.rung import Rung
