@@ -64,7 +64,7 @@ def test_a_component_has_no_logic(name: str) -> None:
     assert isinstance(function, ast.FunctionDef)
     docstring, import_, *work = function.body
     assert isinstance(import_, ast.ImportFrom)
-    assert len(work) <= 5
+    assert len([node for node in work if not isinstance(node, ast.ImportFrom)]) <= 5
     assert not [node for node in ast.walk(function) if isinstance(node, ast.For | ast.While | ast.Try | ast.With)]
 
 

@@ -11,7 +11,7 @@ from vgp.sources.reading import is_program
 
 #: Each request that is written as JSON or YAML has one of these words.
 _WORDS = (
-    "deploymentSpec", "trainingInput", *legacy.TELLING,
+    "deploymentSpec", "trainingInput", "scaleTier", "masterType",
     *sorted({spelled for name in api_object.TELLING for spelled in spellings(name)}),
 )  # fmt: skip
 _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction or deployment request, or trainingInput"

@@ -16,7 +16,7 @@ from vgp.documents.node import Node
 
 #: Legacy role -> worker pool of a custom job.
 ROLES = {"master": 0, "worker": 1, "parameterServer": 2, "evaluator": 3}
-TELLING = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConfig", "parameterServerType")
+_TELLING = ("scaleTier", "masterType", "masterConfig", "workerType", "workerConfig", "parameterServerType")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def recognises(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
     inner = data.get("trainingInput")
-    return isinstance(inner, dict) or any(key in data for key in TELLING)
+    return isinstance(inner, dict) or any(key in data for key in _TELLING)
 
 
 def training_input(data: dict[str, Any]) -> Node:

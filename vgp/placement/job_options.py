@@ -131,18 +131,18 @@ class JobOptions(_Strict):
     #: gs://BUCKET/FOLDER, with which AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR begin.
     base_output_directory: _Folder = None
     #: A shell in every container, in the browser: `pipelines shell RUN STEP`.
-    web_access: bool = False
+    web_access: bool | None = None
     #: A dashboard that the chief's container serves.
-    dashboard_access: bool = False
+    dashboard_access: bool | None = None
     private_service_connect: PrivateServiceConnect | None = None
     #: Names of the network's address ranges that the job's machines take.
     reserved_ip_ranges: tuple[Annotated[str, AfterValidator(_name)], ...] = ()
     nfs: tuple[Nfs, ...] = ()
     lustre: tuple[Lustre, ...] = ()
     #: A worker that Vertex AI restarts takes all others with it.
-    restart_job_on_worker_restart: bool = False
+    restart_job_on_worker_restart: bool | None = None
     #: Vertex AI does not try the job again after an error of its own, and restarts no worker.
-    disable_retries: bool = False
+    disable_retries: bool | None = None
     #: Where Vertex AI keeps what is protected, if elsewhere than the job.
     protected_artifact_location_id: _Region = None
 
@@ -162,8 +162,7 @@ class JobOptions(_Strict):
 
     def given(self) -> tuple[str, ...]:
         """Names of the keys that ask for something."""
-        fields = JobOptions.model_fields
-        return tuple(name for name, field in fields.items() if getattr(self, name) != field.default)
+        return tuple(name for name in JobOptions.model_fields if getattr(self, name))
 
     def places(self) -> Iterator[tuple[str, str]]:
         """Key and region of what must be in the job's region."""

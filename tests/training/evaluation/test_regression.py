@@ -128,7 +128,7 @@ def test_the_margin_is_in_the_unit_of_the_loss(save):
     bound = decide(folder).lower_bound
     assert bound > 2 and decide(folder, margin=bound - 1).promote
     refused = decide(folder, margin=bound + 1)
-    assert not refused.promote and f"no evidence of a gain above {bound + 1:g}" in refused.reason
+    assert not refused.promote and f"not enough evidence of a gain above {bound + 1:g}" in refused.reason
     with pytest.raises(UserError, match="margin = nan"):
         decide(folder, margin=float("nan"))
 

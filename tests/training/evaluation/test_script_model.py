@@ -161,7 +161,7 @@ def test_a_script_meets_a_champion_on_the_same_rows(left, coins, prepared, rows,
     weak = {"ours": lambda: coins.trained(tmp_path / "old", prepared, slope=0.1),
             "script": lambda: left("old", predictions=predicted(rows, slope=0.1))}[kind]()  # fmt: skip
     found = evaluate(prepared, model, tmp_path / "out", champion=str(weak), baseline=False)
-    decision = decide(tmp_path / "out", nights=52)
+    decision = decide(tmp_path / "out", nights=4)
     assert decision.outcome == "promote" and decision.reference == "champion"
     assert found.models["champion"].scores.loss > found.models["challenger"].scores.loss + 0.01
     back = evaluate(prepared, weak, tmp_path / "back", champion=str(model), baseline=False)

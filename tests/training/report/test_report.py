@@ -32,7 +32,7 @@ def made(tmp_path):
         old = str(coins.trained(tmp_path / "old", data, slope=0.1, red=1.5)) if champion else ""
         evaluate(data, model, tmp_path / "evaluation", champion=old, baseline=baseline)
         arguments = {"data": data, "model": model, "evaluation": tmp_path / "evaluation"}
-        return {**arguments, "decision": decide(tmp_path / "evaluation", nights=52)}
+        return {**arguments, "decision": decide(tmp_path / "evaluation", nights=4)}
 
     return make
 
