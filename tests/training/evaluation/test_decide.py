@@ -205,7 +205,9 @@ def test_what_is_no_evidence_among_365_decisions_may_be_as_the_only_one(save):
     label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4))
     folder = save(label, new, champion=old, group=day)
     kept = decide(folder)
-    assert not kept.promote and kept.lower_bound < 0 < kept.interval[0] and "not enough evidence of a gain" in kept.reason
+    assert (
+        not kept.promote and kept.lower_bound < 0 < kept.interval[0] and "not enough evidence of a gain" in kept.reason
+    )
     assert decide(folder, nights=1).promote
 
 
