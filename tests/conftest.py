@@ -5,6 +5,7 @@ import functools
 import gc
 import inspect
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -45,6 +46,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):
         atexit.register(os._exit, 0)
+    _hear_signals()
+
+
+def _hear_signals() -> None:
+    """A suite in the background, or under nohup, was told to ignore these, and so would all that its tests start."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_collection_finish() -> None:
