@@ -22,20 +22,7 @@ def started_job(settings: Settings, display_name: str, billing: str) -> str:
     return str(client.create_custom_job(parent=parent, custom_job=job).name.rpartition("/")[2])
 
 
-@pytest.fixture(autouse=True)
-def starts_jobs_itself(cloud: Cloud) -> None:
-    cloud.called_by_test.add("aiplatform.projects.locations.customJobs.create")
-
-
-@pytest.fixture
-def running(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) -> Run:
-    """Its step train runs."""
-    cloud.script("resolve", seconds=0)
-    cloud.script("prepare", seconds=60)
-    cloud.script("train", seconds=600)
-    name = start()
-    cloud.clock.advance(120)
-    return look(name)
+pytestmark = pytest.mark.usefixtures("starts_jobs_itself")
 
 
 def test_the_log_of_training_is_there_while_it_trains(cloud: Cloud, settings: Settings, running: Run) -> None:

@@ -18,20 +18,7 @@ from vgp.vertex.runs.state import Run
 BUCKET = "test-bucket"
 
 
-@pytest.fixture(autouse=True)
-def starts_jobs_itself(cloud: Cloud) -> None:
-    cloud.called_by_test.add("aiplatform.projects.locations.customJobs.create")
-
-
-@pytest.fixture
-def running(cloud: Cloud, start: Callable[..., str], look: Callable[[str], Run]) -> Run:
-    """Its step train runs."""
-    cloud.script("resolve", seconds=0)
-    cloud.script("prepare", seconds=60)
-    cloud.script("train", seconds=600)
-    name = start()
-    cloud.clock.advance(120)
-    return look(name)
+pytestmark = pytest.mark.usefixtures("starts_jobs_itself")
 
 
 def started(settings: Settings, run: Run, region: str = "us-central1", *, web_access: bool = True) -> str:
