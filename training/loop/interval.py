@@ -97,14 +97,16 @@ class Interval:
         if writing:
             return ""
         self.is_open = False
+        if len(self.paces) < _LEAST_PACES:
+            # Of slow steps: with a save beside each one nobody would ever know by what saves slow them down.
+            self.every_s = min(2 * self.every_s, MOST_S) if self.is_auto else self.every_s
+            return ""
         self.costs.append(self._cost())
         return self._settle() if self.is_auto else ""
 
     def _cost(self) -> float:
         """What the last save took from training: what waited for it, and that steps were slower beside it."""
-        slower_s = 0.0
-        if len(self.paces) >= _LEAST_PACES:
-            slower_s = self.meanwhile_s - self.steps * statistics.median(self.paces)
+        slower_s = self.meanwhile_s - self.steps * statistics.median(self.paces)
         return max(self.held_s, slower_s, 1e-4)
 
     @property

@@ -74,3 +74,17 @@ def test_the_rate_is_the_launchers_or_the_stated_one():
     for wrong in ("0", "-1", "often", "nan", "inf"):
         with pytest.raises(UserError, match="TRAINING_PREEMPTIONS_PER_HOUR=.*give a number above 0"):
             rate_per_h({"TRAINING_PREEMPTIONS_PER_HOUR": wrong})
+
+
+@pytest.mark.parametrize("step_s", [20.0, 30.0, 70.0, 400.0])
+def test_saving_takes_no_more_than_its_share_of_steps_that_are_long(step_s):
+    """Each save makes the step beside it a fifth longer, and holds training up for next to nothing."""
+    interval, since_s, slower_s, total_s, is_beside = Interval("auto", 0.6), 0.0, 0.0, 0.0, False
+    for _ in range(400):
+        seconds = step_s * (1.2 if is_beside else 1.0)
+        interval.add(1, seconds, writing=False)
+        since_s, total_s, slower_s = since_s + seconds, total_s + seconds, slower_s + seconds - step_s
+        if is_beside := since_s >= interval.every_s:
+            interval.begin(0.01)
+            since_s = 0.0
+    assert interval.costs and slower_s <= 0.06 * total_s
