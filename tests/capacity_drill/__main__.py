@@ -2,6 +2,7 @@
 
     python -m tests.capacity_drill --seeds 0-99                  # 100 traces, a stand-in for training: standin.py
     python -m tests.capacity_drill --seeds 0-9 --work training   # the component `train` itself, in exact mode
+    python -m tests.capacity_drill --seeds 0-19 --probes         # on demand, where probes look for Spot
     python -m tests.capacity_drill --calls                       # the launcher killed at every call to Google
     python -m tests.capacity_drill --stories                     # launcher dead for good, run cancelled, mistakes
     python -m tests.capacity_drill --seeds 17 --keep build/drill --json build/drill.json
@@ -28,6 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.capacity_drill", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=numbers, default="0-9", help="such as 0-99 or 3,7 (default: 0-9)")
     parser.add_argument("--work", choices=("standin", "training"), default="standin")
+    parser.add_argument("--probes", action="store_true", help="climbs on which probes look for Spot")
     parser.add_argument("--calls", action="store_true", help="kill the launcher at every call of one climb instead")
     parser.add_argument("--stories", action="store_true", help="one thing that goes wrong at a time instead")
     parser.add_argument("--speed", type=float, default=0, help="default: 100; 10 for training")
@@ -69,6 +71,10 @@ def planned(given: argparse.Namespace, folder: Path) -> list[tuple[Any, ...]]:
         from tests.capacity_drill import stories
 
         return [(rows.told, story, folder / story.__name__, given.speed) for story in stories.ALL]
+    if given.probes:
+        from tests.capacity_drill import probes
+
+        return [(probes.played, seed, folder / f"probed-{seed}", given.speed) for seed in given.seeds]
     work.made(given.work, folder).prepare()
     return [(rows.played, seed, given.work, folder / f"seed-{seed}", given.speed) for seed in given.seeds]
 
