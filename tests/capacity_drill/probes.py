@@ -28,7 +28,7 @@ TRUTH = {
 
 @dataclass(frozen=True)
 class Probed(work.StandIn):
-    """The stand-in on a ladder of Spot and on demand; every step is saved, so that a preemption costs little."""
+    """The stand-in on a ladder of Spot and on demand."""
 
     steps: int = 90
 
@@ -95,7 +95,7 @@ def told(found: Evidence, plan: Plan) -> Iterator[str]:
         elif job:
             why, hours = job.spells[-1].why if job.spells else "", job.hours(job.ended or job.created)
             if probe["outcome"] not in TRUTH[why]:
-                yield f"probe {number} is told as {probe['outcome']}, and its machines ended: {why or 'there were none'}"
+                yield f"probe {number} is told as {probe['outcome']}, and its machines ended: {why or 'it had none'}"
             if abs(probe["hours"] - hours) > checks.HOURS or abs(probe["usd"] - hours * prices[probe["rung"]]) > 0.05:
                 yield f"probe {number} is told to have had machines for {probe['hours']:.4f} h, and had {hours:.4f} h"
 
