@@ -61,8 +61,8 @@ def planned(
 def plan(step: str, rungs: Sequence[PlannedRung], deadline_s: float | None, *, probe: bool) -> Plan:
     """The ladder as its launcher is told; with probes where they are wanted and of use."""
     probed = probe and is_probed([rung.strategy for rung in rungs])
-    held = {"probe_s": PROBE_S, "probes_an_hour_s": PROBES_AN_HOUR_S} if probed else {}
-    return Plan(step=step, rungs=tuple(rungs), deadline_s=deadline_s, **held)
+    whole = Plan(step=step, rungs=tuple(rungs), deadline_s=deadline_s)
+    return replace(whole, probe_s=PROBE_S, probes_an_hour_s=PROBES_AN_HOUR_S) if probed else whole
 
 
 def launcher(ready: Any, plan: Plan, image: str) -> Any:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from vgp.inside import google_api
-from vgp.inside.capacity.climb import Climb, Verdict
+from vgp.inside.capacity.climb import Climb
 from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Stopped, Superseded, Unreachable
 from vgp.inside.capacity.patience import reason
 from vgp.inside.capacity.plan import Plan
 from vgp.inside.capacity.step_run import StepRun
+from vgp.inside.capacity.verdict import Verdict
 from vgp.text.printable import one_line, printable
 
 

@@ -101,9 +101,9 @@ class Ladder:
 
     def with_creation(self, new: Creation) -> Self:
         """The same with one more attempt or probe, or with a newer state of it."""
-        kind = "probes" if isinstance(new, Probe) else "attempts"
-        others = [each for each in getattr(self, kind) if each.token != new.token]
-        return replace(self, **{kind: tuple(sorted([*others, new], key=lambda each: each.number))})
+        if isinstance(new, Probe):
+            return replace(self, probes=_with(self.probes, new))
+        return replace(self, attempts=_with(self.attempts, new))
 
     def to_json(self) -> Json:
         """Times as texts, for readers of any kind."""
@@ -126,6 +126,11 @@ class Ladder:
         attempts = tuple(Attempt(**_known(Attempt, each) | _times(each)) for each in content.get("attempts", []))
         probes = tuple(Probe(**_known(Probe, each) | _times(each)) for each in content.get("probes", []))
         return cls(**known | {"attempts": attempts, "probes": probes})
+
+
+def _with(before: tuple[Any, ...], new: Creation) -> tuple[Any, ...]:
+    others = [each for each in before if each.token != new.token]
+    return tuple(sorted([*others, new], key=lambda each: each.number))
 
 
 def _known(kind: Any, content: Json) -> Json:

@@ -167,9 +167,9 @@ def test_a_ladder_of_a_launcher_without_probes_is_read():
 def test_a_ladder_comes_back_as_it_was_and_what_later_versions_add_is_dropped():
     attempt = Attempt(number=1, rung="a", region="r", token="1-x", intended=1e9, outputs="o", started=1e9 + 0.5)
     ladder = Ladder(run="r", step="s", began=1e9, deadline=None, rungs=[{"name": "a"}], attempts=(attempt,), term=2)
-    probe = Probe(number=1, rung="a", region="r", token="1-y", intended=1e9, outcome="granted", ended=1e9 + 60)
+    probe = Probe(number=1, rung="a", region="r", token="1-y", intended=1e9, outcome="granted", usd=2.0)
     ladder = ladder.with_creation(replace(probe, outcome=None)).with_creation(probe)
-    assert ladder.probes == (probe,) and ladder.probing is None and ladder.open == attempt
+    assert ladder.probes == (probe,) and ladder.probing is None and ladder.open == attempt and ladder.usd == 2
     content = ladder.to_json()
     assert content["began"] == "2001-09-09T01:46:40.000Z" and content["attempts"][0]["outcome"] is None
     assert Ladder.from_json(content | {"new": 1, "attempts": [content["attempts"][0] | {"new": 1}]}) == ladder
