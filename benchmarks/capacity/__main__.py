@@ -7,8 +7,9 @@
 One rung on Spot for each zone and one on demand; a job of so many hours, a deadline of so many times that. With *sight*
 supply is known at every moment and nothing is lost at a preemption, as in the paper; *asking* is what Vertex AI gives:
 who wants to know asks, a refusal takes five minutes, the launcher learns of all 30 seconds late, and a preemption loses
-the steps since the last of the checkpoints, ten minutes apart. A change-over is billed, and so is
-what a probe holds: its machines, for as long as the launcher lets it. The parameters of the policy were chosen on the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
+the steps since the last of the checkpoints, ten minutes apart. A change-over is billed, and so
+is what a probe holds: its machines, for as long as the launcher lets it. The parameters of the policy were chosen on
+the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
 """
 
 import argparse
