@@ -1,6 +1,6 @@
 """A hundred runs that end at once, some killed and started again: one champion, and a history without gaps.
 
-    python -m tests.registry_drill                       # on a disk: 100 processes, a kill for every second one
+    python -m tests.registry_drill                       # on a disk: 100 processes, up to 50 kills
     python -m tests.registry_drill --bucket              # on a storage server of this machine
     python -m tests.registry_drill --processes 300 --kills 1000
 

@@ -26,6 +26,7 @@
         cloud.zones.zones["us-central1-a"]["acceleratorTypes"]; cloud.zones.networks
         cloud.artifacts.add_image("us-central1-docker.pkg.dev/test-project/images/training@sha256:...", "latest")
         cloud.models.upload_s = 90; cloud.models.failures = [(8, "quota")]; cloud.models.deployed.add("flights@2")
+        cloud.endpoints.environment = {"PYTHONPATH": ...}      # of the processes that serve deployed models
         cloud.custom_jobs.works(folder, World(seed=7))         # jobs start processes: see loopback.region, .capacity
         cloud.logs.add("a line", job_id="123", severity="ERROR")
         cloud.dataflow.runs = lambda job: job.say("...")    # what jobs of Dataflow do instead of their pipelines
@@ -44,6 +45,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
@@ -56,6 +58,7 @@ from .clock import Clock
 from .contexts import Contexts
 from .credentials import Tokens, key_file
 from .custom_jobs import CustomJobs
+from .endpoints import EndpointOperations, Endpoints
 from .errors import denied
 from .faults import Fault, Planned, late, lost_response, repeated, reset, slow, status
 from .listing import Pages
@@ -118,6 +121,7 @@ class Cloud:
         self.pipeline_jobs = PipelineJobs(self)
         self.live_schedules = Schedules(self)
         self.models = Models(self)
+        self.endpoints = Endpoints(self, Path(self._folder.name) / "endpoints")
         self.contexts = Contexts(self)
         self.artifacts = Store(self)
         self.templates = Templates(self, self.artifacts)
@@ -147,6 +151,8 @@ class Cloud:
             self.builds,
             self.models,
             ModelOperations(self),
+            self.endpoints,
+            EndpointOperations(self),
             self.dataflow,
             dataflow.Messages(self.dataflow),
             cloud_build.Locations(self),
@@ -165,6 +171,7 @@ class Cloud:
 
     def close(self) -> None:
         self.custom_jobs.close()
+        self.endpoints.close()
         self._servers.close()
         self.storage.close()
         self.bigquery.close()
@@ -230,6 +237,7 @@ class Cloud:
             self.live_schedules.settle()
             self.operations.settle()
             self.custom_jobs.settle()
+            self.endpoints.settle()
 
     def resource(self, name: str, permission: str) -> str:
         """The name with the project's number. No permission: everybody may who sees the project.

@@ -103,7 +103,8 @@ def multipart_name(request: Request) -> str:
 def route(request: Request) -> tuple[Method, dict[str, str]]:
     name = DOCUMENTS.get(request.api)
     described = cloud_quotas() if name == "cloudquotas.v1" else document(name) if name else None
-    if described and (found := described.find(request.http_method, request.path.lstrip("/"))):
+    path = re.sub(r"^/(ui|v1beta1)/(?=.*/operations/\d+$)", "/v1/", request.path)  # as Google's SDK and gcloud ask
+    if described and (found := described.find(request.http_method, path.lstrip("/"))):
         return found
     raise ApiError(404, f"The requested URL {request.path} was not found on this server.")
 

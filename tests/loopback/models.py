@@ -63,7 +63,7 @@ class Models:
         self.failures: list[tuple[int, str]] = []
         #: Whether an alias that another version holds is moved, or refused until it is taken away: not documented.
         self.aliases_move = True
-        #: Versions with an endpoint, as model@version: they cannot be deleted.
+        #: Versions with an endpoint that is not here, as model@version: they cannot be deleted.
         self.deployed: set[str] = set()
 
     def upload(self, call: Call) -> dict[str, Any]:
@@ -184,6 +184,8 @@ class Models:
         if f"{model.name.rpartition('/')[2]}@{version_id}" in self.deployed:
             place = model.name.partition("/models/")[0]
             message.deployed_models.add(endpoint=f"{place}/endpoints/7", deployed_model_id="11")
+        for endpoint, id in self.cloud.endpoints.holding(model.name, version_id):
+            message.deployed_models.add(endpoint=endpoint, deployed_model_id=id)
         return message
 
     def get(self, call: Call) -> Any:
@@ -285,7 +287,8 @@ class Models:
 
     def require_undeployed(self, model: Model, *version_ids: str) -> None:
         for version_id in version_ids:
-            if f"{model.name.rpartition('/')[2]}@{version_id}" in self.deployed:
+            unseen = f"{model.name.rpartition('/')[2]}@{version_id}" in self.deployed
+            if unseen or self.cloud.endpoints.holding(model.name, version_id):
                 raise failed_precondition(f"The Model {model.name}@{version_id} is deployed and cannot be deleted.")
 
 

@@ -19,6 +19,9 @@ from training.errors import UserError
 
 Row = Mapping[str, Any]
 
+#: Every integer below it is a double of its own: https://www.rfc-editor.org/rfc/rfc8259#section-6
+EXACT = 2.0**53
+
 
 @dataclass(frozen=True)
 class Given:
@@ -51,8 +54,8 @@ class Given:
         return f"{list(self.lists)[file]}, row {record + 1:,}"
 
     def _table(self, number: int, rows: Sequence[Row], fields: Sequence[Field]) -> pa.Table:
-        names = [field.name for field in fields]
-        text = "\n".join(json.dumps({name: _plain(row.get(name)) for name in names}) for row in rows).encode()
+        told = ({field.name: _plain(row.get(field.name), field.type) for field in fields} for row in rows)
+        text = "\n".join(map(json.dumps, told)).encode()
         layout = JsonLines()
         try:
             try:
@@ -77,9 +80,17 @@ def require(name: str, rows: Sequence[Row], needed: Sequence[str], declared: Seq
             raise UserError(f"{name}, row {number:,} {schema.lacking(list(row), missing, set(declared))}")
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON has it; what is no number is missing."""
+def _plain(value: Any, type: pa.DataType) -> Any:
+    """The value as JSON has it; what is no number is missing.
+
+    A whole number may come as 7.0: Google's clients send every number as a double. From 2**53 on a double may have been
+    another integer before, and is refused as one.
+    """
     if isinstance(value, date):
         return value.isoformat()
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, list | tuple) and (pa.types.is_list(type) or pa.types.is_fixed_size_list(type)):
+        return [_plain(one, type.value_type) for one in value]
+    if isinstance(value, float) and pa.types.is_integer(type) and value.is_integer() and abs(value) < EXACT:
+        return int(value)
     return None if isinstance(value, float) and value != value else value

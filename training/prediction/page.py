@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-import training.report
 from training.prediction.distribution import Distribution
 from training.prediction.drift import NewDrift
 from training.prediction.folder import Asked
+from training.report import page as report
 
 FOLDER = Path(__file__).parent
 MOST_SHOWN = 200
@@ -16,16 +13,8 @@ MOST_SHOWN = 200
 
 def page(asked: Asked, drift: NewDrift, spread: Distribution) -> bytes:
     """The page; the same bytes for the same inputs."""
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["css"] = Markup((Path(training.report.__file__).parent / "style.css").read_text())
     model = f"version {asked.version} of {asked.model}" if asked.version else asked.model or "a model of its own"
-    html = environment.get_template("page.html").render(
+    html = report.environment(FOLDER).get_template("page.html").render(
         asked=asked, model=model, drift=drift, spread=spread, shown=drift.columns[:MOST_SHOWN],
     )  # fmt: skip
     return html.encode()

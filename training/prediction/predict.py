@@ -25,6 +25,7 @@ from training.prediction.drift import NewDrift
 from training.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
 from training.prediction.scoring import ScoringRequest
 from training.prediction.shards import NewRows
+from training.printable import listed
 from training.processes.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from training.processes.launch import launch
 from training.storage import download, pinned
@@ -161,9 +162,21 @@ def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked:
         numbers=numbers, folder=folder.path, asked=asked, key=key,
     )  # fmt: skip
     processes = _processes(options.nproc, len(numbers))
-    launch("training.prediction.scoring:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
+    try:
+        launch("training.prediction.scoring:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
+    except ProcessFailed as failure:
+        raise type(failure)(f"{failure}\n{_left(folder, numbers, processes)}") from None
     if missing := [number for number in numbers if shard_name(number) not in set(folder.names())]:
         raise ProcessFailed(f"{folder.path} lacks {shard_name(missing[0])}, which was written: was it removed?")
+
+
+def _left(folder: Predicted, numbers: list[int], processes: int) -> str:
+    """Which shard each process was at when one failed: one that died cannot say it."""
+    there = set(folder.names())
+    own = [[n for n in numbers[rank::processes] if shard_name(n) not in there] for rank in range(processes)]
+    at = [f"rank {rank} was at {shard_name(left[0])}" for rank, left in enumerate(own) if left]
+    missing = sum(map(len, own))
+    return f"{listed(at)}. {missing:,} shards are missing; started again with the same request it goes on with them."
 
 
 def _processes(nproc: int | None, shards: int) -> int:

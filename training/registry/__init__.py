@@ -8,6 +8,7 @@ disk.py       a record on a disk: a lock, and one rename
 bucket.py     a record in a bucket: put in place of what was read
 reading.py    a record as bytes, within limits
 versions.py   the files of a version: copied, verified, removed
+sweep.py      copies that a kill left, found and removed
 verbs.py      what a person does: list, show, promote, roll back ...
 shown.py      what there is to tell, as plain values
 command.py    the verbs from a shell

@@ -33,6 +33,8 @@ def add(verbs: Any) -> None:
     unalias.add_argument("alias")
     for verb, words in (("reject", "the version never as champion"), ("delete", "a version's files, not its story")):
         each.add_parser(verb, parents=[common, change], help=words).add_argument("version", help=VERSION)
+    clean = each.add_parser("clean", parents=[common], help="copies of files that a kill left, and no version is")
+    clean.add_argument("--dry-run", action="store_true", help="tell what would go; delete nothing")
 
 
 def _common() -> argparse.ArgumentParser:

@@ -128,16 +128,24 @@ def models(root: str) -> list[str]:
     """
     root = located(root)
     if storage.is_remote(root):
-        return [name for name in _folders(root) if Folder(f"{root}/{name}").holds(FILE_NAME)]
+        return [name for name in folders(root) if Folder(f"{root}/{name}").holds(FILE_NAME)]
+    return [name for name in folders(root) if (Path(root) / name / FILE_NAME).exists()]
+
+
+def folders(root: str) -> list[str]:
+    """Names of the folders directly below a root: a model's, also before it has a record. Raises as `models`."""
+    root = located(root)
+    if storage.is_remote(root):
+        return _remote(root)
     if not Path(root).is_dir():
         raise UserError(f"there is no registry at {root}: a run that registers its model makes it.")
     try:
-        return sorted(path.parent.name for path in Path(root).glob(f"*/{FILE_NAME}"))
+        return sorted(path.name for path in Path(root).iterdir() if path.is_dir())
     except OSError as error:
         raise UserError(f"{root} cannot be read: {error.strerror}.") from None
 
 
-def _folders(root: str) -> list[str]:
+def _remote(root: str) -> list[str]:
     try:
         return Folder(root).folders()
     except FileNotFoundError:

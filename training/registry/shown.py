@@ -1,10 +1,12 @@
 """What there is to tell of a registry: plain values for JSON, and as lines for a terminal."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from training.registry import changes
 from training.registry.documents import CHAMPION, Event, Record, Version
 from training.registry.registry import Registry
+from training.registry.sweep import Copy
 
 Values = dict[str, Any]
 
@@ -78,6 +80,37 @@ def compared(record: Record, versions: list[Version]) -> Values:
         "metrics": {name: [one.metrics.get(name) for one in versions] for name in names},
         "facts": {name: [getattr(one, name) for one in versions] for name in facts},
     }
+
+
+Copies = Sequence[tuple[Registry, Copy]]
+
+
+def cleaned(root: str, going: Copies, stays: Copies, *, dry_run: bool) -> Values:
+    """What went, or would go, and what stays; each copy with the reason."""
+    size = sum(copy.bytes for _, copy in going) / 2**20
+    done = "would be" if dry_run else "was" if len(going) == 1 else "were"
+    said = f"{_copies(going)} of no version {done} removed from {root}, {size:,.1f} MiB"
+    left = f"{_copies(stays)} stay{'s' if len(stays) == 1 else ''}: a release may be at work there"
+    return {
+        "registry": root,
+        "changed": bool(going) and not dry_run,
+        "said": "; ".join([said if going else f"nothing is left behind in {root}", *([left] if stays else [])]),
+        "copies": [*_listed(going, goes=True), *_listed(stays, goes=False)],
+    }
+
+
+def _copies(copies: Copies) -> str:
+    return f"{len(copies):,} {'copy' if len(copies) == 1 else 'copies'}"
+
+
+def _listed(copies: Copies, *, goes: bool) -> list[Values]:
+    return [
+        {
+            "model": place.model, "key": copy.key, "folder": copy.folder, "files": len(copy.files), "bytes": copy.bytes,
+            "untouched_s": round(copy.untouched_s), "goes": goes, "deleted": copy.deleted and copy.deleted.number,
+        }
+        for place, copy in copies
+    ]  # fmt: skip
 
 
 def lines(told: Values) -> list[str]:

@@ -2,14 +2,15 @@
 
 import getpass
 import os
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from training.errors import UserError
 from training.printable import listed, quoted
-from training.registry import changes, registry, shown, versions
-from training.registry.documents import CHAMPION, Event, Record, Version
+from training.registry import changes, registry, shown, sweep, versions
+from training.registry.documents import CHAMPION, MODEL_NAME, Event, Record, Version
 from training.registry.registry import Registry
 from training.registry.shown import Values
 
@@ -153,9 +154,26 @@ def delete(root: str, model: str, version: str, account: str, why: str) -> Value
     return done.told(f"version {number} of {there.model} is deleted{'' if done.event else ' already'}")
 
 
+def clean(root: str, model: str, dry_run: bool) -> Values:
+    """Removes copies that a kill left, of one model or of all; what anybody may be at work on stays, and is counted."""
+    root = registry.located(root)
+    names = [name for name in registry.folders(root) if re.fullmatch(MODEL_NAME, name)]
+    if model and model not in names:
+        raise _unknown(root, model, names)
+    places = [registry.open(root, name) for name in names if model in ("", name)]
+    found = [(place, copy) for place in places for copy in sweep.copies(place)]
+    stays = [(place, copy) for place, copy in found if not copy.goes]
+    going = [(place, copy) for place, copy in found if copy.goes]
+    if not dry_run:
+        kept = [(place, copy) for place, copy in going if not sweep.remove(place, copy)]
+        stays, going = [*stays, *kept], [one for one in going if one not in kept]
+    return shown.cleaned(root, going, stays, dry_run=dry_run)
+
+
 VERBS: dict[str, Callable[..., Values]] = {
     "list": list_, "record": record, "show": show, "compare": compare, "promote": promote, "rollback": rollback,
     "alias": alias, "unalias": unalias, "reject": reject, "delete": delete,
+    "clean": clean,
 }  # fmt: skip
 
 
@@ -186,8 +204,12 @@ def _model(root: str, model: str) -> str:
     if not names:
         raise UserError(f"the registry {root} holds no model yet: a run registers its first.")
     if model:
-        raise UserError(f"the registry {root} has no model {quoted(model)}. It has {listed(names)}.")
+        raise _unknown(root, model, names)
     raise UserError(f"the registry {root} holds {len(names)} models: say which with --model: {listed(names)}.")
+
+
+def _unknown(root: str, model: str, names: Sequence[str]) -> UserError:
+    return UserError(f"the registry {root} has no model {quoted(model)}. It has {listed(names) or 'none'}.")
 
 
 def _change(there: Registry, change: Change, account: str, why: str) -> Changed:

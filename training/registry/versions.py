@@ -7,6 +7,8 @@ import hashlib
 import mmap
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from training.errors import ProcessFailed, UserError
@@ -28,7 +30,8 @@ COPY_DEADLINE_S = 3600.0
 def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
     """Copies the files of a model's folder to `registry.version_folder(key)`, and returns what they are.
 
-    Where the record has the key already nothing is copied; a file that is there with the same bytes is left.
+    Where the record has the key already nothing is copied. A file that is there with the same bytes is not sent again,
+    but made young, for `sweep` takes what nobody is at work on.
 
     Raises:
         UserError: the folder holds no files, or too many; or the registry may not be written.
@@ -39,7 +42,7 @@ def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
     target, names = registry.version_folder(key), _names(source)
     if storage.is_remote(target):
         return {name: _to_bucket(path, Folder(target), name) for name, path in names.items()}
-    with disk.refused(Path(target)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
+    with alone(registry):
         return {name: _to_disk(path, Path(target) / name) for name, path in names.items()}
 
 
@@ -80,13 +83,33 @@ def remove(registry: Registry, version: Version) -> None:
     """Deletes the files of a version that the record has as deleted; also what an earlier try left of them."""
     target = registry.version_folder(version.key)
     if storage.is_remote(target):
-        folder = Folder(target)
-        for file in storage.below(target):
-            folder.delete(file.path.removeprefix(f"{target}/"))
+        with reached(target, "deleted"):
+            for file in storage.below(target):
+                Folder(target).delete(file.path.removeprefix(f"{target}/"))
         return
-    with disk.refused(Path(target)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
+    with alone(registry):
         if Path(target).is_dir():
             shutil.rmtree(target)
+
+
+@contextmanager
+def alone(registry: Registry) -> Iterator[None]:
+    """Nobody else copies or deletes below a registry on a disk. Raises UserError if that may not be written."""
+    with disk.refused(Path(registry.folder)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
+        yield
+
+
+@contextmanager
+def reached(target: str, done: str) -> Iterator[None]:
+    """Says what a bucket refuses, or that it cannot be reached, in words."""
+    try:
+        yield
+    except storage.Denied as error:
+        raise UserError(f"the version cannot be {done}: {error} {storage.WRITERS}") from None
+    except ConnectionError as error:
+        raise ProcessFailed(f"the version cannot be {done}: {error}") from None
+    except FileNotFoundError:
+        raise UserError(f"there is no bucket for {target}: make it, or name another registry.") from None
 
 
 def _names(source: str) -> dict[str, str]:
@@ -110,6 +133,7 @@ def _to_disk(source: str, target: Path) -> VersionFile:
     with download.local_copy(source) as path:
         file = _described(Path(path))
         if target.is_file() and _described(target) == file:
+            os.utime(target)
             return file
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f".{target.name}.partial")
@@ -124,18 +148,20 @@ def _to_disk(source: str, target: Path) -> VersionFile:
 
 
 def _to_bucket(source: str, target: Folder, name: str) -> VersionFile:
-    with download.local_copy(source) as path:
-        file, expected = _described(Path(path)), Facts(os.path.getsize(path), download.checksum(Path(path)))
-        try:
-            if _facts(target, name) != expected:
-                _upload(Path(path), target, name)
-        except storage.Denied as error:
-            raise UserError(f"the version cannot be copied: {error} {storage.WRITERS}") from None
-        except ConnectionError as error:
-            raise ProcessFailed(f"the version cannot be copied: {error}") from None
-        except FileNotFoundError:
-            raise UserError(f"there is no bucket for {target.path}: make it, or name another registry.") from None
-    return file
+    with download.local_copy(source) as path, reached(target.path, "copied"):
+        expected = Facts(os.path.getsize(path), download.checksum(Path(path)))
+        if not (_facts(target, name) == expected and _renewed(target, name)):
+            _upload(Path(path), target, name)
+        return _described(Path(path))
+
+
+def _renewed(target: Folder, name: str) -> bool:
+    """Whether the object is there as a generation of now, without its bytes coming here."""
+    try:
+        target.copy(name, target)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _upload(path: Path, target: Folder, name: str) -> None:

@@ -144,11 +144,12 @@ def _write_about(folder: Path, inputs: Inputs, origin: Origin) -> None:
 
 
 def _origin(release: Release, registry: Registry) -> Origin:
-    """Without a time, so that a repetition writes the same bytes."""
+    """Without a time, so that a repetition writes the same bytes, and without a rank: the record comes later, and may
+    refuse the alias."""
     version = release.version
     waits = release.approve == "manual" or not release.promote
     return Origin(
         name=registry.model, pipeline=version.pipeline, run=version.run, pins=version.pins, commit=version.commit,
         image=version.image, champion=version.champion, report=version.report,
-        who=f"A candidate of {release.who}: a person decides" if waits else f"Promoted by {release.who}",
+        who=f"A candidate of {release.who}: a person decides" if waits else f"Found better by {release.who}",
     )  # fmt: skip

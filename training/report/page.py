@@ -1,4 +1,4 @@
-"""The templates of the pages, with their style."""
+"""The templates of the pages, with their style; each page begins and ends as `document.html` does."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from training.report import cards
 FOLDER = Path(__file__).parent
 
 
-def environment() -> Environment:
-    """Templates of this folder; a name that is not given is an error."""
+def environment(*folders: Path) -> Environment:
+    """Templates of these folders and of this one; a name that is not given is an error."""
     environment = Environment(
-        loader=FileSystemLoader(FOLDER),
+        loader=FileSystemLoader([*folders, FOLDER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -24,3 +24,8 @@ def environment() -> Environment:
     environment.globals["number"] = number
     environment.globals["model_names"] = cards.MODEL_NAMES
     return environment
+
+
+def document(title: str, body: str) -> str:
+    """A page of markup that is written by hand."""
+    return environment().get_template("document.html").render(title=title, body=Markup(body))

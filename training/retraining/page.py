@@ -1,9 +1,8 @@
 """The decision of a run as one page without scripts: the reason, what was looked at, and the table of columns."""
 
 from html import escape
-from pathlib import Path
 
-import training.report
+from training.report import page
 from training.retraining.findings import Findings
 from training.retraining.shift import Shift
 from training.retraining.verdict import Verdict
@@ -22,13 +21,7 @@ def html(made: Verdict) -> str:
         _table(found),
         f'<ul class="sentences">{notes}</ul>' if notes else "",
     ]
-    style = (Path(training.report.__file__).parent / "style.css").read_text()
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Retraining: {'train' if made.train else 'skip'}</title><style>{style}</style></head>"
-        f"<body><main>{''.join(parts)}</main></body></html>\n"
-    )
+    return page.document(f"Retraining: {'train' if made.train else 'skip'}", "".join(parts))
 
 
 def told(made: Verdict) -> list[str]:

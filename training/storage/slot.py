@@ -43,16 +43,20 @@ class Slot:
     def read(self) -> Version | None:
         """None if there is no object."""
         with self._errors():
-            while (facts := self._facts()) is not None:
+            while (facts := self._seen()) is not None:
                 generation, age_s = facts
                 if (data := self._data(generation)) is not None:
                     return Version(data, generation, age_s)
         return None
 
+    def facts(self) -> tuple[int, float] | None:
+        """Its generation and its age in seconds, by the server's clock; None if there is no object."""
+        with self._errors():
+            return self._seen()
+
     def generation(self) -> int:
         """Its generation, without its bytes; 0 if there is no object."""
-        with self._errors():
-            facts = self._facts()
+        facts = self.facts()
         return facts[0] if facts else 0
 
     def put(self, data: bytes, generation: int) -> int | None:
@@ -81,7 +85,7 @@ class Slot:
                 return False
         return True
 
-    def _facts(self) -> tuple[int, float] | None:
+    def _seen(self) -> tuple[int, float] | None:
         """Generation and age. By hand, since Google's client tells no header of an answer, such as its date."""
         from google.api_core.exceptions import from_http_response
 

@@ -1,4 +1,5 @@
-"""The verbs of registered models: models list, show, compare, promote, rollback, alias, unalias, reject, delete."""
+"""The verbs of registered models: models list, show, compare, promote, rollback, alias, unalias, reject, delete,
+clean."""
 
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ Registry = Annotated[
 Vertex = Annotated[bool, typer.Option("--vertex", help="The registry in the bucket of the settings.")]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Name of the model; default: the only one.")]
 Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="The reason; the history keeps it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 One = Annotated[str, typer.Argument(metavar="VERSION", help="Number of a version, or an alias.")]
 
 
@@ -186,7 +188,7 @@ def reject(
 @models.command(epilog="Example: pipelines models delete 3 --yes")
 def delete(
     version: One,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")] = False,
+    yes: Yes = False,
     why: Why = None,
     model: Model = None,
     registry: Registry = None,
@@ -200,11 +202,45 @@ def delete(
     A version that has an alias is not deleted.
     """
     place = _place(registry, vertex, environment, settings)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise RequestError("there is no terminal to ask on: repeat with --yes.")
-        typer.confirm(f"Delete version {version} from {place.root}?", abort=True, err=True)
+    _confirm(f"Delete version {version} from {place.root}?", yes)
     _change(place, as_json, "delete", version, model=model, why=why)
+
+
+@models.command(epilog="Example: pipelines models clean --dry-run")
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go; delete nothing.")] = False,
+    yes: Yes = False,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Of this model; default: of all.")
+    ] = None,
+    registry: Registry = None,
+    vertex: Vertex = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Remove copies of models that a killed run left in the registry, and that no version is. Shows them, and asks.
+
+    What was written to within a day stays, however it looks: a release may be at work there. No version is touched.
+    """
+    from vgp.models import asking, view
+
+    place = _place(registry, vertex, environment, settings)
+    told = asking.ask(place, "clean", model=model, options=["--dry-run"])
+    if dry_run or not any(copy["goes"] for copy in told["copies"]):
+        return options.show(told, as_json, view.copies)
+    options.console(stderr=True).print(view.copies(told))
+    _confirm(f"Delete them from {place.root}?", yes)
+    told = asking.ask(place, "clean", model=model)
+    print_json(told) if as_json else say(told["said"])
+
+
+def _confirm(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise RequestError("there is no terminal to ask on: repeat with --yes.")
+    typer.confirm(question, abort=True, err=True)
 
 
 def _place(registry: str | None, vertex: bool, environment: str | None, settings: Path | None) -> "Place":

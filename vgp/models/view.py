@@ -169,6 +169,24 @@ def comparison(told: Values) -> RenderableType:
     return Group(*parts, *([Text(f"equal: {', '.join(equal)}", "dim")] if equal else []))
 
 
+def copies(told: Values) -> RenderableType:
+    """Copies that no version is: what goes, or went, and what stays."""
+    rows = [
+        (
+            one["model"], one["key"][:12], f"{one['files']:,}", f"{one['bytes'] / 2**20:,.1f}",
+            took(one["untouched_s"]), _left_by(one), "goes" if one["goes"] else "stays",
+        )
+        for one in told["copies"]
+    ]  # fmt: skip
+    titles = ("model", "key", "files", "MiB", "untouched", "left by", "")
+    shown = [table(titles, rows, right=("files", "MiB"))] if rows else []
+    return Group(*shown, Text(printable(told["said"])))
+
+
+def _left_by(copy: Values) -> str:
+    return f"the deletion of version {copy['deleted']}" if copy["deleted"] else "a release that did not end"
+
+
 def _difference(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f"{after - before:+.4g}"
 

@@ -19,7 +19,7 @@ from tests.training.prediction.killed import here
 from tests.training.prediction.test_predictor import HERE, identity, scored, trained, visits
 from training.bundle import load_card
 from training.data import prepare
-from training.errors import UserError
+from training.errors import ProcessFailed, UserError
 from training.prediction import predict as predicting
 from training.prediction import step
 from training.prediction.folder import MANIFEST, Predicted
@@ -232,6 +232,24 @@ def test_kills_at_any_moment_lose_no_row_and_double_none(sold, alone, tmp_path):
                 out += 1
         ask(process, {}, **values, shard_rows=30)
         assert ended(process) == 0 and content(values["folder"]) == whole
+
+
+def test_a_process_that_dies_is_told_with_the_shard_that_it_was_at_and_the_rest_goes_on(sold, tmp_path, monkeypatch):
+    given, options = (str(sold.table), str(sold.model)), Options(shard_rows=200, nproc=2)
+
+    def killed(target, request, **values):
+        """Rank 1 ends its first shard, and dies at its second."""
+        here(target, request.model_copy(update={"numbers": [0, 1, 2]}), **values)
+        raise ProcessFailed("rank 1 was killed by SIGKILL, perhaps for its memory.")
+
+    monkeypatch.setattr(predicting, "launch", killed)
+    with pytest.raises(ProcessFailed, match=r"SIGKILL.*\nrank 0 was at predictions-00004.parquet, rank 1 was at "
+                       r"predictions-00003.parquet. 3 shards are missing; started again"):  # fmt: skip
+        predict(*given, str(tmp_path / "out"), options=options)
+    monkeypatch.setattr(predicting, "launch", here)
+    predict(*given, str(tmp_path / "out"), options=options)
+    predict(*given, str(tmp_path / "whole"), options=options)
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
 
 
 def test_days_that_are_not_predicted_are_looked_back_on(alone, tmp_path):

@@ -33,7 +33,8 @@ def test_a_better_model_is_copied_checked_and_champion_and_the_first_spends_noth
         "about/card.html",
     }  # fmt: skip
     page = (Path(version.model) / "about" / "card.html").read_text()
-    assert "Promoted by first" in page and "Promote: first." in page
+    assert "Found better by first" in page and "Promote: first." in page
+    assert "Promoted by" not in page, "whether it took the alias, the record says"
     assert (version.run, version.task, version.reason) == ("first", "digits:Digits", "Promote: first.")
     assert version.metrics["accuracy"] > 0.3 and version.report.endswith("/about/report.html")
     assert record.spent == ()

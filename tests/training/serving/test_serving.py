@@ -80,6 +80,11 @@ def test_instances_are_predicted_in_their_order_with_the_version_that_did(port, 
     assert asks(port, "GET", "/health") == (200, {"status": "ok"})
 
 
+def test_a_whole_number_may_come_as_a_double_as_googles_clients_send_every_number(port):
+    as_double = b'{"instances": [{"city": "Ulm", "area": 50, "street": 7.0}]}'
+    assert asks(port, "POST", "/predict", as_double) == asks(port, "POST", "/predict", {"instances": [ROW]})
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -96,6 +101,8 @@ def test_instances_are_predicted_in_their_order_with_the_version_that_did(port, 
         ({"instances": [ROW], "parameters": {"top": 3}}, "parameters has 'top'"),
         ({"instances": [ROW], "parameters": {"history": 3}}, "parameters.history: a list of objects"),
         ({"instances": [ROW, {"area": 2.0, "street": 7}]}, "row 2 lacks the column city"),
+        ({"instances": [{**ROW, "street": 7.5}]}, "column street: 7.5 is not of type int64"),
+        ({"instances": [{**ROW, "street": 2.0**53}]}, "column street: 9007199254740992.0 is not of type int64"),
         ({"instances": [{**ROW, "area": "large"}]}, "column area: 'large' is not of type double"),
     ],
     ids=lambda given: str(given)[:30],

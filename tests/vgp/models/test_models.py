@@ -3,6 +3,7 @@
 import getpass
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,24 @@ def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str,
     assert code == 2 and "repeat with --yes" in err
     assert models("delete", "1", "--yes")[:2] == (0, "version 1 of flights is deleted\n")
     assert "version 2 is not deleted: it is champion" in models("delete", "2", "--yes")[2]
+
+
+def test_clean_shows_what_a_kill_left_asks_and_counts(here: None, registry: str, models: Models) -> None:
+    left = Path(registry) / "flights" / "versions" / hashlib.sha256(b"killed").hexdigest()
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(bytes(3 << 20))
+    assert "1 copy stays: a release may be at work there" in models("clean", "--yes")[1] and left.exists()
+    os.utime(left / "model.safetensors", (1, 1))
+    code, out, _ = models("clean", "--dry-run")
+    assert code == 0 and left.exists()
+    assert re.search(r"^flights \w{12} 1 3\.0 \d+d \d\dh a release that did not end goes", unspaced(out), re.MULTILINE)
+    assert "1 copy of no version would be removed from" in out
+    code, out, err = models("clean")
+    assert code == 2 and "a release that did not end" in err and "repeat with --yes" in err and left.exists()
+    told = json.loads(models("clean", "--yes", "--json", "--model", "flights")[1])
+    assert told["said"] == f"1 copy of no version was removed from {registry}, 3.0 MiB" and not left.exists()
+    assert models("clean")[1] == f"nothing is left behind in {registry}\n"
+    assert models("clean", "--model", "delays")[0] == 2 and models("show")[0] == 0
 
 
 @pytest.mark.parametrize(
