@@ -160,7 +160,8 @@ def _doubts(decision: Decision) -> str:
     check, worse, doubts = decision.calibration, decision.worse_slices, []
     if not decision.better:
         above = f" above {decision.margin:zg}" if decision.margin else ""
-        doubts.append(f"that is not enough evidence of a gain{above}")
+        no_gain = decision.interval is not None and decision.interval[1] <= decision.margin
+        doubts.append(f"that is {'no gain' if no_gain else 'not enough evidence of a gain'}{above}")
     if check and check.worse:
         rates = "quantiles" if decision.metric in LOSSES else "rates"
         doubts.append(f"its {rates} are off by {check.challenger:.1%} against {check.reference:.1%}")
