@@ -38,7 +38,11 @@ consecutive.py     groups that follow each other in time, and how alike neighbou
 levels.py          how sure one of a year's tests must be
 champion_problem.py  a champion that cannot be compared
 quantile_calibration.py  how often labels fall below quantiles, for that test
-decide.py          the paired test, and its vetoes
+decide.py          the decision, from what a comparison brings forward
+gain.py            by how much the new model's loss is lower
+evidence.py        figures, and the bounds of the test
+vetoes.py          calibration and slices
 decision.py        the content of decision.json
 reason.py          the decision in a sentence
+amounts.py         figures as people read them
 """

@@ -9,10 +9,10 @@ import numpy as np
 from training import outcome
 from training.data import sampling
 from training.data.manifest import Column, Manifest
+from training.evaluation.amounts import number
 from training.evaluation.names import MISSING
 from training.evaluation.predictions import Predictions
 from training.evaluation.ranked import scores_of
-from training.evaluation.reason import number
 from training.printable import plain
 from training.task import Task
 

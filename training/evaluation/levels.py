@@ -3,7 +3,7 @@
 A year's decisions share one chance of promoting a model by luck: each takes an equal part of it (Bonferroni), which
 holds however the nights depend on each other, by overlapping test windows or by one champion that all of them are held
 against. In a tail that far out Student's t is off where clusters are few and skewed: the critical value is corrected.
-`benchmarks/gate.py` measures both, docs/gate.md tells.
+`benchmarks/gate` measures both, docs/gate.md tells.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ PRUDENCE = 2.0
 #: What counts double: of a tail as heavy as a lognormal's, 31 days show a third of the skewness that there is.
 TAIL = 2.0
 #: How much farther out than Student's a critical value may be: with 15 and more clusters hardly a sample without a gain
-#: lies there, were they of a lognormal (benchmarks/gate.py), and a gain that does is plain to see.
+#: lies there, were they of a lognormal (benchmarks/gate), and a gain that does is plain to see.
 FARTHEST = 3.0
 #: How many of its standard errors the correlation of neighbouring clusters is taken to be higher than it was seen, in
 #: decisions that share a year's error: the nights that would promote by luck are those on which it was seen too low.

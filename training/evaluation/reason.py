@@ -1,7 +1,6 @@
 """The decision as one sentence for people, with its numbers."""
 
-import math
-
+from training.evaluation.amounts import number, percent
 from training.evaluation.decision import Decision, Reference
 from training.evaluation.regression import LOSSES
 
@@ -26,15 +25,8 @@ def metric(decision: Decision) -> str:
 def amount(decision: Decision, value: float, digits: int = 5) -> str:
     """A loss as people read it: four decimals of nats and bits, of a regression so many digits that tell."""
     if decision.metric not in LOSSES:
-        return f"{value:.4f}"
+        return f"{value:z.4f}"
     return number(value, digits)
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number in any unit with so many digits that tell: 68,050 and 0.001234, and powers of ten only where it must."""
-    if not value or not 1e-6 <= abs(value) < 1e9:
-        return f"{value:.{digits}g}"
-    return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
 def verdict(promote: bool, reference: Reference | None, *, decided: bool = True) -> str:
@@ -116,7 +108,7 @@ def _test(decision: Decision) -> str:
     share = f"this decision's share of the {percent(1 - decision.confidence)} that {decision.nights:,} a year may err"
     level = percent(decision.level) + (f", {share}" if decision.nights > 1 else "")
     assert decision.lower_bound is not None
-    sure = f"the gain is above {_signed(decision, decision.lower_bound)}"
+    sure = f"the gain is above {amount(decision, decision.lower_bound, 3)}"
     seen = (
         f"; one of {amount(decision, decision.detectable, 3)} would have been seen with 80% probability"
         if decision.detectable is not None
@@ -129,16 +121,6 @@ def _test(decision: Decision) -> str:
         else ""
     )
     return f" By a t test{by} ({decision.degrees:,.0f} degrees of freedom{alike}) at {level}, {sure}{seen}."
-
-
-def percent(share: float) -> str:
-    """A small share: 0.0137%."""
-    return f"{100 * share:.3g}%"
-
-
-def _signed(decision: Decision, value: float) -> str:
-    shown = amount(decision, abs(value), 3)
-    return f"-{shown}" if value < 0 and shown.strip("0.") else shown
 
 
 def worth(decision: Decision) -> str:
@@ -170,15 +152,16 @@ def _direction(decision: Decision) -> str:
     low, high = decision.interval
     if decision.difference < 0:
         low, high = -high, -low
-    ends = f"{_signed(decision, low)} to {_signed(decision, high)}"
+    ends = f"{amount(decision, low, 3)} to {amount(decision, high, 3)}"
     return f"{'better' if decision.difference > 0 else 'worse'} (95% interval {ends})"
 
 
 def _doubts(decision: Decision) -> str:
     check, worse, doubts = decision.calibration, decision.worse_slices, []
     if not decision.better:
-        above = f" above {decision.margin:g}" if decision.margin else ""
-        doubts.append(f"that is not enough evidence of a gain{above}")
+        above = f" above {decision.margin:zg}" if decision.margin else ""
+        no_gain = decision.interval is not None and decision.interval[1] <= decision.margin
+        doubts.append(f"that is {'no gain' if no_gain else 'not enough evidence of a gain'}{above}")
     if check and check.worse:
         rates = "quantiles" if decision.metric in LOSSES else "rates"
         doubts.append(f"its {rates} are off by {check.challenger:.1%} against {check.reference:.1%}")
@@ -191,7 +174,7 @@ def _doubts(decision: Decision) -> str:
 def _approval(decision: Decision) -> str:
     assert decision.difference is not None
     tested = len(decision.tested_slices)
-    points = [f"which is within the margin of {decision.margin:g}"] if decision.difference <= 0 else []
+    points = [f"which is within the margin of {decision.margin:zg}"] if decision.difference <= 0 else []
     points += ["calibration is not worse"] if decision.calibration else []
     points += [f"none of {tested} slices is significantly worse"] if tested else []
     return f", {_enumeration(points)}" if points else ""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from training.evaluation.amounts import number, percent, plus
 from training.evaluation.decision import Decision
-from training.evaluation.reason import amount, metric, number, percent, rival
+from training.evaluation.reason import amount, metric, rival
 from training.evaluation.record import Evaluation, ModelMetrics
 from training.evaluation.regression import LOSSES, RegressionFigures
 
@@ -51,7 +52,7 @@ def _of_regression(regression: RegressionFigures) -> tuple[Figure, ...]:
     return (
         Figure("rmse", "RMSE", "", False, f"root mean squared error{unit}"),
         Figure("mae", "MAE", "", False, f"mean absolute error of the predicted {regression.absolute_of}{unit}"),
-        Figure("r2", "R²", ".4f", True, "share of the label's variance that is explained"),
+        Figure("r2", "R²", "z.4f", True, "share of the label's variance that is explained"),
         Figure("mean_pinball", "Pinball loss", "", False, f"mean loss of the predicted quantiles{unit}"),
     )
 
@@ -150,7 +151,7 @@ def _gain_check(decision: Decision) -> Check:
     text = (
         f"Better: the gain in {metric(decision)} over {rival(decision)} is {_signed(decision, decision.difference)} "
         f"(95% interval {low} to {high}); at the level of this test, {percent(decision.level)}{year}, {sure}. "
-        f"Above {decision.margin:g} is required."
+        f"Above {decision.margin:zg} is required."
     )
     if decision.detectable is not None:
         seen = _signed(decision, decision.detectable)
@@ -159,7 +160,7 @@ def _gain_check(decision: Decision) -> Check:
 
 
 def _signed(decision: Decision, value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{amount(decision, abs(value), 3)}"
+    return plus(amount(decision, value, 3))
 
 
 def _calibration_check(decision: Decision) -> Check:

@@ -8,7 +8,7 @@ import numpy as np
 from training.data import sampling
 from training.data.manifest import Column, Manifest, ShardFile
 from training.data.rows import read_shard
-from training.evaluation.reason import number
+from training.evaluation.amounts import number
 
 #: Read per split for the histograms, so that a report costs the same for any amount of data.
 SAMPLE_ROWS = 50_000

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from training.evaluation.amounts import number
 from training.evaluation.drift import LARGE, MODERATE, ColumnDrift
-from training.evaluation.reason import number
 from training.evaluation.record import Evaluation
 from training.evaluation.thresholds import AtThreshold
 from training.report.data import ColumnSummary

@@ -1,8 +1,9 @@
 """What a model is for, and what it must not be used for, in sentences that follow from what was measured."""
 
 from training.data.manifest import Manifest
+from training.evaluation.amounts import number
 from training.evaluation.decision import Decision
-from training.evaluation.reason import number, rival
+from training.evaluation.reason import rival
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.evaluation.regression import RegressionFigures
 from training.report import plots

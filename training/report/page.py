@@ -5,7 +5,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from training.evaluation.reason import number
+from training.evaluation.amounts import number, plus
 from training.report import cards
 
 FOLDER = Path(__file__).parent
@@ -22,6 +22,7 @@ def environment(*folders: Path) -> Environment:
     )
     environment.globals["css"] = Markup((FOLDER / "style.css").read_text())
     environment.globals["number"] = number
+    environment.globals["plus"] = plus
     environment.globals["model_names"] = cards.MODEL_NAMES
     return environment
 

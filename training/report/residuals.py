@@ -38,7 +38,7 @@ def histogram(regression: RegressionFigures) -> Markup:
     return render(
         figure,
         "residuals",
-        f"Histogram of residuals. The new model's bias is {ours.scores.bias:.4g}; {outside:,} rows are outside.",
+        f"Histogram of residuals. The new model's bias is {ours.scores.bias:z.4g}; {outside:,} rows are outside.",
     )
 
 

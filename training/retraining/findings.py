@@ -128,16 +128,23 @@ def drift_words(drifted: Sequence[Shift]) -> str:
     first, more = drifted[0], len(drifted) - 1
     others = f" and {more} more column{'s' * (more > 1)}" if more else ""
     most = f", {first.column} the most," if more else ""
-    return (
-        f"{first.column}{others} drifted{most} by a stability index of {first.index:.2f}, where "
-        f"{first.expected:.2g} is chance (p = {first.adjusted:.2g} over all columns)."
-    )
+    return f"{first.column}{others} drifted{most} by a stability index of {_index(first)}."
+
+
+def _index(one: Shift) -> str:
+    """With what chance makes it: of few or unlike days an index is high without any drift."""
+    return f"{one.index:.2f}, where {one.expected:.2g} is chance ({_p(one.adjusted)} over all columns)"
+
+
+def _p(value: float) -> str:
+    """A chance that is as good as none is not written as none at all."""
+    return "p < 1e-12" if value < 1e-12 else f"p = {value:.2g}"
 
 
 def loss_words(rows: Live) -> str:
     return (
         f"the champion's loss on {rows.rows:,} new rows of {rows.days} days is {rows.loss:.4f}, {rows.rise:.0%} above "
-        f"the {rows.evaluated:.4f} of its evaluation (p = {rows.p_value:.2g})."
+        f"the {rows.evaluated:.4f} of its evaluation ({_p(rows.p_value)})."
     )
 
 
@@ -151,7 +158,7 @@ def seen(findings: Findings) -> str:
     elif findings.shifts:
         most = max(findings.shifts, key=lambda one: one.index)
         words.append(
-            f"no column drifted in {findings.what}, {most.column} the most with a stability index of {most.index:.2f}"
+            f"no column drifted in {findings.what}, {most.column} the most by a stability index of {_index(most)}"
         )
     if rows := findings.live:
         steady = f"the champion's loss is {rows.loss:.4f} after {rows.evaluated:.4f}"

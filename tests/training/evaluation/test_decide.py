@@ -57,6 +57,7 @@ def test_a_worse_model_is_not_promoted(save):
     label, day, (new, old) = flights(np.random.default_rng(2), skills=(0.4, 1.5))
     result = decide(save(label, new, champion=old, group=day))
     assert not result.promote and result.upper_bound < 0
+    assert "worse (95% interval " in result.reason and ", and that is no gain" in result.reason
 
 
 def test_without_a_champion_the_baseline_is_the_one_to_beat(save):

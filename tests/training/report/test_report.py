@@ -11,11 +11,11 @@ import pytest
 from training import bundle
 from training.data import manifest as manifests
 from training.errors import UserError
-from training.evaluation import record
+from training.evaluation import reason, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
+from training.report import cards, report
 from training.report import data as summaries
-from training.report import report
 from training.report.report import markdown, task_name, title, write
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "rect", "path", "use"}
@@ -113,6 +113,14 @@ def test_every_part_of_the_story_is_told(made, tmp_path):
         assert part in text
     for part in ("AUC by slice", "1,200", "tilt", "learning rate", "coins:Coins", "epochs", "torch"):
         assert part in text
+
+
+def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(made):
+    update = {"difference": 0.0069, "interval": (-0.00001, 0.0139), "lower_bound": -0.00004}
+    decision = made(champion=True)["decision"].model_copy(update=update)
+    sentence, page = reason.compared(decision), cards.checks(decision)[0].text
+    assert "(95% interval 0.0000 to 0.0139)" in sentence and "the gain is above 0.0000" in sentence
+    assert "is +0.0069 (95% interval 0.0000 to +0.0139)" in page and "above 0.0000. Above 0 is" in page
 
 
 def test_without_a_decision_there_is_no_verdict(made, tmp_path):

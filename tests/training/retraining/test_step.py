@@ -25,6 +25,7 @@ def test_new_data_like_the_old_is_no_reason_and_the_page_says_what_was_seen(shop
     found, page = made.verdict, (tmp_path / "look.html").read_text()
     assert (found.outcome, found.cause) == ("skip", "no change")
     assert found.why.startswith("no column drifted in 2020-01-21 to 2020-02-13 (24 days), ")
+    assert "1.61, where 0.27 is chance (p = 0.12 over all columns)" in found.why, "an index may be high by chance"
     assert {one.column for one in found.findings.shifts} == {"colour", "size", "lately", "label"}
     assert (found.findings.live.rows, found.findings.live.days, found.findings.rows) == (420, 14, 720)
     assert page.startswith("<!doctype html>") and "Does not train" in page and ">colour</th>" in page

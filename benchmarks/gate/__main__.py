@@ -1,0 +1,31 @@
+"""How many years see a model promoted that is no better, and how long a gain of a known size waits.
+
+    python -m benchmarks.gate [--nights 200000] [--years 400]
+
+Tables are Markdown, as docs/gate.md has them. Seeded: the same numbers every time.
+"""
+
+import argparse
+import time
+
+from benchmarks.gate import nights, windows, years
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--nights", type=int, default=200_000, help="nights without a gain, for each distribution")
+    options.add_argument("--years", type=int, default=400, help="years of overlapping windows")
+    given = options.parse_args()
+    began = time.monotonic()
+    nights.tails(given.nights)
+    nights.rare_days(given.nights)
+    nights.bootstraps(min(given.nights, 20_000))
+    nights.two_ways(given.nights)
+    years.sliding(given.years)
+    years.spells(given.years)
+    windows.smallest_gains()
+    print(f"\n{given.nights:,} nights, {given.years} years; {time.monotonic() - began:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

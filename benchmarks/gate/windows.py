@@ -1,0 +1,42 @@
+"""The gain that a test window shows, by its length: what a longer one is worth."""
+
+import numpy as np
+
+from benchmarks.gate.gates import CONFIDENCE, SEED, alike, seen, table
+from training.evaluation import consecutive, levels
+
+#: Numbers that are drawn for each figure, in samples of the window's length.
+DRAWN = 1_000_000
+DECISIONS = (1, 12, 52, 365)
+
+
+def smallest_gains() -> None:
+    rows = [
+        [f"{days} days", *(_cell(days, nights, True) for nights in DECISIONS)] for days in (15, 31, 61, 92, 183, 365)
+    ] + [[f"{rows:,} rows", *(_cell(rows, nights, False) for nights in DECISIONS)] for rows in (100, 1_000, 10_000)]
+    columns = ["test rows of", "a single decision", *(f"of {nights} a year" for nights in DECISIONS[1:])]
+    table(
+        "The gain that one decision sees with 80% probability, in standard deviations of a day, or row", columns, rows
+    )
+
+
+def _cell(groups: int, nights: int, order: bool) -> str:
+    return f"{smallest_gain(groups, nights, order):.2g}" if groups >= levels.fewest(_level(nights)) else "none"
+
+
+def _level(nights: int) -> float:
+    return levels.tonight(CONFIDENCE, nights)
+
+
+def smallest_gain(groups: int, nights: int, order: bool, drawn: int = DRAWN) -> float:
+    """In standard deviations of a group, of groups that are independent; with an order, as days have, or without."""
+    random, needed = np.random.default_rng([SEED, 5, groups]), []
+    count = min(20_000, max(200, drawn // groups))
+    for start in range(0, count, 200):
+        values = random.standard_normal((min(200, count - start), groups))
+        told, caution = seen(values), levels.CAUTION if nights > 1 else 0.0
+        error = np.sqrt(told.variance)
+        stretch = consecutive.stretch(alike(values, caution)) if order else 1.0
+        critical = levels.critical(_level(nights), told.degrees, told.third / error**3) * stretch
+        needed.append(critical * error - told.estimate)
+    return float(np.quantile(np.concatenate(needed), levels.POWER))

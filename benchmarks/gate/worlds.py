@@ -1,0 +1,63 @@
+"""Days on which no model is better: how their differences are spread, and how they resemble each other."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+#: Differences of a day without any gain: mean 0. A minus: the bad days are rarer and worse than the good ones.
+DISTRIBUTIONS: dict[str, Draw] = {
+    "normal": lambda random, shape: random.standard_normal(shape),
+    "Student t, 3 degrees": lambda random, shape: random.standard_t(3, shape),
+    "Laplace": lambda random, shape: random.laplace(size=shape),
+    "skewed to the right (exponential)": lambda random, shape: random.standard_exponential(shape) - 1,
+    "-gamma(4), skewness -1": lambda random, shape: 4 - random.standard_gamma(4, shape),
+    "-lognormal(0.5), skewness -1.8": lambda random, shape: np.exp(0.125) - np.exp(0.5 * random.standard_normal(shape)),
+    "-exponential, skewness -2": lambda random, shape: 1 - random.standard_exponential(shape),
+    "-lognormal(1), skewness -6.2": lambda random, shape: np.exp(0.5) - np.exp(random.standard_normal(shape)),
+    "5% of days cost 19 times what the others gain": lambda random, shape: (
+        np.where(random.random(shape) < 0.05, -9.5, 0.5) + 0.5 * random.standard_normal(shape)
+    ),
+}
+
+
+def two_sorts(bad: float, noise: float) -> Draw:
+    """A part of the days is bad, and each costs what the good ones together gain: 1 each, and noise of this size."""
+    return lambda random, shape: (
+        np.where(random.random(shape) < bad, 1 - 1 / bad, 1.0) + noise * random.standard_normal(shape)
+    )
+
+
+def carried(draw: Draw, share: float) -> Draw:
+    """So much of each day is that of the day before (an autoregression of order 1)."""
+
+    def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        days = draw(random, shape)
+        for day in range(1, shape[-1]):
+            days[..., day] = share * days[..., day - 1] + np.sqrt(1 - share**2) * days[..., day]
+        return days
+
+    return drawn
+
+
+def in_spells(length: int, share: float) -> Draw:
+    """Spells of so many days have this part of the variance in common, as weather or a sale has."""
+
+    def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        spell = (np.arange(shape[-1]) + random.integers(length)) // length
+        common = random.standard_normal((*shape[:-1], spell[-1] + 1))
+        return np.sqrt(share) * common[..., spell] + np.sqrt(1 - share) * random.standard_normal(shape)
+
+    return drawn
+
+
+def in_seasons(height: float, days: int = 91) -> Draw:
+    """A wave of so many days, whose height is this many standard deviations of a day."""
+
+    def drawn(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        phase = random.random((*shape[:-1], 1))
+        wave = np.sin(2 * np.pi * (np.arange(shape[-1]) / days + phase))
+        return height * wave + random.standard_normal(shape)
+
+    return drawn

@@ -1,0 +1,127 @@
+"""The steps of the workflow retraining, in this process, each computed once for the same pins."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.replay.policies import CONFIG, NIGHTS, OPTIONS, TASK, Released
+from training import steps
+from training.data import manifest
+from training.data.rows import Shards
+from training.evaluation import decision, row_losses, score
+from training.pins import store
+from training.pins.documents import ChampionPins
+from training.registry import registry as registries
+from training.retraining import step
+from training.retraining.step import Retraining
+
+
+class Work:
+    """A folder in which the steps that are functions of their pins leave their results, each once."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        shutil.rmtree(folder / "registries", ignore_errors=True)
+        self.clock = ""
+
+    def night(self, policy: str, month: int, rules: dict[str, Any]) -> Retraining:
+        """The step resolve of one policy at the end of a month."""
+        day = last_day(month)
+        self.clock = f"{day}T23:59:59Z"
+        place = self.folder / "registries" / slug(policy)
+        return step.resolve(
+            self.folder / "pins" / "record", place / f"{month:02}.html", pipeline="retraining", run=f"2013-{month:02}",
+            task=TASK, task_options=OPTIONS, champion="auto", registry=str(place), as_of=day, nights=NIGHTS, **CONFIG,
+            **rules,
+        )  # fmt: skip
+
+    def once(self, name: str, make: Callable[[Path], Any]) -> Path:
+        """The folder of that name, made unless it was made to its end."""
+        folder = self.folder / "steps" / name
+        done = folder.with_name(f"{folder.name}.done")
+        if not done.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            make(folder)
+            done.touch()
+        return folder
+
+    def dataset(self, pins: str) -> Path:
+        return self.once(f"{named(pins)}/dataset", lambda folder: steps.prepare("", folder, task=TASK, pins=pins))
+
+    def model(self, pins: str, data: Path) -> Path:
+        return self.once(f"{named(pins)}/model", lambda folder: steps.train(
+            data, folder, folder.parent / "checkpoints", task=TASK, pins=pins, nproc=1, **CONFIG))  # fmt: skip
+
+    def release(self, night: Retraining, policy: str, month: int) -> Released:
+        """All steps after resolve."""
+        pins = night.resolved
+        data = self.dataset(pins.data)
+        model = self.model(pins.data, data)
+        against = f"{named(pins.data)}/against-{reigning(pins.champion)}"
+        evaluation = self.once(f"{against}/evaluation", lambda folder: steps.evaluate(
+            data, model, folder, champion=pins.champion, task=TASK))  # fmt: skip
+        judged = self.once(f"{against}/decision", lambda folder: steps.decide(
+            data, model, evaluation, folder / "report.html", folder / "summary.md", folder / "decision.json",
+            champion=pins.champion, nights=NIGHTS))  # fmt: skip
+        outcome = steps.register(
+            data, model, evaluation, judged / "decision.json", judged / "report.html",
+            registry=pins.registry, model_name=pins.model_name, task=TASK, run=f"2013-{month:02}",
+            pipeline="retraining", champion=pins.champion, pins=pins.uri,
+        )  # fmt: skip
+        rows = int(manifest.load(data).rows("train") * CONFIG["epochs"])
+        return Released(outcome.words, rows, decision.read(judged / "decision.json"))
+
+    def champion(self, policy: str) -> tuple[int, str]:
+        """The number and the folder of the version that reigns."""
+        registry = registries.open(str(self.folder / "registries" / slug(policy)), TASK)
+        champion = registry.champion()
+        assert champion, "the first model did not beat the baseline"
+        return champion.number, registry.version_folder(champion.key)
+
+    def scores(self, folder: str | Path, data: Path) -> tuple[float, float]:
+        """The model in the folder on the test rows: mean loss and AUC."""
+        dataset = manifest.load(data)
+        model = score.load(folder, dataset)
+        losses, labels, chances = [], [], []
+        for batch in Shards(data, dataset, "test").batches(model.task.batch_rows):
+            predicted = model(batch)
+            losses.append(row_losses.of_batch(model.task, predicted, batch))
+            labels.append(batch[model.task.label])
+            chances.append(predicted[:, 1])
+        auc = roc_auc_score(np.concatenate(labels), np.concatenate(chances))
+        return float(np.concatenate(losses).mean()), float(auc)
+
+
+@contextmanager
+def clock(work: Work) -> Iterator[None]:
+    """The registry tells the time of the month that is replayed."""
+    with ExitStack() as stack:
+        for module in ("training.registry.changes", "training.release.effects"):
+            stack.enter_context(patch(f"{module}.now", lambda: work.clock))
+        yield
+
+
+def last_day(month: int) -> str:
+    return (date(2013 + month // 12, month % 12 + 1, 1) - timedelta(days=1)).isoformat()
+
+
+def named(uri: str) -> str:
+    """A short name of pins."""
+    return Path(uri).stem[:16]
+
+
+def reigning(uri: str) -> str:
+    """A short name of the champion with these pins, the same in every registry."""
+    return store.load(uri, ChampionPins).key[:16] if uri else "none"
+
+
+def slug(policy: str) -> str:
+    return policy.replace(" ", "-")

@@ -1,0 +1,89 @@
+"""What keeps a better model from being promoted: worse calibration, or a slice on which it is worse.
+
+Both need proof at the confidence of one decision: a veto only ever keeps, so that a false one costs a night and none
+of the year's error, and without proof a small test set could never pass.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from training.evaluation import clusters, comparison, levels, quantile_calibration
+from training.evaluation.comparison import Blocks
+from training.evaluation.decision import CalibrationCheck, Reference, SliceCheck
+from training.evaluation.gain import Compared, groupings
+from training.evaluation.predictions import Predictions
+from training.evaluation.ranked import Ranked, chosen
+
+#: One percentage point: the chance error of one bin of 2,000 rows is as large (sqrt(.3 * .7 / 2000) = .010), and
+#: nobody acts on a rate of 31% otherwise than on one of 30%.
+CALIBRATION_TOLERANCE = 0.01
+FEWEST_SLICE_ROWS = 100
+
+
+def calibration(data: Predictions, reference: Reference, confidence: float) -> CalibrationCheck:
+    """Whether predicted rates, or quantiles, are farther off than the reference's, beyond tolerance and chance."""
+    rows = comparison.blocks(data.group, len(data))
+    weights_RG = comparison.resample(rows.count)
+    squares, replicates = [], []
+    for model in ("challenger", reference):
+        plain, plain_R = _miscalibration(data, model, weights_RG, rows)
+        square, square_R = comparison.without_noise(plain, plain_R)
+        squares.append(square)
+        replicates.append(square_R)
+    ours, theirs = (max(0.0, square) ** 0.5 for square in squares)
+    growth = comparison.interval(squares[0] - squares[1], replicates[0] - replicates[1], rows.count, confidence)
+    worse = ours - theirs > CALIBRATION_TOLERANCE and growth.low > 0
+    return CalibrationCheck(challenger=ours, reference=theirs, squares_lower_bound=growth.low, worse=worse)
+
+
+def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks) -> tuple[float, np.ndarray]:
+    """Mean squared calibration error of a model, with what sampling noise adds to it, and of each replicate."""
+    everything = np.ones((1, rows.count))
+    if data.header.quantiles:
+        cells = quantile_calibration.cells(data.label, data.predicted(model), data.header.quantiles, rows)
+        plain, plain_R = (quantile_calibration.replicates(weights, cells) for weights in (everything, weights_RG))
+        return float(plain[0]), plain_R
+    packed = data.scored(model).confident
+    edges = Ranked.of(packed).bin_edges()
+    plain, plain_R = (
+        comparison.calibration_replicates(weights, packed, rows, edges) for weights in (everything, weights_RG)
+    )
+    return float(plain[0]), plain_R
+
+
+def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[SliceCheck, ...]:
+    """How much worse the challenger is on every slice, and whether that is significant over all of them (Holm)."""
+    codes = groupings(data)
+    drafts = [
+        _slice(
+            column, value, chosen(compared.increase, rows), [chosen(each, rows) for each in codes],
+            None if data.weight is None else chosen(data.weight, rows), abs(compared.theirs),
+        )
+        for column, names in data.slices.items()
+        for value, rows in names.rows()
+    ]  # fmt: skip
+    adjusted = iter(comparison.holm([draft.p_value for draft in drafts if draft.p_value is not None]))
+    return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
+
+
+def _slice(
+    column: str, value: str, increase: np.ndarray, codes: list[np.ndarray], weight: np.ndarray | None, scale: float
+) -> SliceCheck:
+    worse = clusters.contrast(increase, codes, weight, scale=scale)
+    enough = len(increase) >= FEWEST_SLICE_ROWS and min(worse.clusters) >= levels.FEWEST_CLUSTERS
+    return SliceCheck(
+        column=column,
+        value=value,
+        rows=len(increase),
+        loss_increase=worse.estimate,
+        p_value=levels.above(worse) if enough else None,
+        worse=False,
+    )
+
+
+def _adjusted(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -> SliceCheck:
+    if draft.p_value is None:
+        return draft
+    p_value = next(adjusted)
+    return draft.model_copy(update={"p_value": p_value, "worse": p_value < 1 - confidence})
