@@ -91,7 +91,8 @@ def happened(events: Events, by: Sequence[str]) -> ir.Table:
     table = events.table
     value = table[events.value].cast("int64") if events.value else ibis.null("int64")
     weights = {"_weight": table[events.weight].cast("int64").fill_null(0)} if events.weight else {}
-    one = table.select(**{name: table[name] for name in by}, hour=table[events.hour].cast("int64"), _value=value, **weights)
+    places = {name: table[name] for name in by}
+    one = table.select(**places, hour=table[events.hour].cast("int64"), _value=value, **weights)
     one = one.filter(one["hour"].notnull())
     if not events.weight:  # counting takes less time than adding ones
         return _added(one, by, rows=one.count(), known=one["_value"].count(), total=one["_value"].sum())
