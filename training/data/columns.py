@@ -177,7 +177,8 @@ def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] 
 
 def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
     numbers = values.astype(np.float64)
-    known = numbers[~np.isnan(numbers)]
+    missing = np.isnan(numbers)
+    known = numbers[~missing] if missing.any() else numbers
     sketch.count, sketch.missing = len(known), len(numbers) - len(known)
     if len(known):
         sketch.mean, sketch.minimum, sketch.maximum = float(known.mean()), float(known.min()), float(known.max())

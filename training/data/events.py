@@ -89,11 +89,16 @@ def asked(rows: ir.Table, by: Sequence[str], hour: ir.IntegerValue) -> ir.Table:
 def happened(events: Events, by: Sequence[str]) -> ir.Table:
     """Events by place and hour: how many there were, of how many the value is known, and the sum of these."""
     table = events.table
-    weight = table[events.weight].cast("int64").fill_null(0) if events.weight else ibis.literal(1, "int64")
     value = table[events.value].cast("int64") if events.value else ibis.null("int64")
-    one = table.select(**{name: table[name] for name in by}, hour=table[events.hour].cast("int64"),
-                       rows=weight, known=value.notnull().ifelse(weight, 0), total=value * weight)  # fmt: skip
-    return _added(one.filter(one["hour"].notnull()), by, ("rows", "known", "total"))
+    weights = {"_weight": table[events.weight].cast("int64").fill_null(0)} if events.weight else {}
+    places = {name: table[name] for name in by}
+    one = table.select(**places, hour=table[events.hour].cast("int64"), _value=value, **weights)
+    one = one.filter(one["hour"].notnull())
+    if not events.weight:  # counting takes less time than adding ones
+        return _added(one, by, rows=one.count(), known=one["_value"].count(), total=one["_value"].sum())
+    weight, known = one["_weight"], one["_value"].notnull()
+    total = one["_value"] * weight
+    return _added(one, by, rows=weight.sum(), known=known.ifelse(weight, 0).sum(), total=total.sum())
 
 
 def sums(happened: ir.Table, asked: ir.Table, by: Sequence[str]) -> ir.Table:
@@ -101,11 +106,12 @@ def sums(happened: ir.Table, asked: ir.Table, by: Sequence[str]) -> ir.Table:
     none = ibis.literal(0, "int64")
     seen = happened.select(*by, "hour", "rows", "known", "total", asked=none)
     own = asked.select(*by, "hour", rows=none, known=none, total=none, asked=ibis.literal(1, "int64"))
-    return _added(ibis.union(seen, own), by, ("rows", "known", "total", "asked"))
+    both = ibis.union(seen, own)
+    return _added(both, by, **{name: both[name].sum() for name in ("rows", "known", "total", "asked")})
 
 
-def _added(table: ir.Table, by: Sequence[str], figures: Sequence[str]) -> ir.Table:
-    added = {figure: table[figure].sum().fill_null(0).cast("int64") for figure in figures}
+def _added(table: ir.Table, by: Sequence[str], **figures: ir.IntegerScalar) -> ir.Table:
+    added = {name: figure.fill_null(0).cast("int64") for name, figure in figures.items()}
     return table.group_by([*by, "hour"]).agg(**added)
 
 

@@ -29,27 +29,27 @@ ROWS = "rows"
 INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST, HOUR})
 
 
-def derived(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
-    """What decides the splits of rows and their labels: `_mark`, `_label`, and for a group of days `_day`.
+def derived(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Value]:
+    """What decides the splits of rows and their labels: `_mark`, `_label`; `_when`, of a task with a time; and for a
+    group of days `_day`.
 
     Args:
         rows: The declared columns alone.
     """
     day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: labelled(task, rows)}
-    if "day" in task.groups and day is not None:
-        values[DAY] = day.cast("int32")
+    if day is not None:
+        moment = rows[task.time]
+        values[WHEN] = whole(moment, dialect) if moment.type().is_temporal() else day
+        if "day" in task.groups:
+            values[DAY] = day.cast("int32")
     return values
 
 
 def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
-    """The source with `derived`, as far as it lacks them, and for a task with a time `_when`."""
+    """The source with `derived`, as far as it lacks them."""
     rows = rebased.visible(source, (field.name for field in task.schema))
-    values = {name: value for name, value in derived(task, rows).items() if name not in source.columns}
-    if task.time:
-        own = rows[task.time].type().is_temporal()
-        day = rebased.value(task, "days", rows, ir.DateValue)
-        values[WHEN] = whole(rows[task.time], dialect) if own else day.epoch_days()
+    values = {name: value for name, value in derived(task, rows, dialect).items() if name not in source.columns}
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
 
 

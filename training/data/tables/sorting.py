@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ RANGE_BYTES = 64 << 20
 #: Each range of each split is an open file.
 MOST_RANGE_BITS = 8
 
-Batch = dict[str, NDArray[np.generic]]
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 class Sorting:
@@ -72,7 +73,7 @@ class Sorting:
                 self.labels[split][label] += count
         ranges = ((splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))).astype(np.uint16)
         order = np.argsort(ranges, kind="stable")  # of so small numbers it takes a time that is linear
-        rows = pa.record_batch(list(columns.values()), schema=self._stored).take(pa.array(order))
+        rows = _taken(pa.record_batch(list(columns.values()), schema=self._stored), order)
         ranges = ranges[order]
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
         for start, end in pairwise(starts):
@@ -93,7 +94,7 @@ class Sorting:
         for number in sorted(self._files):
             with pa.memory_map(str(self._folder / str(number))) as stored:
                 rows = pa.ipc.open_stream(stored).read_all().combine_chunks()
-            rows = rows.take(pa.array(_order(rows)[:most]))
+            rows = _taken(rows, _order(rows)[:most])
             for name, codes in final.items():
                 position = rows.column_names.index(name)
                 rows = rows.set_column(position, name, pa.array(codes[rows[name].to_numpy()]))
@@ -160,6 +161,11 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string(kind):
         return pa.int32()
     return pa.float32() if pa.types.is_floating(kind) else kind
+
+
+def _taken(rows: Rows, order: NDArray[np.int64]) -> Rows:
+    """The rows with these numbers, which are not checked: that would take a quarter of the time."""
+    return cast(Rows, pc.take(rows, pa.array(order), boundscheck=False))
 
 
 def _order(rows: pa.Table) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from training.data.schema import Field
 def test_what_is_made_of_a_row_alone_is_kept_and_what_looks_at_others_is_not(tmp_path):
     """A batch is not all rows."""
 
-    def derived(rows):
+    def derived(rows, dialect):
         latest = rows.n.max().over(ibis.window(group_by=rows.k))
         return {"twice": rows.n * 2, "latest": latest, "of all": rows.n - rows.n.mean()}
 
