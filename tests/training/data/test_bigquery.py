@@ -2,6 +2,8 @@
 
 import os
 import signal
+from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +121,40 @@ def test_a_table_that_is_not_as_declared_is_told_with_column_and_fix(
     with pytest.raises(UserError, match=words):
         prepared(options={"engine": engine})
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.float32(), [0.5, -3 * 2.0**120, 2.0**24, 1 / 1024, 0.0], [0.1, 2.0**24 + 1, 1e39]),
+        (pa.decimal128(10, 2), [0.12, -1.15, 99_999_999.99, 0.0], [0.125, 1e8, 3.0000001]),
+    ],
+    ids=str,
+)
+def test_a_number_that_files_would_round_is_refused(cloud, warehouse, prepared, tmp_path, monkeypatch, kind, good, bad):
+    declared = tuple(replace(f, type=kind) if f.name == "weight" else f for f in warehouse.Parcels.schema)
+    monkeypatch.setattr(warehouse.Parcels, "schema", declared)
+    rows = warehouse.parcels(600)
+    weight = pa.array([good[i % len(good)] for i in range(600)])
+    kept, typed = warehouse.changed(rows, weight=weight), warehouse.changed(rows, weight=weight.cast(kind))
+    monkeypatch.setattr(warehouse.Parcels, "events", lambda self, rows: {})
+    monkeypatch.setattr(warehouse.Parcels, "features", lambda self, rows: {"w": rows.weight, "city": rows.city})
+    cloud.bigquery.write(warehouse.TABLE, kept)
+    same(prepared(warehouse.write(tmp_path, typed), name="files"), prepared())
+    for value in bad:
+        wrong = pa.array([value if i == 9 else 0.5 for i in range(600)])
+        cloud.bigquery.write(warehouse.TABLE, warehouse.changed(rows, weight=wrong))
+        with pytest.raises(UserError, match=r"column weight: .* is not of type .*pa.float64\(\)"):
+            prepared(name="refused")
+
+
+def test_a_decimal_that_is_streamed_here_is_not_rounded(cloud, warehouse, prepared, monkeypatch):
+    declared = [replace(f, type=pa.decimal128(10, 2)) if f.name == "weight" else f for f in warehouse.Parcels.schema]
+    monkeypatch.setattr(warehouse.Parcels, "schema", tuple(declared))
+    exact = pa.array([Decimal("0.125")] * 40, pa.decimal128(38, 9))
+    cloud.bigquery.write(warehouse.TABLE, warehouse.changed(warehouse.parcels(40), weight=exact))
+    with pytest.raises(UserError, match="column weight: .*loss"):
+        prepared(options={"engine": "duckdb"})
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,11 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
             {"features": lambda self, rows: {"x": rows.page, "X": rows.page}},
             "the features x and X: no two names may differ in case only",
         ),
+        (
+            {"group": "page", "features": lambda self, rows: {"Page": rows.page}},
+            "the features page and Page: no two names may differ in case only",
+        ),
+        ({"features": lambda self, rows: {"Label": rows.page}}, "Label has the name of a column that every dataset"),
         ({"features": lambda self, rows: {"": rows.page}}, "'' can be no feature"),
         ({"features": lambda self, rows: {"_split": rows.page}}, "'_split' can be no feature"),
         ({"features": lambda self, rows: {"x": ibis.random()}}, "x uses RandomScalar, which is another value every"),

@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from training.data.engines import SOURCE, Uncomputable, canonical, repeated
@@ -145,7 +146,8 @@ class BigQuery:
         more = f" So do {count - 1:,} more." if count > 1 else ""
         if value is None or value == "":
             return f"{self.place(others)}: column {name} is empty, {NEVER_EMPTY}{more}"
-        return f"{self.place(others)}, column {name}: {value} is not of type {field.type}.{more}"
+        fix = " Declare it as pa.float64()." if isinstance(value, float) else ""
+        return f"{self.place(others)}, column {name}: {value} is not of type {field.type}.{fix}{more}"
 
 
 @contextmanager
@@ -165,6 +167,8 @@ def _wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:
     conditions = []
     if not field.nullable:
         conditions.append((column == "") if column.type().is_string() else column.isnull())
+    if pa.types.is_float32(field.type) or pa.types.is_decimal(field.type):
+        conditions.append(_rounded(column, field.type).fill_null(False))
     if pa.types.is_integer(field.type) and field.type.bit_width < 64:
         bits, signed = field.type.bit_width, pa.types.is_signed_integer(field.type)
         least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -174,12 +178,31 @@ def _wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:
     return conditions[0] if len(conditions) == 1 else conditions[0] | conditions[1]
 
 
+def _rounded(column: ir.FloatingValue, kind: pa.DataType) -> ir.BooleanValue:
+    """Whether files would give another number for a float64, or none: as a float32, or a decimal.
+
+    Of a float32 24 bits count: the upper half of Dekker's splitting (Numerische Mathematik 18, 1971) is the number
+    itself if it has no more.
+    """
+    if pa.types.is_float32(kind):
+        bound = float(np.finfo(np.float32).max)
+        near = (column.abs() <= bound).ifelse(column, 0.0)
+        turned = near * (2.0**29 + 1)
+        return cast(ir.BooleanValue, ((turned - (turned - near)) != near) | (column.abs() > bound))
+    scale, bound = 10.0**kind.scale, 10.0 ** (kind.precision - kind.scale)
+    # Beyond, a float64 has no digits behind those.
+    near = ((column * scale).abs() < 2.0**51).ifelse(column, 0.0)
+    return cast(ir.BooleanValue, ((near * scale).round() / scale != near) | (column.abs() >= bound))
+
+
 def _schema(expression: ir.Table) -> pa.Schema:
     return canonical.arrow(expression.schema())
 
 
 def _typed(batch: pa.RecordBatch, expression: ir.Table) -> pa.RecordBatch:
-    """The batch in the expression's types and order: BigQuery has one kind of whole number, and one of float."""
+    """The batch in the expression's types and order: BigQuery has one kind of whole number, and one of float, and takes
+    names in other letters for the same."""
     wanted = _schema(expression)
-    columns = [batch.column(field.name).cast(field.type, safe=not pa.types.is_floating(field.type)) for field in wanted]
+    given = {name.lower(): position for position, name in enumerate(batch.schema.names)}
+    columns = [batch.column(given[f.name.lower()]).cast(f.type, safe=not pa.types.is_floating(f.type)) for f in wanted]
     return pa.record_batch(columns, schema=pa.schema([pa.field(f.name, f.type) for f in wanted]))

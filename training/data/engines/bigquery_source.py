@@ -212,7 +212,8 @@ def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequenc
         typed = pa.nulls(batch.num_rows, field.type)
         return pc.fill_null(typed, "") if pa.types.is_string(field.type) else typed
     try:
-        typed = batch.column(source.stored(field)).cast(field.type, safe=pa.types.is_integer(field.type))
+        exact = pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)
+        typed = batch.column(source.stored(field)).cast(field.type, safe=exact)
     except pa.ArrowInvalid as error:
         raise UserError(f"{source.name}, column {field.name}: {error}") from None
     if pa.types.is_floating(field.type):

@@ -41,9 +41,12 @@ def found(name: str, text: bytes, layout: Delimited, fields: Sequence[Field]) ->
 
 
 def _may_have_commas(text: bytes, layout: Delimited) -> bool:
-    if layout.separator == "," and (not layout.quote or layout.quote.encode() not in text):
-        return False
-    return re.search(rb"\d,\d", text) is not None
+    """Whether a field may be such a number. Between commas it stands in quotes; of thousands of files that have other
+    quotes, none is then parted into fields for it."""
+    quote = re.escape(layout.quote.encode())
+    if layout.separator != ",":
+        return re.search(rb"\d,\d", text) is not None
+    return bool(quote) and re.search(quote + rb"\s*[+-]?\d+,\d+\s*" + quote, text) is not None
 
 
 def _numbers(text: bytes, layout: Delimited, columns: Sequence[str]) -> Iterator[tuple[str, str]]:

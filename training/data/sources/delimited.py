@@ -177,6 +177,9 @@ class Delimited:
         if self._fields(data, record) == self.columns:
             return Mistake(record, REPEATED)
         column = re.match(r"In CSV column #(\d+)", message)
+        if column and reason.startswith("Rescaling Decimal"):  # the one reason without the value
+            value = self._fields(data, record)[int(column[1])]
+            reason = f"{quoted(value)} has more decimals than its type, and none is rounded."
         name = f", column {listed([self.columns[int(column[1])]])}" if column else ""
         fix = next((field.fix for field in fields if column and field.name == self.columns[int(column[1])]), "")
         return Mistake(record, f"{name}: {self._reason(data, record, reason)}{fix}")

@@ -201,14 +201,15 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
     hidden = {field.name for field in task.schema if field.known == "after"}
     if leaks := sorted(hidden & features.keys()):
         raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
-    if own := [name for name in (ROW_ID, task.label) if name in features]:
+    taken = {ROW_ID, task.label.lower()}  # engines do not tell letters of other cases apart
+    if own := [name for name in features if str(name).lower() in taken]:
         raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
-    spelled = dict[str, str]()
+    spelled = {group.lower(): group for group in task.groups}
     for name in features:
         other = spelled.setdefault(str(name).lower(), name)
         if not name or RESERVED.fullmatch(str(name).lower()):
             raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
-        if other is not name:
+        if other != name:
             raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
     if lacking := [name for name in task.slices if name not in features]:
         raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")

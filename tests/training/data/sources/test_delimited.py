@@ -30,6 +30,12 @@ def test_blanks_where_a_number_is_expected_are_a_missing_one(read, empty):
     assert read(table(f"{empty},2014-05-05T00:00:00Z, "), fields)["n"].to_pylist() == [None]
 
 
+def test_a_decimal_is_not_rounded_to_its_type(read):
+    fields = (Field("word", pa.string()), Field("n", pa.decimal128(5, 2)))
+    with pytest.raises(UserError, match="x.csv, line 3, column n: '0.125' has more decimals than its type"):
+        read(table("0.12,2014-05-05T00:00:00Z,x", "0.125,2014-05-05T00:00:00Z,x"), fields)
+
+
 def test_na_is_a_word_where_words_are_expected(read):
     assert read(table("7,2013-01-01T10:00:00Z,NA"))["word"].to_pylist() == ["NA"]
 

@@ -36,6 +36,12 @@ def test_how_a_file_is_written_is_found_and_said_where_it_is_not_usual(opened, n
         assert told in note and name in note
 
 
+def test_quotes_around_text_make_no_file_be_parted_twice(opened, monkeypatch):
+    monkeypatch.setattr("training.data.sources.decimals._numbers", None)
+    files = opened({"x.csv": b'n,size,word\n1,0.5,"b, 1,2, c"\n'}, FIELDS)
+    assert pa.Table.from_batches(files.batches())["word"].to_pylist() == ["b, 1,2, c"]
+
+
 @pytest.mark.parametrize(
     ("content", "reading"),
     [
