@@ -180,3 +180,11 @@ def test_machines_that_a_file_leaves_to_its_command_are_a_warning_and_an_error_o
     assert [each.rule for each in check(parse("run.sh", line)).of_severity("error")] == ["GPU025"]
     whole = check(parse("run.sh", f"{line} --master-machine-type=n1-standard-8"))
     assert not whole.errors and whole.steps[0].machine_type == "n1-standard-8"
+
+
+def test_predictions_may_ask_for_fewer_gpus_than_a_machine_has_and_training_may_not():
+    def served(count):
+        return {"dedicatedResources": {"machineSpec": machine("a3-highgpu-8g", "NVIDIA_H100_80GB", count)}}
+
+    assert not errors(served(1)) and "GPU003" in rules(served(1)) and "GPU003" not in rules(served(8))
+    assert "GPU003" in errors(served(9)) and "GPU003" in errors(job(pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 1)))
