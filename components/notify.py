@@ -17,7 +17,7 @@ def notify(
 
     Args:
         status: How the steps ended. Vertex AI fills it in.
-        prices: Dollars per hour of every step, all its machines together.
+        prices: Dollars per hour of every step, all its machines together, and the day of that price.
         webhook: Where the summary is sent, https:// or projects/P/secrets/S of Secret Manager. Empty: nowhere.
         experiment: Vertex AI experiment that the run becomes part of, unless it found nothing new. Empty: none.
 

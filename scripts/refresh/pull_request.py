@@ -1,6 +1,7 @@
-"""Opens what a refresh changed as a pull request, or brings the open one up to date: `pull_request.py REPORT [FOLDER]`.
+"""Opens what a refresh changed as a pull request, or brings the open one up to date: `pull_request.py REPORT FOLDER`.
 
-REPORT is the difference in words; FOLDER holds the data files, which lie as they were in the commit GITHUB_SHA. Reads
+REPORT is the difference in words; FOLDER holds the data files as they are now. Both come from a job that may not write
+here, and are text: a file counts by its name in the checkout of GITHUB_SHA alone, and nothing of them is run. Reads
 TOKEN, BASE, GITHUB_API_URL, GITHUB_REPOSITORY and GITHUB_SHA. Without a change nothing is opened. One branch is used,
 and moved: whoever adds a commit to it loses that at the next refresh. https://docs.github.com/en/rest/git
 """
@@ -16,13 +17,17 @@ from pathlib import Path
 from typing import Any
 
 BRANCH = "refresh-catalog"
+#: Where the data files lie in the repository.
+HOME = "vgp/catalog/data"
 TITLE = "Catalog: prices and machine types of today"
 #: Characters of a pull request's text on GitHub.
 MOST = 65_536
+#: Bytes of a data file; the largest has a tenth of that.
+MOST_BYTES = 2_000_000
 
 
-def main(report: str, folder: str = "vgp/catalog/data") -> None:
-    changed = changed_files(folder)
+def main(report: str, folder: str) -> None:
+    changed = changed_files(Path(folder))
     if not changed:
         print("Nothing has changed.")
         return
@@ -40,21 +45,26 @@ def main(report: str, folder: str = "vgp/catalog/data") -> None:
     print(f"opened: {opened['html_url']}")
 
 
-def changed_files(folder: str) -> list[str]:
-    """Files of the folder that differ from the commit, without those that it does not know."""
-    command = ["git", "diff", "--name-only", "-z", "HEAD", "--", folder]
-    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [name for name in found.split("\0") if name]
+def changed_files(folder: Path) -> dict[str, str]:
+    """Path in the repository -> new text, of the data files of the commit that are another in the folder."""
+    command = ["git", "ls-tree", "-z", "--name-only", "HEAD", f"{HOME}/"]
+    known = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    found = {}
+    for name in filter(None, known):
+        file = folder / Path(name).name
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+            raise SystemExit(f"error: {file} is no data file of at most {MOST_BYTES:,} bytes.")
+        text = file.read_text(encoding="utf-8")
+        if text != Path(name).read_text(encoding="utf-8"):
+            found[name] = text
+    return found
 
 
-def commit(names: list[str]) -> str:
+def commit(texts: dict[str, str]) -> str:
     """The id of a new commit on top of GITHUB_SHA, which no branch names yet."""
     parent = os.environ["GITHUB_SHA"]
     base = request("GET", f"/git/commits/{parent}")["tree"]["sha"]
-    entries = [
-        {"path": name, "mode": "100644", "type": "blob", "content": Path(name).read_text(encoding="utf-8")}
-        for name in names
-    ]
+    entries = [{"path": name, "mode": "100644", "type": "blob", "content": text} for name, text in texts.items()]
     tree = request("POST", "/git/trees", {"base_tree": base, "tree": entries})["sha"]
     made = request("POST", "/git/commits", {"message": TITLE, "tree": tree, "parents": [parent]})
     return str(made["sha"])

@@ -145,11 +145,30 @@ def test_a_job_has_the_rights_that_it_names_and_an_end() -> None:
         "ci.yml: test": ({"contents": "read"}, True),
         "ci.yml: check": ({"contents": "read", "security-events": "write"}, True),
         "deploy.yml: deploy": ({"contents": "read", "id-token": "write"}, True),
-        "refresh.yml: refresh": ({"contents": "write", "id-token": "write", "pull-requests": "write"}, True),
+        "refresh.yml: refresh": ({"contents": "read", "id-token": "write"}, True),
+        "refresh.yml: pull-request": ({"contents": "write", "pull-requests": "write"}, True),
     }
     for name, job in jobs():
         (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
         assert checkout["with"] == {"persist-credentials": False}, name
+
+
+def test_a_job_that_may_write_installs_nothing_and_signs_in_nowhere() -> None:
+    writing = {name: job for name, job in jobs() if "write" in (job["permissions"].get("contents"),)}
+    assert list(writing) == ["refresh.yml: pull-request"]
+    (job,) = writing.values()
+    used = [step["uses"].split("@")[0] for step in job["steps"] if "uses" in step]
+    assert used == ["actions/checkout", "actions/download-artifact"]
+    (run,) = [step["run"] for step in job["steps"] if "run" in step]
+    assert run == "python3 -I scripts/refresh/pull_request.py refreshed/report refreshed/data"
+    script = (ROOT / "scripts/refresh/pull_request.py").read_text()
+    assert not set(re.findall(r"(?m)^\s*(?:from|import) (\w+)", script)) - set(sys.stdlib_module_names)
+    other = load(ROOT / ".github/workflows/refresh.yml")["jobs"]["refresh"]
+    assert "github.token" not in str(other) and job["needs"] == "refresh"
+    (given, taken) = (
+        step["with"] for steps in (other["steps"], job["steps"]) for step in steps if "artifact" in step.get("uses", "")
+    )
+    assert (given["name"], given["path"]) == (taken["name"], taken["path"]) == ("refreshed", "refreshed")
 
 
 def test_only_the_protected_environment_deploys_and_never_two_at_once() -> None:

@@ -1,6 +1,7 @@
 """The pull request of a refresh: the script runs for real in a repository of git, against an API on loopback."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -95,19 +96,25 @@ def checkout(tmp_path: Path) -> Path:
     git("init", "-q", "-b", "main")
     git("add", "-A")
     git("commit", "-q", "-m", "x")
+    shutil.copytree(data, tmp_path / "refreshed/data")
     return tmp_path
 
 
-def opened(checkout: Path, url: str, report: str) -> str:
-    (checkout / "report").write_text(report)
-    done = subprocess.run(
-        [sys.executable, "-I", str(ROOT / "scripts/refresh/pull_request.py"), "report"], cwd=checkout,
+def told(checkout: Path, url: str, report: str) -> subprocess.CompletedProcess[str]:
+    (checkout / "refreshed/report").write_text(report)
+    return subprocess.run(
+        [sys.executable, "-I", str(ROOT / "scripts/refresh/pull_request.py"), "refreshed/report", "refreshed/data"],
+        cwd=checkout,
         capture_output=True, text=True,
         env={
             "PATH": "/usr/bin:/bin", "TOKEN": "secret", "BASE": "main", "GITHUB_API_URL": url,
             "GITHUB_REPOSITORY": "o/r", "GITHUB_SHA": "0" * 40,
         },
     )  # fmt: skip
+
+
+def opened(checkout: Path, url: str, report: str) -> str:
+    done = told(checkout, url, report)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -122,8 +129,8 @@ def test_a_change_becomes_a_pull_request_and_the_next_brings_it_up_to_date(
     checkout: Path, api: tuple[type[Api], str]
 ) -> None:
     served, url = api
-    (checkout / "vgp/catalog/data/prices.csv").write_text("a,2\n")
-    (checkout / "other").write_text("not of the catalog")
+    (checkout / "refreshed/data/prices.csv").write_text("a,2\n")
+    (checkout / "refreshed/data/other.json").write_text("not of the catalog")
     assert "opened: https://example/7" in opened(checkout, url, "price of a: 1 -> 2\n``` @everyone\n")
     (pull,) = served.pulls
     assert (pull["head"], pull["base"]) == ("refresh-catalog", "main")
@@ -133,8 +140,26 @@ def test_a_change_becomes_a_pull_request_and_the_next_brings_it_up_to_date(
     assert served.trees[0]["base_tree"] == f"tree-of-{'0' * 40}"
     assert served.refs == {"refs/heads/refresh-catalog": f"commit-of-tree1-on-{'0' * 40}"}
 
-    (checkout / "vgp/catalog/data/prices.csv").write_text("a,3\n")
+    (checkout / "refreshed/data/prices.csv").write_text("a,3\n")
     assert "brought up to date" in opened(checkout, url, "price of a: 1 -> 3\n" * 10_000)
     assert len(served.pulls) == 1 and len(served.pulls[0]["body"]) <= 65_536
     assert "the rest is in the log of the job" in served.pulls[0]["body"]
     assert served.refs["refs/heads/refresh-catalog"].startswith("commit-of-tree2")
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "missing", "large"])
+def test_what_the_other_job_left_is_taken_as_text_of_the_files_that_are_known(
+    checkout: Path, api: tuple[type[Api], str], kind: str
+) -> None:
+    served, url = api
+    file = checkout / "refreshed/data/prices.csv"
+    file.unlink()
+    if kind == "link":
+        (checkout / "secret").write_text("a,2\n")
+        file.symlink_to(checkout / "secret")
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "large":
+        file.write_text("a" * 2_000_001)
+    done = told(checkout, url, "price of a: 1 -> 2\n")
+    assert done.returncode == 1 and "prices.csv is no data file" in done.stderr and not served.trees

@@ -72,13 +72,14 @@ def _compute(machine: Machine, accelerator: str | None, count: int, region: str)
 
 
 def _of_page(machine: Machine, region: str) -> _Compute | None:
-    """What prices.csv lacks and Google's page quotes."""
-    page = document("prices.json")["page"]
-    rates = page["usd_h"].get(machine.name, {}).get(region)
-    if rates is None:
-        return None
-    on_demand, spot, local_ssd = rates
-    return _Compute(on_demand, spot, local_ssd, page["date"])
+    """What prices.csv lacks and Google's page quotes, or a copy of the catalog that agrees with the page."""
+    for name in ("page", "copy"):
+        page = document("prices.json")[name]
+        rates = page["usd_h"].get(machine.name, {}).get(region)
+        if rates is not None:
+            on_demand, spot, local_ssd = rates
+            return _Compute(on_demand, spot, local_ssd, page["date"])
+    return None
 
 
 @cache

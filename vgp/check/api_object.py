@@ -50,7 +50,7 @@ def is_pool_list(value: Any) -> bool:
 def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None = None, strict: bool = False) -> bool:
     """Judges the object; False if it is nothing that has machines.
 
-    `strict`: the object goes to the REST API as it is, which refuses what only gcloud accepts.
+    `strict`: the object goes through Google's Python client, which refuses what gcloud accepts.
     """
     node = node.decoded()
     kind = telling_field(node.value)
@@ -58,7 +58,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
         return False
     location = location if location is not None else _location(node)
     if kind in _ENVELOPES:
-        return judge(judgement, step, node.get(kind), location=location, strict=True)
+        return judge(judgement, step, node.get(kind), location=location, strict=strict)
     step = step or node.get("displayName").text() or judgement.document.default_step
     if kind == "machineSpec":
         judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
@@ -117,7 +117,7 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
     elif kind == "trainingTaskInputs" and not _is_custom(node, inner):
         return  # AutoML chooses its machines itself
     else:
-        custom_job.judge(judgement, step, inner, location=location, strict_list=True)
+        custom_job.judge(judgement, step, inner, location=location, strict_list=strict)
 
 
 def _is_custom(node: Node, inputs: Node) -> bool:

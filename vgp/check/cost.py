@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.catalog import services
-from vgp.catalog.price_dates import words
 from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
 from vgp.text.figures import dollars, listed, took, usd
+from vgp.text.price_dates import words
 from vgp.text.table import table
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")

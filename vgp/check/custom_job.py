@@ -16,6 +16,8 @@ from vgp.placement import provisioning, quota
 from vgp.placement.provisioning import STRATEGIES
 
 MAX_POOLS = 4
+#: Of a job that has more, which no API takes, so many are looked at.
+MOST_JUDGED = 100
 
 
 def judge(
@@ -42,6 +44,7 @@ def judge(
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))
         return
     _shape(reader, nodes)
+    nodes = nodes[:MOST_JUDGED]
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
     _tpus(reader, judged)
@@ -68,7 +71,7 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
         reader.judgement.unknown(reader.step, node, "workerPoolSpecs")
         return None
     if isinstance(node.value, dict):
-        text = "workerPoolSpecs is a mapping: gcloud takes it for one pool, the REST API and the SDK refuse it."
+        text = "workerPoolSpecs is a mapping: gcloud takes it for one pool, Google's Python client refuses it."
         level = "error" if strict_list else "warning"
         reader.judgement.add(reader.step, node, "GPU026", text, "Write a list: '- machineSpec: ...'.", level)
         return [node]
@@ -84,7 +87,8 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
 
 def _shape(reader: Reader, pools: list[Node]) -> None:
     if len(pools) > MAX_POOLS:
-        text = f"A job has at most {MAX_POOLS} worker pools ({', '.join(ROLES)}); this one has {len(pools)}."
+        text = f"A job has at most {MAX_POOLS} worker pools ({', '.join(ROLES)}); this one has {len(pools):,}."
+        text += f" The first {MOST_JUDGED} are judged." if len(pools) > MOST_JUDGED else ""
         fix = "More machines of one kind are a higher replicaCount, not more pools."
         reader.judgement.add(reader.step, pools[MAX_POOLS], "GPU007", text, fix)
     if pools and pools[0].value in ({}, None):

@@ -85,7 +85,9 @@ def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, co
         return None
     if kind is None:
         if kind_node.missing:
-            reader.judgement.malformed(reader.step, kind_node, f"{name}Type", "given with scaleTier CUSTOM")
+            text = f"{name}Type must be given with scaleTier CUSTOM; it is missing."
+            is_file = reader.judgement.document.places is None  # its command may have a flag for it
+            reader.judgement.add(reader.step, kind_node, "GPU025", text, severity="warning" if is_file else "")
         return None
     return _resolved(reader, name, kind, replicas, kind_node, config)
 
@@ -97,7 +99,7 @@ def _resolved(reader: Reader, name: str, kind: str, replicas: int | None, type_a
     if own is not None:
         accelerator = reader.accelerator(own.get("type")) or accelerator
         count = reader.number(own.get("count"), "count") or 0
-    machine_type = known.get("machine_type", "cloud-tpu" if kind == "cloud_tpu" else kind)
+    machine_type = known.get("machine_type", kind)
     legacy_type, note = kind if known else None, known.get("note", "")
     return Role(name, replicas, machine_type, accelerator, count, legacy_type, note, type_at, config)
 

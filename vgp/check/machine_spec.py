@@ -1,6 +1,6 @@
 """Judges one machine of a step: type, accelerator and count together. Shared by jobs and predictions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from vgp.catalog import catalog
@@ -117,7 +117,8 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator, judgement.as_of)
     if not fields.unread:
-        return compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
+        found = compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
+        return [_shared(problem, machine_type, accelerator, count) if serving else problem for problem in found]
     problems: list[Problem] = []
     if machine_type and machine_type not in catalog.machines():
         problems.append(compatibility.unknown_machine(machine_type, bool(accelerator)))
@@ -126,6 +127,13 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     elif accelerator and compatibility.MACHINE in fields.unread:
         problems += compatibility.problems(None, accelerator, count, as_of=judgement.as_of, region=region)
     return problems
+
+
+def _shared(problem: Problem, machine_type: str | None, accelerator: str | None, count: int) -> Problem:
+    """Predictions may ask for fewer GPUs than are built in: replicas share the machine (MachineSpec of the API)."""
+    machine = catalog.machines().get(machine_type or "")
+    fewer = machine is not None and machine.accelerator == accelerator and 0 < count < machine.gpus
+    return replace(problem, severity="warning") if problem.rule == "GPU003" and fewer else problem
 
 
 def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:

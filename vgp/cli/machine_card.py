@@ -7,13 +7,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vgp.catalog import catalog, price_dates
+from vgp.catalog import catalog
 from vgp.catalog.accelerator import Accelerator, Quota
 from vgp.catalog.machine import Machine
 from vgp.catalog.prices import Price
 from vgp.placement import compatibility
 from vgp.placement.combination import Combination, of_machine
 from vgp.placement.rules import PlacementError
+from vgp.text import price_dates
 from vgp.text.figures import dollars, listed
 from vgp.text.table import facts, table
 

@@ -5,13 +5,14 @@ from typing import Any
 
 from rich.table import Table
 
-from vgp.catalog import catalog, price_dates
+from vgp.catalog import catalog
 from vgp.catalog.accelerator import short_name
 from vgp.catalog.prices import PROVISIONING
 from vgp.errors import RequestError
 from vgp.placement import compatibility, provisioning, refusal
 from vgp.placement.rules import PlacementError, refuse
 from vgp.placement.search import Need, Offer
+from vgp.text import price_dates
 from vgp.text.figures import dollars, listed
 from vgp.text.table import table
 

@@ -80,9 +80,9 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.catalog import price_dates
     from vgp.check import cost
     from vgp.compiling.compile import compile_all, different_worlds, placeholder_image, tagged_images, unknown_steps
+    from vgp.text import price_dates
 
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)

@@ -65,8 +65,11 @@ class Target(Protocol):
         its task. Without a command it is not in the pipeline.
         """
 
-    def prices(self) -> dict[str, float]:
-        """What an hour of each step on all its machines costs in USD, as far as steps were placed and have a price."""
+    def prices(self) -> dict[str, list[float | str]]:
+        """What an hour of each step on all its machines costs in USD, and the day of that price.
+
+        Only of steps that were placed and have a price.
+        """
 
 
 def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
@@ -126,7 +129,7 @@ class Local:
         ready = script.with_command(script.in_image(component, request, IMAGE), request)
         return script.followed_by(self.step(collect, pinned) if collect else None, marked(ready, pinned))
 
-    def prices(self) -> dict[str, float]:
+    def prices(self) -> dict[str, list[float | str]]:
         return {}
 
     def _request(self, step: str) -> Request:

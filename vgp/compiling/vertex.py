@@ -128,9 +128,13 @@ class Vertex:
     def email(self) -> tuple[str, ...]:
         return self.settings.notify.email
 
-    def prices(self) -> dict[str, float]:
-        known = {step: placed.hourly_usd for step, placed in self.placements.items() if step not in self._metered}
-        return {step: round(hourly_usd, 4) for step, hourly_usd in known.items() if hourly_usd is not None}
+    def prices(self) -> dict[str, list[float | str]]:
+        known = {step: placed for step, placed in self.placements.items() if step not in self._metered}
+        return {
+            step: [round(placed.hourly_usd, 4), placed.price_date or ""]
+            for step, placed in known.items()
+            if placed.hourly_usd is not None
+        }
 
     def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)

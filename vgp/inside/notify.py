@@ -6,7 +6,7 @@ Whatever fails in here is a warning in the step's log: how a run ended is no bus
 import base64
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from vgp.inside.summary import Summary, run_page, summary_of
 from vgp.text.printable import one_line
 
 
-def tell(status: Any, path: str, *, address: str, prices: Mapping[str, float], experiment: str = "") -> dict[str, Any]:
+def tell(
+    status: Any, path: str, *, address: str, prices: Mapping[str, float | Sequence[Any]], experiment: str = ""
+) -> dict[str, Any]:
     """Writes the summary to `path`, prints it, sends it, and returns what belongs into the artifact's metadata.
 
     Args:
         status: kfp's PipelineTaskFinalStatus of the steps.
         path: Of the artifact.
         address: Where it is sent, https:// or the name of such an address in Secret Manager; empty: nowhere.
-        prices: Dollars per hour of each step.
+        prices: Dollars per hour of each step, with the day of that price; without it in specs of before.
         experiment: The Vertex AI experiment that the run becomes part of, unless it found nothing new; empty: none.
     """
     try:

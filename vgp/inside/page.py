@@ -5,6 +5,7 @@ import re
 from vgp.inside.job_steps import Step
 from vgp.inside.summary import Summary
 from vgp.text.figures import took, usd
+from vgp.text.price_dates import words
 from vgp.text.printable import one_line, printable
 
 #: What Markdown or HTML in it would obey.
@@ -20,6 +21,7 @@ def markdown(summary: Summary) -> str:
         parts.append(_plain(summary.words))
     if summary.steps:
         parts.append("\n".join(["| step | state | took | cost | made by |", "|---|---|---|---|---|", *_rows(summary)]))
+    parts += [f"{dates[0].upper()}{dates[1:]}."] if (dates := words(summary.price_dates)) else []
     parts += [f"{_plain(way.step)}: {_plain(way.words)}." for way in summary.ways]
     parts += [_error(step) for step in summary.failed if step.error]
     if summary.links:

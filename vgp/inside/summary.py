@@ -4,7 +4,7 @@ A function of the PipelineJob as Vertex AI's REST API gives it, and of nothing e
 itself is still RUNNING: how its steps ended is then what Vertex AI tells that step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -39,8 +39,9 @@ class Summary:
     started: datetime | None = None
     ended: datetime | None = None
     steps: tuple[Step, ...] = ()
-    #: Dollars per hour of each step, by its name in the spec.
+    #: Dollars per hour of each step, by its name in the spec, and the day of each price, where it is known.
     prices: Mapping[str, float] = field(default_factory=dict)
+    price_days: Mapping[str, str] = field(default_factory=dict)
     #: The ways up its ladders.
     ways: tuple[Way, ...] = ()
 
@@ -151,6 +152,12 @@ class Summary:
         return list(dict.fromkeys(step.task for step in self.steps if self.usd(step) is None))
 
     @property
+    def price_dates(self) -> list[str]:
+        """The days of the prices of what ran, the oldest first."""
+        ran = {step.task for step in self.steps if step.seconds is not None} - {way.step for way in self.ways}
+        return sorted({day for task, day in self.price_days.items() if task in ran and day})
+
+    @property
     def links(self) -> dict[str, str]:
         """Pages of a browser: the run, and its report, which is that of `since` if nothing is new."""
         report = next((step.pages["report"] for step in reversed(self.steps) if "report" in step.pages), "")
@@ -182,6 +189,7 @@ class Summary:
             "seconds": self.seconds,
             "usd": round(self.total_usd, 4),
             "unpriced": self.unpriced,
+            "price_dates": self.price_dates,
             "steps": [self._step(step) for step in self.steps],
             "ladders": [way.as_json() for way in self.ways],
             "links": self.links,
@@ -200,7 +208,7 @@ class Summary:
 
 def summary_of(
     job: Json,
-    prices: Mapping[str, float] | None = None,
+    prices: Mapping[str, float | Sequence[Any]] | None = None,
     *,
     state: str = "",
     error: str = "",
@@ -208,11 +216,13 @@ def summary_of(
 ) -> Summary:
     """The summary of a PipelineJob; `state` and `error` are what its exit step is told while the job still runs.
 
+    `prices` are dollars per hour of each step, alone or with the day of the price: [2.3, "2026-07-30"].
     `ways` are the ways up its ladders, which the job itself does not tell.
     """
     told = str(job.get("state", "")).removeprefix("PIPELINE_STATE_").lower()
     told = told if told in ENDED or not state else state.lower()
     steps = tuple(steps_of(job))
+    dated = {task: price if isinstance(price, Sequence) else [price] for task, price in (prices or {}).items()}
     ends = [step.ended for step in steps if step.ended]
     return Summary(
         name=str(job.get("name", "")),
@@ -223,7 +233,8 @@ def summary_of(
         started=moment(job.get("startTime")) or moment(job.get("createTime")),
         ended=moment(job.get("endTime")) or (max(ends) if ends else None),
         steps=steps,
-        prices=prices or {},
+        prices={task: price[0] for task, price in dated.items()},
+        price_days={task: str(price[1]) for task, price in dated.items() if len(price) > 1},
         ways=ways,
     )
 

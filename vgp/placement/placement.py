@@ -67,6 +67,11 @@ class Placement:
         return hourly
 
     @property
+    def price_date(self) -> str | None:
+        """Of which day the price of a node is; None where it has none."""
+        return self.price.date if self.price else None
+
+    @property
     def max_usd(self) -> float | None:
         """The most that one run of the step can cost: timeout x tries x nodes x price, with the servers."""
         return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s * (1 + self.retries) / 3600

@@ -83,7 +83,7 @@ _ROWS = (
     ("GPU023", "shared-memory", NOTE, "Vertex AI training has no setting for /dev/shm"),
     ("GPU024", "not-checkable", NOTE, "The value is known only at run time"),
     ("GPU025", "malformed", ERROR, "The field has a value of the wrong kind, or a needed one is missing"),
-    ("GPU026", "pools-as-mapping", WARNING, "workerPoolSpecs is a mapping, which only gcloud accepts"),
+    ("GPU026", "pools-as-mapping", WARNING, "workerPoolSpecs is a mapping, which Google's Python client refuses"),
     ("GPU027", "legacy-service", WARNING, "AI Platform Training is shut down"),
     ("GPU028", "scheduling", ERROR, "The scheduling of the job contradicts itself"),
     ("GPU029", "request-on-launcher", WARNING, "The request reaches the launcher, not the training job"),

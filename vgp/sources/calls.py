@@ -23,6 +23,10 @@ _STAGING = (
     "The SDK raises RuntimeError: CustomJob is given no staging_bucket, and this file sets none.",
     "aiplatform.init(..., staging_bucket='gs://BUCKET'), before the job is made.",
 )
+_MAPPING = (
+    "worker_pool_specs is a dictionary: Google's Python client takes a list alone, and raises TypeError.",
+    "Write a list: [{'machine_spec': ...}].",
+)
 
 
 @dataclass
@@ -74,6 +78,7 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
         return None
     path: FieldPath = ("jobSpec", "workerPoolSpecs")
     spec: dict[str, Any] = {"workerPoolSpecs": constants.value(pools, path, given.places)}
+    given_mapping = isinstance(spec["workerPoolSpecs"], dict)
     running = node if name != "CustomJob" else constants.run_of(node)
     scheduling = _scheduling(running, constants, given.places) if running is not None else {}
     if scheduling:
@@ -81,6 +86,8 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
     found = Found(node.lineno, _job(given, spec), given.places)
     if name == "CustomJob" and "staging_bucket" not in given.nodes and not given.is_open and not _stages(constants):
         found.broken.append(((), *_STAGING))
+    if given_mapping:
+        found.broken.append((path, *_MAPPING))
     return found
 
 

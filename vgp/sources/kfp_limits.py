@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgp.documents.field_path import FieldPath
+from vgp.documents.node import Computed
 from vgp.sources.calls import Found
 from vgp.sources.constants import Constants, called
 
@@ -17,11 +18,16 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "set_cpu_limit": ("resourceCpuLimit",),
     "set_memory_limit": ("resourceMemoryLimit",),
 }
+_TYPE = _METHODS["set_accelerator_type"]
 _SELECTORS = ("cloud.google.com/gke-accelerator",)
+#: What kfp 1 builds steps of on Kubernetes; it is not compiled for Vertex AI, which such a program asks for nothing.
+_KUBERNETES = "ContainerOp"
 
 
 def limits(constants: Constants) -> Iterator[Found]:
     """One container for each task with a request for an accelerator."""
+    if any(_KUBERNETES in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in constants.nodes):
+        return
     tasks: dict[object, list[ast.Call]] = {}
     for node in constants.calls:
         if called(node) in _METHODS or called(node) == "add_node_selector_constraint":
@@ -48,18 +54,22 @@ def _container(calls: list[ast.Call], constants: Constants) -> Found:
     places: dict[FieldPath, int] = {}
     resources: dict[str, Any] = {}
     for call in calls:
-        way, argument = _METHODS.get(called(call)), _argument(call)
+        way, argument, is_label = _METHODS.get(called(call)), _argument(call), False
         if way is None and _is_type(call):
-            way = _METHODS["set_accelerator_type"]
+            way = _TYPE
         if way is None:
             label, argument = _selector(call)
             if label is None or constants.value(label, (), {}) not in _SELECTORS:
                 continue
-            way = ("accelerator", "resourceType")
+            way, is_label = _TYPE, True
         if argument is None:
             continue
         path = (*_RESOURCES, *way)
         value = constants.value(argument, path, places)
+        if is_label and isinstance(value, str) and not isinstance(value, Computed):
+            value = value.replace("-", "_").upper()  # as kfp 1.8.22 does: nvidia-tesla-t4
+        if way == _TYPE:  # kfp, old and new, takes one where no limit is set
+            resources.setdefault("accelerator", {}).setdefault("resourceCount", "1")
         places[path] = call.end_lineno or call.lineno
         target = resources.setdefault("accelerator", {}) if len(way) > 1 else resources
         target[way[-1]] = value if isinstance(value, str) else str(value)

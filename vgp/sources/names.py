@@ -1,7 +1,8 @@
 """What the names of a Python program stand for at a line, as far as that is the same in every run.
 
 Statements of one scope run in their order, so the last assignment above a line counts; one that stands under a
-condition or in a loop makes the name unknown from there on. A function sees what its module sets once.
+condition or in a loop makes the name unknown from there on, and so does a method that fills a list or dictionary: an
+empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once.
 """
 
 import ast
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _MODULE = (0, 1 << 60)
+#: Methods that change what a name stands for.
+_FILLING = ("append", "extend", "insert", "update", "setdefault", "add", "pop", "remove", "clear")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Names:
         last = max(above, key=lambda each: each.line, default=None)
         if last is None or last.under or any(_around(each, line) for each in own):
             return f"{name} is set in more than one way"
+        if _is_empty(last.value) and any(each.value is None and each.line > last.line for each in own):
+            return f"{name} is filled by the program"
         return last.value if last.value is not None else f"{name} is computed by the program"
 
     def _statements(
@@ -85,6 +90,11 @@ def _around(assignment: Assignment, line: int) -> bool:
     return assignment.under is not None and assignment.under[0] <= line <= assignment.under[1]
 
 
+def _is_empty(value: ast.expr | None) -> bool:
+    """[] or {}, which the program fills later, or never."""
+    return (isinstance(value, ast.List) and not value.elts) or (isinstance(value, ast.Dict) and not value.values)
+
+
 def _is_main(node: ast.stmt) -> bool:
     """if __name__ == "__main__":"""
     test = node.test if isinstance(node, ast.If) else None
@@ -108,6 +118,8 @@ def _targets(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
             yield from (
                 (name, None) for item in node.items if item.optional_vars for name in _names(item.optional_vars)
             )
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as function)) if method in _FILLING:
+            yield from ((name, None) for name in _names(function.value))
         case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return
     if isinstance(node, ast.Expr | ast.Assign):

@@ -19,9 +19,10 @@ def load(path: Path) -> list[Document]:
 def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
     """Likewise of a text; `folder`: where the files lie that it names."""
     suffix = Path(name).suffix.lower()
-    if suffix == ".py" or text.startswith("#!") and "python" in text.split("\n", 1)[0]:
+    started_by = text.split("\n", 1)[0] if text.startswith("#!") and suffix not in SPECS else ""
+    if suffix == ".py" or "python" in started_by:
         return python_code.documents(name, text)
-    if suffix in (".sh", ".bash") or text.startswith("#!") and "sh" in text.split("\n", 1)[0]:
+    if suffix in (".sh", ".bash") or "sh" in started_by:
         return shell.documents(name, text, folder)
     if suffix == ".ipynb" or suffix == ".json" and notebook.is_notebook(text[:100_000]):
         return notebook.documents(name, text, folder)

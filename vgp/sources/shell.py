@@ -8,9 +8,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, load, numbered, parse
 from vgp.documents.node import Computed
 from vgp.documents.reading import Unreadable
@@ -24,7 +26,9 @@ _LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _WRITTEN = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
 _OPERATOR = re.compile(r"[();<>|&]+")
-MAX_LINES = 100_000
+MAX_LINES, MAX_COMMANDS = 100_000, 1_000
+#: Of one command, and of what a variable holds: words are split character by character.
+MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
 #: Stands for a dollar sign that the shell leaves alone.
 _LITERAL = "\0"
 
@@ -50,7 +54,11 @@ def documents(file: str, text: str, folder: Path | None = None, *, above: int = 
     lines = text.replace("\r\n", "\n").split("\n")[:MAX_LINES]
     written = _written(lines)
     variables = _variables(lines)
-    found = [_document(file, command, variables, written, folder, above) for command in _commands(lines)]
+    commands = list(islice(_commands(lines), MAX_COMMANDS + 1))
+    found = [_document(file, command, variables, written, folder, above) for command in commands[:MAX_COMMANDS]]
+    if len(commands) > MAX_COMMANDS:
+        fault = Exhausted(f"The script has more than {MAX_COMMANDS:,} commands of gcloud.")
+        found.append(Document(file, None, "", above=above + commands[-1].line - 1, fault=fault))
     return numbered([document for document in found if document is not None])
 
 
@@ -109,8 +117,9 @@ def _variables(lines: list[str]) -> dict[str, str]:
             values[name] = None if name in values else _text(value)
     known = {name: value for name, value in values.items() if value is not None}
     for _ in range(5):
-        known = {name: _filled(value, known) for name, value in known.items()}
-    return {name: value for name, value in known.items() if len(value) < 10_000}
+        known = {name: value for name, value in known.items() if len(value) < MAX_VARIABLE}
+        known = {name: _filled(value, known)[:MAX_VARIABLE] for name, value in known.items()}
+    return {name: value for name, value in known.items() if len(value) < MAX_VARIABLE}
 
 
 def _text(value: str) -> str | None:
@@ -125,7 +134,7 @@ def _text(value: str) -> str | None:
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:
-    if len(text) > 200_000:
+    if len(text) > MAX_COMMAND:
         return text
     return _VARIABLE.sub(lambda match: variables.get(match.group(1) or match.group(2), match.group()), text)
 
@@ -133,16 +142,15 @@ def _filled(text: str, variables: Mapping[str, str]) -> str:
 def _written(lines: list[str]) -> dict[str, str]:
     """Name of a file -> its text, for every `cat > FILE << EOF`; and the lines of the texts are blanked."""
     texts: dict[str, str] = {}
+    last = {line.strip(): at for at, line in enumerate(lines)}
     number = 0
     while number < len(lines):
         match = None if lines[number].lstrip().startswith("#") else _HEREDOC.search(lines[number])
         name = _WRITTEN.search(lines[number]) if match else None
         number += 1
-        if match is None:
+        if match is None or last.get(match.group(2), 0) < number:
             continue
-        end = next((at for at in range(number, len(lines)) if lines[at].strip() == match.group(2)), None)
-        if end is None:
-            continue
+        end = next(at for at in range(number, len(lines)) if lines[at].strip() == match.group(2))
         if name:
             expands = not match.group(1)
             body = "\n".join(lines[number:end])
@@ -161,7 +169,10 @@ def _document(
     above: int,
 ) -> Document | None:
     try:
-        words = _words(_filled(command.text, variables))
+        text = _filled(command.text, variables)
+        if len(text) > MAX_COMMAND:
+            raise RequestError(f"a command of more than {MAX_COMMAND:,} characters.")
+        words = _words(text)
         if not gcloud_line.recognises(words):
             return None
         data, _ = gcloud_line.data(shlex.join(words), lambda path: _config(path, written, variables, folder))

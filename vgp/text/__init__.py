@@ -7,6 +7,7 @@ files.py        a file written whole or not at all
 google_names.py names of projects, accounts, datasets and the like
 image_name.py   names of container images
 nearest.py      "Did you mean", within limits
+price_dates.py  of which day prices are, and when they are too old
 printable.py    text from elsewhere without control characters and passwords
 secret.py       texts that look like credentials
 table.py        the one style of tables

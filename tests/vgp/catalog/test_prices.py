@@ -68,11 +68,21 @@ def test_attached_gpus_and_pages_have_spot_prices_with_the_older_date():
     assert h200.usd_per_hour == pytest.approx(50.874449 + 0.15 * (84.806908 - 1.315068)) and h200.date == "2026-09-17"
 
 
+def test_a_copy_of_the_catalog_gives_other_regions_and_agrees_with_googles_page_where_both_have_one():
+    east, central = (
+        price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, where, "standard") for where in ("us-east4", "us-central1")
+    )
+    assert east.usd_per_hour == pytest.approx(central.usd_per_hour, abs=0.001) and east.date == "2026-10-13"
+    mumbai = price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, "asia-south1", "spot")
+    assert mumbai.usd_per_hour == pytest.approx(54.244 + 0.15 * 100.196)
+    assert price("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, "us-south1", "standard") is None
+
+
 #: What docs/machines.md says: of the pairs of accelerator and training region these have no price at all.
 UNPRICED = {
     "NVIDIA_H100_80GB": 1,
     "NVIDIA_H100_MEGA_80GB": 3,
-    "NVIDIA_H200_141GB": 8,
+    "NVIDIA_H200_141GB": 4,
     "NVIDIA_B200": 9,
     "NVIDIA_GB200": 2,
 }

@@ -78,6 +78,8 @@ def number(text: str) -> str:
     return json.dumps(job(acceleratorCount="N")).replace('"N"', text)
 
 
+GCLOUD = "gcloud ai custom-jobs create --region=us-central1"
+
 FILES: dict[str, str] = {
     "aliases, seven levels.yaml": laughs(7), "aliases, nine levels.yaml": laughs(9),
     "aliases, thirty levels.yaml": laughs(30), "merged aliases.yaml": laughs(12, 9, "{<<: [", "]}"),
@@ -125,6 +127,11 @@ FILES: dict[str, str] = {
         {"machineSpec": {"machineType": f"n1-standrd-{n}"}} for n in range(1_000)
     ]}),
     "many wrong jobs.json": json.dumps([job(f"n1-x{n}") for n in range(1_100)]),
+    "a command of ten million letters.sh": f"{GCLOUD} --display-name={'x' * 10_000_000}",
+    "a quote that never ends.sh": f"{GCLOUD} --args='" + "a'b" * 1_000_000,
+    "documents that never end.sh": "cat > a.yaml << EOF\n" * 50_000 + GCLOUD,
+    "variables that double.sh": "".join(f"V{n}=$V{n + 1}$V{n + 1}\n" for n in range(3_000)) + f"{GCLOUD} --network=$V0",
+    "many commands.sh": f"{GCLOUD} --worker-pool-spec=machine-type=n1-standrd-8\n" * 8_000,
     "controls.json": json.dumps({"displayName": "\x1b[2J\u202ex\n error: y", "jobSpec": job("\x1b]0;x\x07n1\x9b31m")}),
     "half a character.json": json.dumps({"displayName": "\ud800", "jobSpec": job("\udfffx")}),
     "two equal keys.json": json.dumps(job(machineTyp_="n1-standard-8")).replace("machineTyp_", "machineType"),

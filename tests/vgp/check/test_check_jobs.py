@@ -360,3 +360,9 @@ def test_reduction_servers_that_no_worker_may_use_are_told(workers, words):
     assert [each.severity for each in found] == (["warning"] if words else [])
     assert not words or words in found[0].message
     assert not [each for each in judged(job(*workers)).findings if each.rule == "GPU036"]
+
+
+def test_of_a_job_of_thousands_of_pools_the_first_are_judged():
+    findings = judged(job(*[pool()] * 99, *[pool("n1-standrd-4")] * 3_000)).findings
+    assert [each.path[1] for each in findings if each.rule == "GPU001"] == [99]
+    assert any("this one has 3,099. The first 100 are judged." in each.message for each in findings)

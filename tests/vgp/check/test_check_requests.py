@@ -3,6 +3,8 @@
 import pytest
 
 from tests.vgp.check.test_check_jobs import errors, job, judged, pool, snake
+from vgp.check.check import check
+from vgp.sources.reading import parse
 
 PARENT = "projects/p/locations/us-central1"
 ENVELOPES = {
@@ -31,8 +33,10 @@ def test_the_job_of_a_request_is_judged_in_the_region_of_its_parent(name):
     assert errors({**request, "parent": "projects/p/locations/us-centrall1"}) == ["GPU030"]
 
 
-def test_a_request_goes_to_the_api_which_takes_no_mapping_of_pools():
-    assert errors({"parent": PARENT, "customJob": {"jobSpec": {"workerPoolSpecs": pool()}}}) == ["GPU026"]
+@pytest.mark.parametrize("around", [lambda job: {"parent": PARENT, "customJob": job}, lambda job: job])
+def test_that_the_api_takes_no_mapping_of_pools_is_not_known(around):
+    data = around({"jobSpec": {"workerPoolSpecs": pool()}})
+    assert not errors(data) and "GPU026" in rules(data)
 
 
 @pytest.mark.parametrize("data", [{"customJob": {}}, {"endpoint": "projects/p/x"}, {"trainingPipeline": {"a": 1}}])
@@ -152,3 +156,35 @@ def test_predictions_by_a_reservation_are_not_on_demand():
     }  # fmt: skip
     body = {"deployedModel": {"dedicatedResources": {"machineSpec": h200, "minReplicaCount": 1}}}
     assert "GPU009" not in {each.rule for each in judged(body).findings}
+
+
+def test_an_old_tpu_without_a_configuration_is_eight_cores_of_v2():
+    for old in ({"scaleTier": "BASIC_TPU"}, {"scaleTier": "CUSTOM", "masterType": "cloud_tpu"}):
+        report = judged({"trainingInput": old})
+        assert not report.errors
+        assert [(row.machine_type, row.accelerator_type, row.accelerator_count) for row in report.steps] == [
+            ("cloud-tpu", "TPU_V2", 8)
+        ]
+    other = {
+        "scaleTier": "CUSTOM",
+        "masterType": "cloud_tpu",
+        "masterConfig": {"acceleratorConfig": {"count": 8, "type": "TPU_V3"}},
+    }
+    assert judged({"trainingInput": other}).steps[0].accelerator_type == "TPU_V3"
+
+
+def test_machines_that_a_file_leaves_to_its_command_are_a_warning_and_an_error_of_the_command():
+    assert not errors({"trainingInput": {"scaleTier": "CUSTOM", "hyperparameters": {"maxTrials": 3}}})
+    assert "GPU025" in rules({"trainingInput": {"scaleTier": "CUSTOM", "workerType": "standard"}})
+    line = "gcloud ai-platform jobs submit training j --scale-tier=CUSTOM --master-image-uri=a.b/c:1"
+    assert [each.rule for each in check(parse("run.sh", line)).of_severity("error")] == ["GPU025"]
+    whole = check(parse("run.sh", f"{line} --master-machine-type=n1-standard-8"))
+    assert not whole.errors and whole.steps[0].machine_type == "n1-standard-8"
+
+
+def test_predictions_may_ask_for_fewer_gpus_than_a_machine_has_and_training_may_not():
+    def served(count):
+        return {"dedicatedResources": {"machineSpec": machine("a3-highgpu-8g", "NVIDIA_H100_80GB", count)}}
+
+    assert not errors(served(1)) and "GPU003" in rules(served(1)) and "GPU003" not in rules(served(8))
+    assert "GPU003" in errors(served(9)) and "GPU003" in errors(job(pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 1)))

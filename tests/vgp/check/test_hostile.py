@@ -87,6 +87,7 @@ def test_a_hostile_document_leaves_the_others_of_its_file_alone(tmp_path, alarm,
         ("an alias inside of itself.yaml", "it never ends"), ("deep JSON.json", "200 levels"),
         ("a long text a thousand times.yaml", "100,000,000 characters"), ("nested components.json", "10,000 steps"),
         ("a chain of components.json", "50 deep"), ("many wrong jobs.json", "500 searches"),
+        ("many commands.sh", "1,000 commands"),
         ("one text for many steps.json", "50,000,000 characters"), ("millions of lists.json", "1,000,000 values"),
     ],
 )  # fmt: skip

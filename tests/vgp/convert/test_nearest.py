@@ -28,7 +28,6 @@ def legacy(**inputs):
     ("inputs", "machine"),
     [
         ({"scaleTier": "BASIC_GPU"}, ["n1-standard-8", "NVIDIA_TESLA_T4", 1]),
-        ({"scaleTier": "BASIC_TPU"}, ["cloud-tpu", "TPU_V2", 8]),
         ({"scaleTier": "CUSTOM", "masterType": "complex_model_m_p100"}, ["n1-standard-16", "NVIDIA_TESLA_T4", 4]),
         ({"scaleTier": "CUSTOM", "masterType": "complex_model_l_gpu"}, None),
         ({"scaleTier": "CUSTOM", "masterType": "n1-standrd-8"}, ["n1-standard-8"]),
@@ -78,3 +77,11 @@ def test_a_line_that_creates_a_tuning_job_is_converted_with_all_that_it_says(tmp
     path.write_text(spec)
     assert convert(line) == 1 and capsys.readouterr().out == ""
     assert convert(line, "--nearest", "--to", "sdk") == 0 and "NVIDIA_TESLA_A100" in capsys.readouterr().out
+
+
+def test_an_old_tpu_is_converted_as_it_was(tmp_path, capsys):
+    path = tmp_path / "legacy.json"
+    path.write_text(json.dumps(legacy(scaleTier="BASIC_TPU")))
+    assert convert(str(path)) == 0
+    machine = yaml.safe_load(capsys.readouterr().out)["workerPoolSpecs"][0]["machineSpec"]
+    assert list(machine.values()) == ["cloud-tpu", "TPU_V2", 8]

@@ -8,7 +8,10 @@ from typing import Any
 BEGIN = datetime(2026, 11, 20, 1, 30, tzinfo=UTC)
 ROOT = "gs://my-bucket/runs"
 #: Dollars per hour.
-PRICES = {"resolve": 0.15, "prepare": 0.3, "train": 2.4, "evaluate": 0.8, "decide": 0.15}
+PRICES = {
+    step: [usd, "2026-07-30"]
+    for step, usd in {"resolve": 0.15, "prepare": 0.3, "train": 2.4, "evaluate": 0.8, "decide": 0.15}.items()
+}
 _MADE = {"prepare": {"dataset": "Dataset"}, "train": {"model": "Model"}, "evaluate": {"evaluation": "Artifact"},
          "decide": {"report": "HTML"}}  # fmt: skip
 ORDER = ("resolve", "prepare", "train", "evaluate", "decide")

@@ -54,6 +54,21 @@ def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
     assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
 
 
+@pytest.mark.parametrize("filled", ["pools.append(one)", "for n in range(3):\n    pools.append(one)", "pools += more"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_list_that_the_program_fills_is_not_known(filled, first):
+    body = 'body = {"job_spec": {"worker_pool_specs": pools}}'
+    text = "pools = []\n" + "\n".join([filled, body] if first else [body, filled])
+    assert not told(text) and any("not checkable" in each.message for each in judged(text).findings)
+    assert told(f"pools = []\n{body}") == [("GPU025", 1)]
+
+
+def test_what_a_method_changes_is_not_known_below_it():
+    call, kinds = "job.run(accelerator_count=kinds['L4'], " + L4 + ")", "kinds = {'L4': 4}"
+    assert told(f"{kinds}\n{call}\nkinds.update(L4=2)") == [("GPU003", 1)]
+    assert not told(f"{kinds}\nkinds.update(L4=2)\n{call}") and not told(f"{kinds}\nkinds['L4'] = 2\n{call}")
+
+
 def test_a_function_sees_its_module_and_not_the_names_of_others():
     call = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=N)'
     assert told(f"N = 4\ndef f():\n    {call}") == [("GPU003", 1)]
@@ -94,6 +109,11 @@ CALLS = {
     "limits in a chain": ('step(a=1).set_accelerator_type("NVIDIA_L4").set_accelerator_limit(3)', ["GPU003"]),
     "limits by name": (f"t = step()\nt.set_gpu_limit(1)\n{SELECTOR}", ["GPU002"]),
     "limits by the older name of kfp 2": ('step().set_gpu_limit(1).add_node_selector_constraint("NVIDIA_L4")', []),
+    "limits by the label of kfp 1": (f"t = step()\n{SELECTOR}".replace("nvidia-l5", "nvidia-tesla-t4"), []),
+    "limits by a type alone": ('step().set_accelerator_type("NVIDIA_L4")', []),
+    "a step of Kubernetes": ('dsl.ContainerOp(name="a", image="i").set_gpu_limit(1)', []),
+    "a mapping of pools": (('CustomJob(staging_bucket="gs://b", worker_pool_specs={"machine_spec": '
+                           f'{{"machine_type": "n1-standard-4"}}, {CONTAINER}}})'), ["GPU034"]),
     "limits without a type": ("step().set_gpu_limit(1)", ["GPU005"]),
     "limits without a GPU": ('step().set_cpu_limit("4").set_memory_limit("900G")', []),
     "deploy": ('model.deploy(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=3)',

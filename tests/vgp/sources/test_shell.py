@@ -82,3 +82,9 @@ COMMANDS = {
 def test_commands_of_every_kind_are_read_and_others_left_alone(name):
     command, rules = COMMANDS[name]
     assert sorted({rule for rule, _ in told(command)}) == rules
+
+
+def test_a_file_of_data_that_begins_like_a_program_is_read_as_data():
+    text = "#!/usr/bin/env python\n# hyperparam.yaml\ntrainingInput:\n  scaleTier: BASIC_GPU\n"
+    report = check(parse("hyperparam.yaml", text))
+    assert not report.unreadable and [finding.rule for finding in report.of_severity("error")] == ["GPU011"]

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from vgp.catalog import price_dates
 from vgp.errors import RequestError
 from vgp.settings import Settings
+from vgp.text import price_dates
 from vgp.text.figures import took
 from vgp.text.printable import abridged, one_line
 from vgp.text.table import table

@@ -11,9 +11,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from vgp.catalog.price_dates import words
 from vgp.settings import Settings
 from vgp.text.figures import took, usd
+from vgp.text.price_dates import words
 from vgp.text.printable import one_line, printable
 from vgp.text.table import table
 from vgp.text.times import local

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from vgp.catalog import price_dates
 from vgp.check import cost
+from vgp.text import price_dates
 from vgp.text.figures import usd
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.declaration import Declaration
