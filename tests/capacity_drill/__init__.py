@@ -11,5 +11,6 @@ climb.py      one climb, played to its end
 checks.py     what must be true of every climb
 stories.py    one thing that goes wrong at a time
 rows.py       one climb as a row of the table
+summary.py    rows in words, and what all of them come to
 calls.py      the launcher killed at every call to Google, before and after it was handled
 """

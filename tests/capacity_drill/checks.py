@@ -62,10 +62,14 @@ def one_at_a_time(found: Evidence) -> Iterator[str]:
         yield f"job {job} took steps before and after another one"
 
 
+def losses(found: Evidence) -> list[int]:
+    """Steps that were done again, for each job that went on after another."""
+    return [before[-1].number - after[0].number + 1 for before, after in pairwise(blocks(found))]
+
+
 def little_lost(found: Evidence, work: Work) -> Iterator[str]:
     """Each job goes on at most one interval before the last step of the one before it."""
-    for before, after in pairwise(blocks(found)):
-        lost = before[-1].number - after[0].number + 1
+    for (before, after), lost in zip(pairwise(blocks(found)), losses(found), strict=True):
         if lost > work.every or lost < 0:
             yield f"after step {before[-1].number} came step {after[0].number}: {lost} steps lost, {work.every} may be"
 
@@ -116,7 +120,7 @@ def told_of_step(attempt: Mapping[str, Any], last: int, saved: int, work: Work) 
     if step_to > saved:
         yield f"attempt {number} is told to have saved step {step_to}, and what followed went on behind step {saved}"
     silent = ceil(TOLD_S / work.seconds) + 1
-    least, most = max(0, last - saved - silent), last - saved if step_to == saved else work.every
+    least, most = max(0, last - saved - silent), last - saved if step_to == saved else work.every + silent
     if lost is None and last - saved <= silent:  # it may have had no time to tell anything
         return
     if lost is None or not least <= lost <= most:
