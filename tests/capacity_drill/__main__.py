@@ -26,7 +26,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import rows, summary, work
+from tests.capacity_drill import climb, rows, summary, work
 
 
 def main() -> int:
@@ -80,7 +80,7 @@ def planned(given: argparse.Namespace, folder: Path, done: set[str]) -> dict[str
 def shown(tasks: dict[str, tuple[Any, ...]], parallel: int) -> Iterator[dict[str, Any]]:
     """The rows as they come, each printed."""
     print(summary.HEAD, flush=True)
-    with ProcessPoolExecutor(parallel, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(parallel, multiprocessing.get_context("spawn"), climb.end_with_the_drill) as pool:
         names = {pool.submit(*task): name for name, task in tasks.items()}
         for done in as_completed(names):
             error = done.exception()

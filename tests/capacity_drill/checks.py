@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.capacity_drill.climb import Evidence, Step
 from tests.capacity_drill.work import Work
-from tests.loopback.working_job import WorkingJob
+from tests.loopback.working_job import SUCCEEDED, WorkingJob
 from vgp.inside.capacity.plan import Plan
 
 #: What the launcher may call the end of a job, by why its machines were gone last; "" = it never had any.
@@ -93,6 +93,8 @@ def told(found: Evidence, plan: Plan) -> Iterator[str]:
 
 def told_of(attempt: dict, job: WorkingJob, price: float) -> Iterator[str]:  # type: ignore[type-arg]
     number, why = attempt["number"], job.spells[-1].why if job.spells else ""
+    if job.state == SUCCEEDED:  # told to end while it ended by itself
+        why = "succeeded"
     if attempt["outcome"] not in TRUTH[why]:
         yield f"attempt {number} is told as {attempt['outcome']}, and its machines ended: {why or 'there were none'}"
     assert job.ended or not job.over

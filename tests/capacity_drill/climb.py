@@ -1,10 +1,12 @@
 """One climb, played to its end: the loopback cloud, the launcher as a process of its own, and whoever is killed."""
 
+import ctypes
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -179,6 +181,13 @@ class Climb:
         )
 
 
+def end_with_the_drill() -> None:
+    """Has this process end, with all that it started, when the one is gone that asked for climbs (Linux; prctl(2))."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
 def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
     """A climb from its beginning to its end, in a cloud of its own."""
     with begun(folder, work, scenario, speed=speed, plan=plan) as climb:
@@ -192,6 +201,11 @@ def begun(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: P
     folder.mkdir(parents=True)
     with Cloud() as cloud:
         cloud.clock.run(speed)
-        yield Climb(cloud, folder, work, scenario, plan)
+        climb = Climb(cloud, folder, work, scenario, plan)
+        try:
+            yield climb
+        finally:
+            if climb.process and climb.process.poll() is None:
+                climb.kill()
         if cloud.crashed:
             raise cloud.crashed

@@ -65,7 +65,7 @@ class Scenario:
     def rougher(self) -> "Scenario":
         """With more that kills jobs, for a ladder on L4 of which some rungs have two machines."""
         chance = random.Random(f"machines {self.seed}")
-        for at in moments(chance, 450, LENGTH_S):
+        for at in moments(chance, 800, LENGTH_S):
             self.node_losses.append(NodeLoss(at, chance.choice((0, -1)), chance.random() < 0.4))
         self.job_kills = list(moments(chance, 900, LENGTH_S))
         if self.quotas:
