@@ -2,7 +2,7 @@
 
     python -m benchmarks.goodput --data runs/data
     python -m benchmarks.goodput --data runs/data --cost-s 2 --durable-s 60     # a save of a larger model
-    python -m benchmarks.goodput --data runs/data --run 6 --per-hour 12         # beside it, what was seen; 70 minutes
+    python -m benchmarks.goodput --data runs/data --run 8 --per-hour 30         # and what was seen; 45 minutes
 
 A real job is started, saves a few times, is preempted (SIGTERM), goes on, and is preempted again; what it says of
 itself in `progress.json` are the parts: the start until training goes on from a checkpoint, what a save takes from
@@ -16,7 +16,8 @@ none     the machine is gone at once: what came after the last checkpoint that c
 With `--run N` the arithmetic is held against the thing itself: a job that trains on is ended N times, at moments of the
 same kind, by SIGTERM and then another N times by SIGKILL, and is started again at once. *Seen* are the steps that are
 saved at the end, times the seconds of a step in a job that never saves, over all the time that passed; *foretold* is
-the arithmetic for the same moments and the interval that the jobs chose. More preemptions an hour make it shorter.
+the arithmetic for the same moments and the interval that the jobs chose. More preemptions an hour make it shorter. It
+takes a quiet machine: where a step takes longer before than after, the share says nothing.
 """
 
 import argparse
@@ -26,10 +27,9 @@ import random
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,10 +151,8 @@ def trained(folder: Folder, job: "subprocess.Popen[str]", seconds: float) -> Non
         folder.progress(job)
 
 
-def seen(
-    folder: Folder, lived: Sequence[float], per_hour: float, step_s: float, *, notice: bool
-) -> tuple[float, float]:
-    """Share of the wall time that is training which counts; and the interval between saves that the jobs chose."""
+def seen(folder: Folder, lived: Sequence[float], per_hour: float, *, notice: bool) -> tuple[int, float, float]:
+    """Steps that count, the seconds that passed, and the interval between saves that the jobs chose."""
     with folder.job(per_hour) as job:  # the first start is no resumption
         trained(folder, job, 0)
         _, told = folder.stop(job)
@@ -169,7 +167,7 @@ def seen(
         with folder.job(per_hour) as job:
             trained(folder, job, 0)
             told = folder.progress(job)
-    return (told["saved_step"] - first) * step_s / wall_s, statistics.median(chosen)
+    return told["saved_step"] - first, wall_s, statistics.median(chosen)
 
 
 def intervals(parts: Parts, per_hour: float) -> dict[str, float]:
@@ -216,17 +214,24 @@ def report(given: argparse.Namespace, scratch: Path) -> None:
     console = Console(width=int(os.environ.get("COLUMNS", "140")))
     console.print(table)
     if given.run:
-        step_s = undisturbed(folder("undisturbed", f"checkpoint_every_s={NEVER_S:g}"))
-        console.print(f"a step in a job that never saves: {1000 * step_s:.2f} ms")
         for notice in (True, False):
-            few = lived[: given.run]
-            share, interval_s = seen(folder(f"seen-{notice}"), few, given.per_hour, step_s, notice=notice)
-            foretold = goodput(parts, interval_s, 0, few, notice=notice)
-            console.print(
-                f"{given.run} ends, {'with a notice' if notice else 'without one'}, {sum(few):.0f} s of training, "
-                f"checkpoints every {interval_s:.0f} s: seen {share:.2%}, foretold {foretold:.2%}"
-            )
+            console.print(compared(given, folder, parts, lived[: given.run], notice=notice))
+
+
+def compared(
+    given: argparse.Namespace, folder: Callable[..., Folder], parts: Parts, lived: Sequence[float], *, notice: bool
+) -> str:
+    """What was seen beside what was foretold; a step's seconds are measured before and after."""
+    before_s = undisturbed(folder(f"before-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
+    steps, wall_s, interval_s = seen(folder(f"seen-{notice}"), lived, given.per_hour, notice=notice)
+    after_s = undisturbed(folder(f"after-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
+    share, foretold = steps * (before_s + after_s) / 2 / wall_s, goodput(parts, interval_s, 0, lived, notice=notice)
+    return (
+        f"{len(lived)} ends, {'with' if notice else 'without'} notice, {sum(lived):.0f} s of training, checkpoints "
+        f"every {interval_s:.0f} s: seen {share:.2%}, foretold {foretold:.2%}; {steps} steps in {wall_s:.0f} s, one "
+        f"without saves {1000 * before_s:.3f} ms before and {1000 * after_s:.3f} ms after"
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -128,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
         number, left = self.query["upload_id"], int(self.headers["Content-Length"])
         made, piece = self.bucket.uploads[number], memoryview(bytearray(PIECE))
         while left:
-            count = self.rfile.readinto(piece[: min(PIECE, left)])  # type: ignore[attr-defined]
+            count = self.rfile.readinto(piece[: min(PIECE, left)])
             if not count:
                 return  # the client is gone
             made.take(piece[:count])
