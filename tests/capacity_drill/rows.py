@@ -29,17 +29,18 @@ def told(story: Callable[[Path, float], list[str]], folder: Path, speed: float) 
 def empty(name: str, problems: list[str]) -> dict[str, Any]:
     """A row without figures."""
     figures = dict.fromkeys(("attempts", "jobs", "trained", "steps", "lost", "most_lost", "hours", "usd", "seconds"), 0)
-    return {"name": name, **figures, "kills": {}, "ends": {}, "outcomes": {}, "problems": problems}
+    return {"name": name, **figures, "kills": {}, "ends": {}, "outcomes": {}, "probes": {}, "problems": problems}
 
 
 def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], seconds: float) -> dict[str, Any]:
     attempts, jobs = found.ladder.get("attempts", []), found.region.jobs.values()
     return {
-        "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs),
+        "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs) - len(checks.probes(found)),
         "trained": len({step.job for step in found.steps}), "steps": len(found.steps), "every": task.every,
         "lost": max(0, len(found.steps) - task.steps), "most_lost": max([0, *checks.losses(found)]),
         "kills": found.kills, "ends": Counter(spell.why for job in jobs for spell in job.spells),
         "outcomes": Counter(str(attempt["outcome"]) for attempt in attempts),
+        "probes": Counter(str(probe["outcome"]) for probe in found.ladder.get("probes", [])),
         "hours": (found.over - found.began).total_seconds() / 3600, "machine_hours": sum(a["hours"] for a in attempts),
         "usd": sum(a["usd"] or 0 for a in attempts), "seconds": seconds, "problems": problems,
         "said": found.said if problems else "", "ladder": found.ladder, "gcp_resources": found.gcp_resources,
