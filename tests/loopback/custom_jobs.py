@@ -4,8 +4,9 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.cus
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Job:
     seconds: float
     fail: str | None
     cancelled: datetime | None = None
-    #: Until it has machines.
+    #: Until it has machines; infinity: it never does, and fails after `seconds`.
     waits_s: float = 10
 
     def cancel(self, now: datetime) -> None:
@@ -51,8 +52,9 @@ class Job:
 
     def shown(self, now: datetime) -> Any:
         """The job as it is now."""
-        started = self.created + timedelta(seconds=self.waits_s)
-        ended = self.cancelled or started + timedelta(seconds=self.seconds)
+        has_machines = self.waits_s < float("inf")
+        started = self.created + timedelta(seconds=self.waits_s) if has_machines else datetime.max.replace(tzinfo=UTC)
+        ended = self.cancelled or (started if has_machines else self.created) + timedelta(seconds=self.seconds)
         message = new("CustomJob")
         message.CopyFrom(self.message)
         message.state = PENDING if now < started else RUNNING
@@ -82,6 +84,9 @@ class CustomJobs:
         #: What jobs created from now on do.
         self.seconds: float = 60
         self.fail: str | None = None
+        self.waits_s: float = 10
+        #: Told each new job before it is made, so that it can say what that one does.
+        self.made: Callable[[Any], None] = lambda message: None
         self._next_id = 5_000_000_000_000_000_001
 
     def works(self, folder: Path, world: World) -> Region:
@@ -104,10 +109,14 @@ class CustomJobs:
         self.cloud.policies.act_as(message.job_spec.service_account or self.cloud.accounts.compute)
         message.name, now = f"{parent}/customJobs/{self._next_id}", self.cloud.clock.now()
         self._next_id += 6_007
-        begun = self.region.begin(message, now) if self.region else Job(message, now, self.seconds, self.fail)
+        begun = self.region.begin(message, now) if self.region else self._job(message, now)
         self.jobs[message.name] = begun
         begun.settle(now)
         return begun.shown(now)
+
+    def _job(self, message: Any, now: datetime) -> Job:
+        self.made(message)
+        return Job(message, now, self.seconds, self.fail, waits_s=self.waits_s)
 
     def find(self, name: str, permission: str) -> Job | WorkingJob:
         job = self.jobs.get(self.cloud.resource(name, permission))

@@ -171,9 +171,11 @@ def _ladders(rows: Sequence[StepRow]) -> list[str]:
 
 def _counted(row: StepRow, ladder_s: float) -> str:
     sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
+    minutes = f"{row.probes_an_hour_s / 60:g} minutes of Spot for probes in each hour on demand"
+    probes = f", and {minutes}" if row.probes_an_hour_s else ""
     if sizes:
-        return f"a run takes one size, {listed(sizes)}; counted is the dearest"
-    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it"
+        return f"a run takes one size, {listed(sizes)}; counted is the dearest{probes}"
+    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it{probes}"
 
 
 def _shuffled(rows: Sequence[StepRow]) -> list[str]:

@@ -45,10 +45,12 @@ class RungRow:
     rows: tuple["StepRow", ...]
     #: How long its jobs may run together.
     timeout_s: float
-    #: Seconds on it in the dearest way up the ladder; None where that is not known.
+    #: Seconds on it in the dearest way up the ladder, those of probes with it; None where that is not known.
     dearest_s: float | None = None
     #: The size that it is of, where the step has several; a run takes one.
     size: str = ""
+    #: How its machines are got, as its plan says.
+    strategy: str = "standard"
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -98,6 +100,8 @@ class StepRow:
     rungs: tuple[RungRow, ...] = ()
     #: How long the whole way up the ladder may take.
     ladder_s: float | None = None
+    #: Seconds that probes of its Spot rungs may hold machines, for each hour on demand.
+    probes_an_hour_s: float = 0.0
 
     @property
     def every(self) -> tuple["StepRow", ...]:
@@ -161,6 +165,7 @@ class StepRow:
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         services = [service.as_json() for service in self.services]
         ladder = {"rungs": [rung.as_json() for rung in self.rungs], "ladder_s": self.ladder_s} if self.rungs else {}
+        ladder |= {"probes_an_hour_s": self.probes_an_hour_s} if self.probes_an_hour_s else {}
         return {
             **{name: getattr(self, name) for name in names},
             "usd_per_hour": price,

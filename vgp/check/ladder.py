@@ -9,7 +9,7 @@ from vgp.check.judgement import Judgement
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
 from vgp.placement import plain
-from vgp.placement.dearest import dearest_way
+from vgp.placement.dearest import Terms, dearest_way
 from vgp.spec import ladder
 
 #: 2-flex_start-us-central1, as compile names rungs.
@@ -35,8 +35,10 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
         return
     limit_s = min(_seconds(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
     rungs = [_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
+    probes_s = _seconds(plan.get("probes_an_hour_s")) or 0.0
     row = judgement.steps.pop()
-    judgement.steps.append(replace(row, rungs=tuple(_with_way(rungs, limit_s)), ladder_s=limit_s))
+    way = tuple(_with_way(rungs, limit_s, probes_s))
+    judgement.steps.append(replace(row, rungs=way, ladder_s=limit_s, probes_an_hour_s=probes_s))
 
 
 def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
@@ -51,7 +53,10 @@ def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str
     del judgement.steps[before:]
     timeout_s = _seconds(node.get("timeout_s")) or next((row.timeout_s for row in rows if row.timeout_s), None)
     shown = f"{size} {_words(name)}".strip()
-    return size, RungRow(shown, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size)
+    return size, RungRow(
+        shown, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size,
+        strategy=node.get("strategy").text() or "standard",
+    )  # fmt: skip
 
 
 def _job(judgement: Judgement, label: str, node: Node) -> None:
@@ -64,14 +69,15 @@ def _job(judgement: Judgement, label: str, node: Node) -> None:
         judgement.add(label, retries, "GPU028", text, "Set scheduling.disableRetries to true.", "warning")
 
 
-def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]:
+def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float, probes_s: float) -> list[RungRow]:
     """The rungs with their parts of the dearest way; of several sizes, of which a run takes one, of the dearest."""
     if any(rung.usd_per_hour is None for _, rung in rungs):
         return [rung for _, rung in rungs]
     ways: dict[str, list[float]] = {}
     for size in dict.fromkeys(size for size, _ in rungs):
         own = [rung for other, rung in rungs if other == size]
-        ways[size] = dearest_way([(rung.usd_per_hour or 0.0, rung.timeout_s) for rung in own], limit_s)
+        terms = [Terms(rung.usd_per_hour or 0.0, rung.timeout_s, rung.strategy) for rung in own]
+        ways[size] = dearest_way(terms, limit_s, probes_s)
 
     def most_usd(size: str) -> float:
         own = [rung for other, rung in rungs if other == size]

@@ -17,6 +17,7 @@ from vgp.compiling.entrypoint import passing_on
 from vgp.errors import RequestError
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.placement import plain
+from vgp.placement.dearest import PROBE_S, PROBES_AN_HOUR_S, is_probed
 from vgp.placement.ladder import Ladder, PlacedRung
 from vgp.placement.rules import Problem, refuse
 from vgp.settings import Settings
@@ -55,6 +56,13 @@ def planned(
     """
     container, worlds = _container(ready), ",".join(str(max(1, rung.gpus)) for rung in ladder.rungs)
     return tuple(_planned(component, container, rung, worlds, settings) for rung in ladder.rungs)
+
+
+def plan(step: str, rungs: Sequence[PlannedRung], deadline_s: float | None, *, probe: bool) -> Plan:
+    """The ladder as its launcher is told; with probes where they are wanted and of use."""
+    probed = probe and is_probed([rung.strategy for rung in rungs])
+    held = {"probe_s": PROBE_S, "probes_an_hour_s": PROBES_AN_HOUR_S} if probed else {}
+    return Plan(step=step, rungs=tuple(rungs), deadline_s=deadline_s, **held)
 
 
 def launcher(ready: Any, plan: Plan, image: str) -> Any:

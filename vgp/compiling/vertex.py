@@ -7,7 +7,6 @@ from vgp.compiling import capacity, engines, job_fields, script, sizes
 from vgp.compiling.capacity import IMAGE_VARIABLE
 from vgp.compiling.entrypoint import entrypoint, is_python
 from vgp.compiling.target import marked, with_tasks
-from vgp.inside.capacity.plan import Plan
 from vgp.placement import plain
 from vgp.placement.ladder import Ladder, ladder
 from vgp.placement.place import place
@@ -86,7 +85,7 @@ class Vertex:
             for size, placed in ladders.items()
             for rung in capacity.planned(component, ready, placed, self.settings)
         ]
-        plan = Plan(step=step, rungs=tuple(rungs), deadline_s=self.ladders[step].deadline_s)
+        plan = capacity.plan(step, rungs, self.ladders[step].deadline_s, probe=request.probe)
         climbing = capacity.launcher(ready, plan, self.settings.image)
         if request.sizes:
             climbing = sizes.chosen_by_input(climbing, request.default_size)

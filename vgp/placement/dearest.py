@@ -1,17 +1,44 @@
-"""The dearest way up a ladder: what it costs at most."""
+"""The dearest way up a ladder: what it costs at most, its probes with it."""
 
 from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+#: For how many seconds a probe of Spot may hold machines, and for how many all probes may, for each hour on demand that
+#: has begun. A compiled ladder has both figures in its plan: what is checked and what is launched go by that.
+PROBE_S, PROBES_AN_HOUR_S = 180.0, 300.0
 
 
-def dearest_way(rungs: Sequence[tuple[float, float]], limit_s: float) -> list[float]:
+class Terms(NamedTuple):
+    """What of a rung its cost depends on: $/hour of all its machines, and seconds that its jobs may run together."""
+
+    usd_per_hour: float
+    timeout_s: float
+    #: standard, spot, flex_start or reservation.
+    strategy: str = "standard"
+
+
+def dearest_way(rungs: Sequence[Terms], limit_s: float, probes_an_hour_s: float = 0.0) -> list[float]:
     """Seconds on each rung in the dearest way that a ladder can go: the time that there is, on the dearest rungs.
 
+    Spot may be probed while a job runs on demand: that is counted in full, as if all of it were on the dearest Spot.
+
     Args:
-        rungs: $/hour of all machines of a rung, and for how many seconds its jobs may run together.
         limit_s: How long the whole may take.
+        probes_an_hour_s: Seconds of probes for each hour on demand; 0: none are sent.
     """
     seconds, left_s = [0.0] * len(rungs), limit_s
-    for number in sorted(range(len(rungs)), key=lambda number: (-rungs[number][0], number)):
-        seconds[number] = min(left_s, rungs[number][1])
+    dearest = sorted(range(len(rungs)), key=lambda number: (-rungs[number].usd_per_hour, number))
+    for number in dearest:
+        seconds[number] = min(left_s, rungs[number].timeout_s)
         left_s -= seconds[number]
+    spot = next((number for number in dearest if rungs[number].strategy == "spot"), None)
+    if spot is not None:
+        on_demand_s = min(limit_s, sum(rung.timeout_s for rung in rungs if rung.strategy == "standard"))
+        seconds[spot] += probes_an_hour_s * ceil(on_demand_s / 3600)
     return seconds
+
+
+def is_probed(strategies: Sequence[str]) -> bool:
+    """Whether a ladder with such rungs has any use for probes: Spot to look for, from machines that stay."""
+    return "spot" in strategies and "standard" in strategies

@@ -3,7 +3,7 @@
 proposed(need, gpus=8, region="us-central1", deadline_s=43200, max_usd=None).rungs
 """
 
-import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ from vgp.catalog import catalog
 from vgp.errors import RequestError
 from vgp.placement import provisioning
 from vgp.placement.combination import Combination
-from vgp.placement.dearest import dearest_way
+from vgp.placement.dearest import PROBES_AN_HOUR_S, Terms, dearest_way
 from vgp.placement.ladder import MAX_DEADLINE_S, START_S
 from vgp.placement.rules import first_error
 from vgp.placement.search import Need, search
@@ -165,26 +165,33 @@ def _within(
     """The rungs that the budget affords until the deadline; without one the deadline that it affords."""
     if max_usd is None:
         return rungs, deadline_s or 86_400, []
-    dearest = max(rung.usd_per_hour or 0.0 for rung in rungs)
     if deadline_s is None:
-        affords_s = min(math.floor(max_usd / dearest * 60) * 60, MAX_DEADLINE_S)
-        if affords_s <= START_S:
-            pays = f"pays for {took(affords_s)} at ${dollars(dearest)}/h"
-            raise RequestError(f"--max-usd {max_usd:g} {pays}, which is less than a start takes.")
-        return rungs, affords_s, [f"the deadline is what --max-usd {max_usd:g} pays for on the dearest rung"]
-    kept = [rung for rung in rungs if (rung.usd_per_hour or 0.0) * deadline_s / 3600 <= max_usd]
+        return rungs, _affordable_s(rungs, max_usd), [f"the deadline is what --max-usd {max_usd:g} pays for"]
+    kept, left = rungs, list[str]()
+    while kept and (most_usd := _most_usd(kept, deadline_s)) > max_usd:
+        dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
+        kept = [rung for rung in kept if rung is not dearest]
+        left.append(f"left out, as {took(deadline_s)} on it can cost {usd(most_usd)}: {dearest.reason}")
     if not kept:
         least = min(rung.usd_per_hour or 0.0 for rung in rungs) * deadline_s / 3600
         raise RequestError(
             f"--max-usd {max_usd:g} is less than what {took(deadline_s)} on the cheapest rung can cost, {usd(least)}. "
             "Give it more, take fewer or smaller GPUs, or an earlier deadline."
         )
-    costs = {rung.reason: usd((rung.usd_per_hour or 0.0) * deadline_s / 3600) for rung in rungs if rung not in kept}
-    left = [f"left out, as {took(deadline_s)} on it can cost {cost}: {reason}" for reason, cost in costs.items()]
     return kept, deadline_s, left
 
 
+def _affordable_s(rungs: list[ProposedRung], max_usd: float) -> int:
+    """The latest deadline whose dearest way the budget pays for, in whole minutes."""
+    minutes = range(MAX_DEADLINE_S // 60 + 1)
+    affords_s = 60 * (bisect_right(minutes, max_usd, key=lambda minute: _most_usd(rungs, 60 * minute)) - 1)
+    if affords_s <= START_S:
+        pays = f"pays for {took(affords_s)} at ${dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
+        raise RequestError(f"--max-usd {max_usd:g} {pays}, which is less than a start takes.")
+    return affords_s
+
+
 def _most_usd(rungs: list[ProposedRung], deadline_s: int) -> float:
-    pairs = [(rung.usd_per_hour or 0.0, float(deadline_s)) for rung in rungs]
-    seconds = dearest_way(pairs, deadline_s)
-    return sum(hourly * held_s for (hourly, _), held_s in zip(pairs, seconds, strict=True)) / 3600
+    terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
+    seconds = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
+    return sum(rung.usd_per_hour * held_s for rung, held_s in zip(terms, seconds, strict=True)) / 3600

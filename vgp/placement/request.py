@@ -84,6 +84,8 @@ class Request(JobOptions):
     size: str | None = None
     #: When a step with a ladder is to be done, from its first attempt on: 12h.
     deadline: str | int | None = None
+    #: Whether Spot is looked for by small jobs of the rung's machines while a ladder's work goes on on demand.
+    probe: bool = True
     #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
     max_wait: str | int | None = None
     #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
@@ -139,6 +141,8 @@ class Request(JobOptions):
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         if self.deadline is not None and not {"capacity", "sizes"} & self.model_fields_set:
             raise ValueError("deadline is for a step with a ladder: capacity = [...]. Without one timeout ends a step.")
+        if "probe" in self.model_fields_set and not {"capacity", "sizes"} & self.model_fields_set:
+            raise ValueError("probe is for a step with a ladder: capacity = [...]. Only there Spot is looked for.")
         return self
 
     @model_validator(mode="after")
@@ -191,7 +195,7 @@ class Request(JobOptions):
         Raises:
             ValidationError: the rung's keys and those of the step do not go together.
         """
-        own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline"}}
+        own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline", "probe"}}
         return type(self).model_validate(rung.over(own))
 
     def of_size(self, name: str) -> "Request":

@@ -14,7 +14,7 @@ from vgp.placement.rung import NEEDS
 from vgp.settings.document import Document, Keys
 
 #: A ladder asks for machines, too.
-_LADDER = ("capacity", "deadline")
+_LADDER = ("capacity", "deadline", "probe")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A ladder: its rungs over their regions, placed by the rules of a single machine, and the dearest way up it."""
 
 from datetime import date
+from math import ceil
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from training.loop.accelerator import peak_flops
 from vgp.catalog import catalog
 from vgp.catalog.peaks import peak_tflops
 from vgp.placement import ladder as module
-from vgp.placement.dearest import dearest_way
+from vgp.placement.dearest import Terms, dearest_way
 from vgp.placement.ladder import ladder
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
@@ -118,26 +119,41 @@ def test_a_ladder_on_a_plain_step_is_refused_with_what_to_do():
         place(asked, kind="step", as_of=TODAY, name="prepare")
 
 
+def test_probe_without_a_ladder_is_refused():
+    with pytest.raises(ValidationError, match="probe is for a step with a ladder"):
+        Request(probe=False)
+    assert not Request(probe=False, capacity=({"machine": "g2-standard-4"},)).probe
+
+
 def test_a_deadline_without_a_ladder_is_refused():
     with pytest.raises(ValidationError, match="deadline is for a step with a ladder"):
         Request(deadline="12h")
     assert Request(deadline="12h", capacity=()).capacity == (), "an environment takes the ladder away, and not the key"
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 100), st.floats(1, 1e6)), min_size=1, max_size=5), st.floats(1, 7 * 86400)
-)  # fmt: skip
-def test_no_way_is_dearer_than_the_dearest(rungs, limit_s):
-    seconds = dearest_way(rungs, limit_s)
-    assert sum(seconds) <= limit_s * (1 + 1e-9)
-    assert all(0 <= held <= timeout for held, (_, timeout) in zip(seconds, rungs, strict=True))
-    most = sum(hourly * held for (hourly, _), held in zip(rungs, seconds, strict=True))
+TERMS = st.builds(Terms, st.floats(0, 100), st.floats(1, 1e6), st.sampled_from(["standard", "spot", "flex_start"]))
+
+
+@given(st.lists(TERMS, min_size=1, max_size=5), st.floats(1, 7 * 86400), st.sampled_from([0.0, 300.0]))
+def test_no_way_is_dearer_than_the_dearest(rungs, limit_s, probes_s):
+    seconds = dearest_way(rungs, limit_s, probes_s)
+    most = sum(rung.usd_per_hour * held for rung, held in zip(rungs, seconds, strict=True))
+    spot_usd = max((rung.usd_per_hour for rung in rungs if rung.strategy == "spot"), default=0.0)
     for order in (rungs, rungs[::-1], sorted(rungs)):  # other ways to spend the same time
-        left, usd = limit_s, 0.0
-        for hourly, timeout in order:
-            held = min(left, timeout)
-            usd, left = usd + hourly * held, left - held
-        assert usd <= most * (1 + 1e-9) + 1e-6
+        left, usd, on_demand_s = limit_s, 0.0, 0.0
+        for rung in order:
+            held = min(left, rung.timeout_s)
+            usd, left = usd + rung.usd_per_hour * held, left - held
+            on_demand_s += held * (rung.strategy == "standard")
+        probes = spot_usd * probes_s * ceil(on_demand_s / 3600 - 1e-9)
+        assert usd + probes <= most * (1 + 1e-9) + 1e-6
+
+
+def test_probes_are_counted_for_each_hour_on_demand_that_may_begin():
+    ladder = [Terms(10, 7200, "spot"), Terms(12, 1800, "spot"), Terms(30, 5 * 3600), Terms(20, 1e6, "flex_start")]
+    assert dearest_way(ladder, 9 * 3600, 300) == [0, 5 * 300, 5 * 3600, 4 * 3600]
+    assert dearest_way(ladder, 1.5 * 3600, 300) == [0, 600, 1.5 * 3600, 0], "the second hour has begun"
+    assert dearest_way(ladder[:2], 3600, 300) == [1800, 1800], "nobody is on demand"
 
 
 def test_the_peaks_of_the_catalog_are_those_that_training_reports_against():

@@ -29,7 +29,8 @@ def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
     ways = [(rung.keys.get("strategy", "standard"), "regions" in rung.keys) for rung in made.rungs]
     assert ways == [("spot", False), ("spot", True), ("flex_start", False), ("standard", False)]
     assert {(rung.keys["machine"], rung.keys["nodes"]) for rung in made.rungs} == {("g2-standard-96", 2)}
-    assert made.max_usd == pytest.approx(12 * max(rung.usd_per_hour for rung in made.rungs))
+    spot = max(rung.usd_per_hour for rung in made.rungs if rung.keys.get("strategy") == "spot")
+    assert made.max_usd == pytest.approx(12 * max(rung.usd_per_hour for rung in made.rungs) + 12 * spot * 300 / 3600)
     assert all(region.startswith("us-") for region in made.rungs[1].keys["regions"])
     taken(made, "us-central1")
 

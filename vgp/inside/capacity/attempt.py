@@ -10,14 +10,16 @@ from vgp.inside.capacity.clock import Clock, read
 from vgp.inside.capacity.folder import ControlFolder, Json
 from vgp.inside.capacity.heartbeat import Heartbeat
 from vgp.inside.capacity.job_service import page
-from vgp.inside.capacity.jobs import Jobs, is_of
-from vgp.inside.capacity.journal import Attempt, Journal, Ladder
-from vgp.inside.capacity.outcome import ENDED, Outcome, outcome, refusal, state
-from vgp.inside.capacity.patience import Patience, message, reason
+from vgp.inside.capacity.jobs import Jobs
+from vgp.inside.capacity.journal import Journal
+from vgp.inside.capacity.ladder import Attempt, Ladder
+from vgp.inside.capacity.outcome import ENDED, Outcome, outcome, state
+from vgp.inside.capacity.patience import Patience, reason
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.progress import Progress, progress_of
 from vgp.inside.capacity.situation import held_s, last_moment, time_left_s, wait_s, why_over
 from vgp.inside.capacity.step_run import StepRun
+from vgp.inside.capacity.sweep import Sweep
 from vgp.text.figures import took, usd
 
 #: Seconds between two looks at a job, and at the list of jobs.
@@ -30,8 +32,6 @@ UNKNOWN_S = 180.0
 ERROR_S = 150.0
 #: How long a cancelled job may take to end; then it is fenced, and the next one may begin.
 CANCEL_S = 900.0
-#: How soon after a creation, and then how often, jobs are looked for that no journal has: a request may arrive twice.
-FIRST_SWEEP_S, SWEEP_S = 30.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Attempts:
     clock: Clock
     patience: Patience
     tell: Callable[[str], None]
+    sweep: Sweep
     search_s: float = SEARCH_S
-    _sweep_at: float = 0.0
 
     def start(self, rung: PlannedRung, ladder: Ladder) -> None:
         """Fence, intention, creation: in this order. Where no answer comes, the attempt is left open without a job."""
@@ -74,22 +74,11 @@ class Attempts:
             outputs=self.run.outputs, step_from=known.saved_step if known else None,
         )  # fmt: skip
         self.journal.write(attempt)
-        self._create(rung, attempt, time_left_s(rung, ladder, now))
-
-    def _create(self, rung: PlannedRung, attempt: Attempt, timeout_s: float) -> None:
-        from google.api_core.exceptions import GoogleAPICallError, ServerError
-        from requests import RequestException
-
-        body = self.jobs.body(rung, attempt, self.run.executor_input, timeout_s)
-        service = self.jobs.service(rung.region)
-        try:
-            job = self.patience("create the job", lambda: service.create(body), was_not_handled)
-        except (ServerError, RequestException, ConnectionError) as error:
-            self.tell(f"creating the job: {reason(error)}; nobody knows whether it exists, so it is looked for")
-        except GoogleAPICallError as error:
-            self.close(attempt, refusal(int(error.code or 0), message(error)))
-        else:
-            self._adopt(attempt, job)
+        made = self.jobs.create(rung, attempt, self.run.executor_input, time_left_s(rung, ladder, now))
+        if isinstance(made, Outcome):
+            self.close(attempt, made)
+        elif made is not None:
+            self._adopt(attempt, made)
 
     def find(self, attempt: Attempt) -> None:
         """Looks for the job of an attempt whose creation was not answered or noted: takes it up, or gives it up."""
@@ -98,10 +87,10 @@ class Attempts:
         until = self.clock.now() + self.search_s
         while True:
             try:
-                found = self.jobs.of_attempt(attempt)
+                found = self.jobs.found(attempt)
             except Forbidden as error:
                 return self.close(attempt, Outcome("failed", f"its job cannot be looked for: {reason(error)}"))
-            if found:  # if there are more, `sweep` ends them
+            if found:  # if there are more, they are swept away
                 return self._adopt(attempt, found[0])
             if self.clock.now() >= until:
                 return self.close(
@@ -173,22 +162,6 @@ class Attempts:
         document = self.patience("read the progress", lambda: self.folder.read(progress.NAME))
         return progress_of(document.content) if document else None
 
-    def sweep(self) -> None:
-        """Cancels jobs of the step that no attempt has: of launchers that were killed, or replaced."""
-        from google.api_core.exceptions import GoogleAPICallError
-
-        self._sweep_at = self.clock.now() + SWEEP_S
-        try:
-            jobs = self.jobs.going_on(attempt.region for attempt in self.journal.ladder.attempts)
-        except GoogleAPICallError as error:
-            return self.tell(f"jobs of the step cannot be looked for: {reason(error)}")
-        # Read after the list: a job that a newer launcher created is then known to be its.
-        ladder = self.journal.read()
-        for job in jobs:
-            if not is_of(job, ladder.open):
-                self.tell(f"{job['name']} belongs to no attempt and is cancelled")
-                self.jobs.cancel(job["name"])
-
     def rung(self, attempt: Attempt) -> PlannedRung:
         """The attempt's rung; that of an older plan is one without a price."""
         named = (rung for rung in self.plan.rungs if rung.name == attempt.rung)
@@ -196,7 +169,7 @@ class Attempts:
 
     def _show(self, attempt: Attempt) -> None:
         """Leads the console and people to the job of the moment."""
-        self._sweep_at = self.clock.now() + FIRST_SWEEP_S
+        self.sweep.soon()
         self.tell(f"attempt {attempt.number} on {attempt.rung}: {page(attempt.job or '', self.plan.project)}")
         if self.run.gcp_resources:
             path = self.run.gcp_resources
@@ -214,8 +187,7 @@ class Attempts:
         """A job that has not ended: left alone, or brought to its end."""
         now = self.clock.now()
         if not attempt.ending:
-            if now >= self._sweep_at:
-                self.sweep()
+            self.sweep.if_due()
             if why := self._overdue(attempt, now) or look(attempt):
                 attempt = self.end(attempt, why)
         if attempt.ending and state(job) != "CANCELLING":
@@ -242,16 +214,6 @@ class Attempts:
     def _fenced(self, attempt: Attempt) -> None:
         self.tell(f"attempt {attempt.number}: the job has not ended {took(CANCEL_S)} after its cancellation; fenced")
         self.close(attempt, Outcome(attempt.ending or "moved", "fenced"))
-
-
-def was_not_handled(error: Exception) -> bool:
-    """Whether a request was certainly not done, so that it can be sent again: too many, or no valid token."""
-    from google.api_core.exceptions import TooManyRequests, Unauthorized
-    from google.auth.exceptions import TransportError
-
-    if isinstance(error, TooManyRequests):
-        return refusal(429, message(error)).kind == "user_error"
-    return isinstance(error, Unauthorized | TransportError)
 
 
 def _seconds(duration: Any, default: float) -> float:

@@ -1,7 +1,8 @@
 """The way up the ladder: what is done next, from the journal alone, until the work is done or cannot be."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vgp.inside.capacity.attempt import POLL_S, Attempts, End
@@ -9,38 +10,22 @@ from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import ControlFolder
 from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
-from vgp.inside.capacity.in_vain import why_in_vain
 from vgp.inside.capacity.jobs import Jobs
-from vgp.inside.capacity.journal import Attempt, Journal, Ladder
+from vgp.inside.capacity.journal import Journal
+from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.last_words import last_words
-from vgp.inside.capacity.outcome import MOVES_ON
 from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
-from vgp.inside.capacity.situation import (
-    LEAST_S,
-    last_moment,
-    offers_of,
-    open_rungs,
-    situation,
-    why_over,
-)
+from vgp.inside.capacity.probes import Probes
+from vgp.inside.capacity.situation import offers_of, open_rungs, situation
 from vgp.inside.capacity.step_run import StepRun
+from vgp.inside.capacity.sweep import Sweep
+from vgp.inside.capacity.verdict import Verdict, verdict
 from vgp.text.figures import plural, took, usd
 
-#: So many attempts in a row may be lost by a fault of Google's before the step fails.
-MOST_LOST = 5
 #: How long a job is searched for when the run is cancelled, seconds.
 CANCEL_SEARCH_S = 20.0
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How the step ends: its exit code, a sentence, and the last lines of the program that failed."""
-
-    code: int
-    words: str
-    lines: tuple[str, ...] = field(default=())
 
 
 class Climb:
@@ -99,17 +84,20 @@ class Climb:
             if attempt.ending != "cancelled":
                 attempt = attempts.end(attempt, End("cancelled", "the run was cancelled"))
             attempts.follow(attempt, lambda attempt: None)
+        self._probes(attempts).end()
         attempts.sweep()
 
     def _climb(self, attempts: Attempts) -> Verdict:
+        probes = self._probes(attempts)
         while True:
             ladder = self.journal.read()
             attempt = ladder.open
             if attempt is None:
-                if verdict := self._verdict(ladder):
+                probes.end()
+                if ended := self._verdict():
                     attempts.sweep()
-                    return verdict
-                self._next(attempts, ladder)
+                    return ended
+                self._next(attempts, self.journal.ladder)
             elif attempt.job is None:
                 attempts.find(attempt)
             else:
@@ -117,7 +105,7 @@ class Climb:
                     words = "it writes to the outputs of another attempt of Vertex AI at this step"
                     attempt = attempts.end(attempt, End("moved", words, attempt.rung))
                 self._look_at = 0.0
-                attempts.follow(attempt, lambda attempt: self._look(attempts, attempt))
+                attempts.follow(attempt, lambda attempt: self._look(attempts, probes, attempt))
 
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
         """Starts the next attempt, or waits a little until one may be started."""
@@ -137,13 +125,17 @@ class Climb:
             attempts.heartbeat.check()
             self.clock.sleep(min(left, POLL_S))
 
-    def _look(self, attempts: Attempts, attempt: Attempt) -> End | None:
+    def _look(self, attempts: Attempts, probes: Probes, attempt: Attempt) -> End | None:
         """Whether a job that goes on is ended for a better place; asked as often as the policy wants."""
+        if probes.ended():
+            self._look_at = 0.0
         now = self.clock.now()
         if now < self._look_at:
             return None
         rungs, choice = self._choice(attempts, self.journal.read())
         self._look_at = now + choice.look_again_s
+        if choice.probe is not None:
+            probes.send(rungs[choice.probe])
         if choice.rung is None or rungs[choice.rung].name == attempt.rung:
             return None
         name = rungs[choice.rung].name
@@ -156,36 +148,10 @@ class Climb:
         known = situation(self.plan, ladder, rungs, progress, now)
         return rungs, decide(known, offers_of(rungs, ladder, progress))
 
-    def _verdict(self, ladder: Ladder) -> Verdict | None:
-        """How the step ends, if it does; nothing goes on."""
-        last = ladder.attempts[-1] if ladder.attempts else None
-        mine = last if last and last.outputs == self.run.outputs else None
-        if mine and mine.outcome == "succeeded":
-            return Verdict(0, f"{self.plan.step} succeeded: {self._way(ladder)}")
-        if last and last.outcome not in (*MOVES_ON, "succeeded") and (mine or last.ending != "cancelled"):
-            return self._failure(last, last.words, ladder)
-        now = self.clock.now()
-        if now + LEAST_S > last_moment(ladder):
-            return Verdict(1, f"{why_over(ladder)}: {self._way(ladder)}")
-        if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
-            return Verdict(1, f"{last.rung}: {last.words}, and no step was saved: a larger timeout is needed")
-        if [each.outcome for each in ladder.attempts[-MOST_LOST:]] == ["lost"] * MOST_LOST:
-            return Verdict(1, f"{MOST_LOST} jobs in a row were lost: {last.words if last else ''}")
-        if last and (words := why_in_vain(ladder)):
-            return self._failure(last, words, ladder)
-        if not open_rungs(self.plan, ladder, now):
-            return Verdict(1, f"every rung has used up its timeout: {self._way(ladder)}")
-        return None
-
-    def _failure(self, last: Attempt, why: str, ladder: Ladder) -> Verdict:
-        said = last.job is not None and last.started is not None and last.outcome != "cancelled"
-        lines = last_words(self.session, self.plan.project, last.job or "") if said else []
-        words = f"{self.plan.step} failed on {last.rung}: {why}"
-        return Verdict(1, f"{words.rstrip('.')}. {self._way(ladder)}", tuple(lines))
-
-    def _way(self, ladder: Ladder) -> str:
-        hours = sum(attempt.hours for attempt in ladder.attempts)
-        return f"{plural(len(ladder.attempts), 'attempt')}, {took(hours * 3600)} of machines, {usd(ladder.usd)}"
+    def _verdict(self) -> Verdict | None:
+        ladder, now = self.journal.ladder, self.clock.now()
+        said = partial(last_words, self.session, self.plan.project)
+        return verdict(self.plan, ladder, self.run.outputs, now, said)
 
     def _first(self) -> Ladder:
         now = self.clock.now()
@@ -206,14 +172,10 @@ class Climb:
 
     def _attempts(self, heartbeat: Heartbeat) -> Attempts:
         jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
+        sweep = Sweep(jobs, self.journal, self.clock, self.tell)
         return Attempts(
-            self.plan,
-            self.run,
-            jobs,
-            self.journal,
-            heartbeat,
-            self.folder,
-            self.clock,
-            self.patience,
-            self.tell,
-        )
+            self.plan, self.run, jobs, self.journal, heartbeat, self.folder, self.clock, self.patience, self.tell, sweep
+        )  # fmt: skip
+
+    def _probes(self, attempts: Attempts) -> Probes:
+        return Probes(self.plan, self.run, attempts.jobs, self.journal, self.clock, self.tell)

@@ -9,7 +9,7 @@ launcher ended, and what Google calls a stockout.
 import re
 from collections.abc import Sequence
 
-from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.situation import held_s
 from vgp.text.figures import listed, plural, took
 

@@ -10,9 +10,6 @@ from vgp.inside import google_api
 
 Json = dict[str, Any]
 
-#: Label of a job: the token of its attempt, and the digest of the control folder of its step.
-ATTEMPT_LABEL, LADDER_LABEL = "training-attempt", "training-ladder"
-
 
 class JobService:
     """Calls of the custom jobs in `projects/PROJECT/locations/REGION`. Each is sent once; 401 after a new token again.

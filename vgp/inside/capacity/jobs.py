@@ -4,13 +4,16 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from vgp.inside.capacity.job_service import ATTEMPT_LABEL, LADDER_LABEL, JobService, Json
-from vgp.inside.capacity.journal import Attempt
-from vgp.inside.capacity.outcome import ENDED, state
-from vgp.inside.capacity.patience import Patience, is_passing
+from vgp.inside.capacity.job_service import JobService, Json
+from vgp.inside.capacity.ladder import Creation, Ladder, Probe
+from vgp.inside.capacity.outcome import ENDED, Outcome, refusal, state
+from vgp.inside.capacity.patience import Patience, is_passing, message, reason
 from vgp.inside.capacity.plan import PlannedRung, filled
+from vgp.inside.capacity.probe_body import probe_body
 from vgp.inside.capacity.step_run import digest
 
+#: Label of every job of a step: the digest of its control folder.
+LADDER_LABEL = "training-ladder"
 #: Labels of the run, by which Google bills: as gcp_labels_util.py of google-cloud-pipeline-components 2.22 has it.
 SYSTEM_LABELS = "VERTEX_AI_PIPELINES_RUN_LABELS"
 #: What the launcher tells every container of a job.
@@ -32,14 +35,30 @@ class Jobs:
     def service(self, region: str) -> JobService:
         return JobService(self.session, self.project, region)
 
-    def body(self, rung: PlannedRung, attempt: Attempt, executor_input: str, timeout_s: float) -> Json:
-        """The job of an attempt: labelled, told its token, and with the time that is left."""
+    def create(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json | Outcome | None:
+        """The job; how Google refused it; None where no answer came, and nobody knows whether it was created."""
+        from google.api_core.exceptions import GoogleAPICallError, ServerError
+        from requests import RequestException
+
+        body, service = self.body(rung, new, executor_input, timeout_s), self.service(rung.region)
+        try:
+            return self.patience("create the job", lambda: service.create(body), _was_not_handled)
+        except (ServerError, RequestException, ConnectionError) as error:
+            self.patience.tell(f"creating a job: {reason(error)}; nobody knows whether it exists, so it is looked for")
+            return None
+        except GoogleAPICallError as error:
+            return refusal(int(error.code or 0), message(error))
+
+    def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
+        """The job of an attempt, told its token, or of a probe: labelled, and with the time that it may run."""
         body = filled(rung.job, executor_input)
-        body["labels"] = {**_system_labels(), **body.get("labels", {})} | {
-            ATTEMPT_LABEL: attempt.token,
-            LADDER_LABEL: self.ladder,
-        }
+        body = probe_body(body) if isinstance(new, Probe) else self._working(body, new)
+        labels = {**_system_labels(), **body.get("labels", {})}
+        body["labels"] = labels | {new.LABEL: new.token, LADDER_LABEL: self.ladder}
         body["jobSpec"].setdefault("scheduling", {})["timeout"] = f"{int(timeout_s)}s"
+        return body
+
+    def _working(self, body: Json, attempt: Creation) -> Json:
         variables = {FOLDER_VARIABLE: self.folder, ATTEMPT_VARIABLE: attempt.token}
         told = [{"name": name, "value": value} for name, value in variables.items()]
         for pool in body["jobSpec"]["workerPoolSpecs"]:
@@ -49,23 +68,23 @@ class Jobs:
                 container["env"] = [*kept, *told]
         return body
 
-    def get(self, attempt: Attempt) -> Json | None:
-        """The attempt's job; None where Google knows none of that name."""
+    def get(self, of: Creation) -> Json | None:
+        """The job of an attempt or a probe; None where Google knows none of that name."""
         from google.api_core.exceptions import Forbidden, NotFound
 
         try:
             return self.patience(
                 "look at the job",
-                lambda: self.service(attempt.region).get(attempt.job or ""),
+                lambda: self.service(of.region).get(of.job or ""),
                 lambda error: is_passing(error) or isinstance(error, Forbidden),
             )
         except NotFound:
             return None
 
-    def of_attempt(self, attempt: Attempt) -> list[Json]:
-        """The jobs with the attempt's token, the oldest first."""
-        service = self.service(attempt.region)
-        return self.patience("look for the job", lambda: service.labelled(ATTEMPT_LABEL, attempt.token))
+    def found(self, of: Creation) -> list[Json]:
+        """The jobs with the token of an attempt or a probe, the oldest first."""
+        service = self.service(of.region)
+        return self.patience("look for the job", lambda: service.labelled(of.LABEL, of.token))
 
     def cancel(self, job: str) -> None:
         """Asks that a job end."""
@@ -81,13 +100,24 @@ class Jobs:
         return self.patience("look for jobs of the step", lambda: service.labelled(LADDER_LABEL, self.ladder))
 
 
-def is_of(job: Json, attempt: Attempt | None) -> bool:
-    """Whether it is the attempt's job; any with its token, as long as none is known."""
-    if attempt is None:
-        return False
-    return bool(
-        job["name"] == attempt.job if attempt.job else job.get("labels", {}).get(ATTEMPT_LABEL) == attempt.token
-    )
+def is_known(job: Json, ladder: Ladder) -> bool:
+    """Whether it is the job of the attempt or the probe that goes on; any with its token, as long as none is known."""
+    return any(one is not None and is_of(job, one) for one in (ladder.open, ladder.probing))
+
+
+def is_of(job: Json, one: Creation) -> bool:
+    """Whether it is the job of an attempt or a probe."""
+    return bool(job["name"] == one.job if one.job else job.get("labels", {}).get(one.LABEL) == one.token)
+
+
+def _was_not_handled(error: Exception) -> bool:
+    """Whether a request was certainly not done, so that it can be sent again: too many, or no valid token."""
+    from google.api_core.exceptions import TooManyRequests, Unauthorized
+    from google.auth.exceptions import TransportError
+
+    if isinstance(error, TooManyRequests):
+        return refusal(429, message(error)).kind == "user_error"
+    return isinstance(error, Unauthorized | TransportError)
 
 
 def _system_labels() -> dict[str, str]:

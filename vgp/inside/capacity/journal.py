@@ -1,123 +1,22 @@
 """`ladder.json`: every attempt at a step's work, written by its launcher alone, before and after each thing it does.
 
-An attempt is written down before its job is created. Its token is a label of the job, and no second job is ever created
-for it: a creation of which nobody knows whether it succeeded is searched for, and if nothing is found, the next one
-has a token of its own. So the job that appears later is known to be nobody's.
+An attempt is written down before its job is created, and so is a probe. Its token is a label of the job, and no second
+job is ever created for it: a creation of which nobody knows whether it succeeded is searched for, and if nothing is
+found, the next one has a token of its own. So the job that appears later is known to be nobody's.
 
 Each start of a launcher is a term. One that finds a later term than its own has been replaced and changes nothing.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Self
 
-from vgp.inside.capacity import clock
 from vgp.inside.capacity.errors import Superseded
-from vgp.inside.capacity.folder import Changed, ControlFolder, Json
+from vgp.inside.capacity.folder import Changed, ControlFolder
+from vgp.inside.capacity.ladder import Creation, Ladder
 from vgp.inside.capacity.patience import Patience
 
 NAME = "ladder.json"
-FORMAT = 1
-_TIMES = ("intended", "created", "started", "ended", "ending_at")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """One custom job at most, from the intention to the end. Times are seconds since 1970."""
-
-    number: int
-    rung: str
-    region: str
-    #: The label `training-attempt` of its job, and what the heartbeat says may run.
-    token: str
-    intended: float
-    #: Digest of where the step's outputs belong, as the job was told.
-    outputs: str
-    #: Resource name of the job, once known.
-    job: str | None = None
-    created: float | None = None
-    #: When all machines ran.
-    started: float | None = None
-    ended: float | None = None
-    #: succeeded stockout preempted wait_expired quota timeout user_error cancelled moved lost failed; None: it goes on.
-    outcome: str | None = None
-    words: str = ""
-    hours: float = 0.0
-    usd: float | None = None
-    step_from: int | None = None
-    step_to: int | None = None
-    steps_lost: int | None = None
-    #: What its job measured of itself (progress.py), for the time after it.
-    seconds_per_step: float | None = None
-    start_s: float | None = None
-    checkpoint_every_s: float | None = None
-    save_s: float | None = None
-    #: Why the launcher itself ends the job, and since when; told before the job is.
-    ending: str | None = None
-    ending_at: float | None = None
-    #: The rung that it was ended for.
-    next_rung: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ladder:
-    """The way so far. Times are seconds since 1970."""
-
-    run: str
-    step: str
-    began: float
-    deadline: float | None
-    rungs: list[Json]
-    attempts: tuple[Attempt, ...] = ()
-    #: How many launchers there have been, and which one is the last.
-    term: int = 0
-    launcher: str = ""
-    format: int = field(default=FORMAT)
-
-    @property
-    def open(self) -> Attempt | None:
-        """The attempt that goes on."""
-        return next((attempt for attempt in self.attempts if attempt.outcome is None), None)
-
-    @property
-    def usd(self) -> float:
-        """What the attempts have cost so far, as far as prices are known."""
-        return sum(attempt.usd or 0.0 for attempt in self.attempts)
-
-    def with_attempt(self, attempt: Attempt) -> Self:
-        """The same with one more attempt, or with a newer state of it."""
-        others = [each for each in self.attempts if each.token != attempt.token]
-        return replace(self, attempts=tuple(sorted([*others, attempt], key=lambda each: each.number)))
-
-    def to_json(self) -> Json:
-        """Times as texts, for readers of any kind."""
-        whole = asdict(self)
-        whole |= {name: clock.written(whole[name]) for name in ("began", "deadline")}
-        whole["attempts"] = [each | {name: clock.written(each[name]) for name in _TIMES} for each in whole["attempts"]]
-        return whole
-
-    @classmethod
-    def from_json(cls, content: Json) -> Self:
-        """The ladder of `to_json`; keys of a later version are dropped.
-
-        Raises:
-            ValueError: it is of another format, or none.
-        """
-        if content.get("format") != FORMAT:
-            raise ValueError(f"{NAME} has format {content.get('format')!r}; this launcher reads {FORMAT}.")
-        known = _known(cls, content) | {name: clock.read(content.get(name)) for name in ("began", "deadline")}
-        attempts = tuple(Attempt(**_known(Attempt, each) | _times(each)) for each in content.get("attempts", []))
-        return cls(**known | {"attempts": attempts})
-
-
-def _known(kind: Any, content: Json) -> Json:
-    names = {each.name for each in fields(kind)}
-    return {key: value for key, value in content.items() if key in names}
-
-
-def _times(content: Json) -> Json:
-    return {name: clock.read(content.get(name)) for name in _TIMES}
 
 
 class Journal:
@@ -163,9 +62,9 @@ class Journal:
         """The ladder as it is. Raises as `change`."""
         return self.change(lambda ladder: ladder)
 
-    def write(self, attempt: Attempt) -> Ladder:
-        """The ladder with this state of an attempt that goes on. Raises as `change`."""
-        return self.change(lambda ladder: ladder.with_attempt(attempt))
+    def write(self, new: Creation) -> Ladder:
+        """The ladder with this state of an attempt or a probe that goes on. Raises as `change`."""
+        return self.change(lambda ladder: ladder.with_creation(new))
 
     def _swap(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
         while True:

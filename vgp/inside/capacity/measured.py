@@ -6,7 +6,7 @@ begins, or another launcher.
 
 from collections.abc import Iterator
 
-from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.progress import Progress
 

@@ -59,6 +59,9 @@ class Plan:
     #: Seconds between two heartbeats, and after how many without one a job saves and stops.
     heartbeat_s: float = 30.0
     orphan_s: float = 600.0
+    #: For how long a probe may hold machines, and all of them for each hour on demand that has begun; 0: none is sent.
+    probe_s: float = 0.0
+    probes_an_hour_s: float = 0.0
     project: str = PROJECT
 
     def to_json(self) -> str:

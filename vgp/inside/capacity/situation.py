@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from vgp.inside.capacity import measured
-from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.ladder import Attempt, Creation, Ladder
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Offer, Record, Situation, Strategy
 from vgp.inside.capacity.progress import Progress
@@ -19,6 +19,8 @@ OTHER_WAIT_S = 3600.0
 #: Where nobody says how long the work takes: what on demand does in this share of the deadline.
 UNKNOWN_WORK = 0.8
 REFUSALS = ("stockout", "wait_expired", "quota")
+#: After a probe that ended like that none is sent any more: its next one would, too.
+FAULTS = ("user_error", "failed")
 
 
 def wait_s(rung: PlannedRung) -> float:
@@ -45,9 +47,9 @@ def time_left_s(rung: PlannedRung, ladder: Ladder, now: float) -> float:
     return min(rung.timeout_s - used, last_moment(ladder) - now)
 
 
-def held_s(attempt: Attempt, now: float) -> float:
-    """How long an attempt had its machines."""
-    return max(0.0, (attempt.ended or now) - attempt.started) if attempt.started else 0.0
+def held_s(one: Creation, now: float) -> float:
+    """How long an attempt or a probe had its machines."""
+    return max(0.0, (one.ended or now) - one.started) if one.started else 0.0
 
 
 def open_rungs(plan: Plan, ladder: Ladder, now: float) -> list[PlannedRung]:
@@ -75,7 +77,7 @@ def situation(
     plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
 ) -> Situation:
     """What is known now; `rungs` are those that are offered."""
-    attempt = ladder.open
+    attempt, probe = ladder.open, ladder.probing
     return Situation(
         now_s=now,
         deadline_s=ladder.deadline,
@@ -85,7 +87,8 @@ def situation(
         asked_s=(attempt.created or attempt.intended) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
         at_risk_s=measured.at_risk_s(ladder, progress),
-        can_probe=False,  # the launcher creates no second job beside the one that trains
+        probing=next((index for index, rung in enumerate(rungs) if probe and rung.name == probe.rung), None),
+        can_probe=plan.probe_s > 0 and not any(each.outcome in FAULTS for each in ladder.probes),
     )
 
 
@@ -116,9 +119,15 @@ def _whole_s(plan: Plan) -> float:
 def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
     ended = [(attempt, attempt.ended) for attempt in attempts if attempt.ended is not None]
+    probed = [(probe, probe.ended) for probe in ladder.probes if probe.rung == rung.name and probe.ended is not None]
+    refused = [at for each, at in ended if _was_refused(each)]
+    # One that the launcher ended itself, because the step went on elsewhere, says nothing.
+    refused += [at for each, at in probed if each.outcome != "granted" and each.ending != "cancelled"]
+    granted = [attempt.started for attempt in attempts if attempt.started is not None]
+    granted += [at for each, at in probed if each.outcome == "granted"]  # at its end: until then they were there
     return Record(
-        refused_s=tuple(at for each, at in ended if _was_refused(each)),
-        granted_s=tuple(attempt.started for attempt in attempts if attempt.started is not None),
+        refused_s=tuple(sorted(refused)),
+        granted_s=tuple(sorted(granted)),
         preempted_s=tuple(at for each, at in ended if each.outcome == "preempted" and each.started),
         held_s=sum(held_s(attempt, now) for attempt in attempts),
     )

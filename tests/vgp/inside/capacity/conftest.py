@@ -84,6 +84,8 @@ class Launcher:
     clock: CloudClock
     plan: Plan = field(default_factory=lambda: ladder_of(rung()))
     stopped: bool = False
+    #: What jobs of a label do.
+    scripts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     #: What the heartbeat said whenever a job was created.
     allowed_at_create: list[str] = field(default_factory=list)
 
@@ -129,15 +131,21 @@ class Launcher:
         self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
 
     def jobs_do(self, *jobs: dict[str, Any]) -> None:
-        """What the next jobs do, one after another; those after them what the last does."""
-        left = list(jobs)
+        """What the next jobs do, one after another; those after them what the last does. Probes are left out."""
+        self.scripts["training-attempt"] = list(jobs)
+        self.cloud.custom_jobs.made = self._script
 
-        def next_job(call: Any) -> None:
-            script = left.pop(0) if len(left) > 1 else left[0]
-            self.cloud.custom_jobs.seconds = script.get("seconds", 60)
-            self.cloud.custom_jobs.fail = script.get("fail")
+    def probes_do(self, *probes: dict[str, Any]) -> None:
+        """The same of probes."""
+        self.scripts["training-probe"] = list(probes)
+        self.cloud.custom_jobs.made = self._script
 
-        self.cloud.on(CREATE, next_job, before=True)
+    def _script(self, message: Any) -> None:
+        left = next((self.scripts[label] for label in self.scripts if label in message.labels), [{}])
+        script = left.pop(0) if len(left) > 1 else left[0]
+        self.cloud.custom_jobs.seconds = script.get("seconds", 60)
+        self.cloud.custom_jobs.fail = script.get("fail")
+        self.cloud.custom_jobs.waits_s = script.get("waits_s", 10)
 
     @cached_property
     def folder(self) -> ControlFolder:

@@ -12,9 +12,10 @@ from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import Changed, Document
 from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
-from vgp.inside.capacity.job_service import ATTEMPT_LABEL
-from vgp.inside.capacity.journal import Attempt, Journal, Ladder
+from vgp.inside.capacity.journal import Journal
+from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.patience import Patience
+from vgp.inside.capacity.sweep import Sweep
 
 from .conftest import ladder_of, rung
 
@@ -73,23 +74,15 @@ class Jobs:
     def __init__(self, turns: Turns, made: dict, random: random.Random) -> None:
         self.turns, self.made, self.random = turns, made, random
 
-    def service(self, region):
-        return SimpleNamespace(create=self.create)
-
-    def body(self, rung, attempt, executor_input, timeout_s):
-        return {"token": attempt.token}
-
-    def create(self, body):
+    def create(self, rung, new, executor_input, timeout_s):
         self.turns.take()
         name = f"projects/p/locations/us-central1/customJobs/{len(self.made)}"
-        self.made[name] = {"name": name, "labels": {ATTEMPT_LABEL: body["token"]}, "live": True}
-        if self.random.random() < 0.3:
-            raise ConnectionError
-        return self.made[name]
+        self.made[name] = {"name": name, "labels": {new.LABEL: new.token}, "live": True}
+        return None if self.random.random() < 0.3 else self.made[name]
 
-    def of_attempt(self, attempt):
+    def found(self, of):
         self.turns.take()
-        seen = [job for job in self.made.values() if job["labels"][ATTEMPT_LABEL] == attempt.token]
+        seen = [job for job in self.made.values() if job["labels"].get(of.LABEL) == of.token]
         return seen if self.random.random() < 0.5 else []
 
     def cancel(self, name):
@@ -111,7 +104,10 @@ def attempts(turns: Turns, documents: dict, made: dict, name: str) -> Attempts:
     heartbeat = Heartbeat(folder, clock, quiet, journal.term, 30, 600)  # type: ignore[arg-type]
     run = SimpleNamespace(outputs="o", executor_input="{}", gcp_resources="")
     jobs = Jobs(turns, made, random.Random(f"{turns.random.random()}"))
-    return Attempts(ladder_of(rung()), run, jobs, journal, heartbeat, folder, clock, patience, quiet, search_s=0.0)  # type: ignore[arg-type]
+    sweep = Sweep(jobs, journal, clock, quiet)  # type: ignore[arg-type]
+    return Attempts(
+        ladder_of(rung()), run, jobs, journal, heartbeat, folder, clock, patience, quiet, sweep, search_s=0.0
+    )  # type: ignore[arg-type]
 
 
 def launch(turns: Turns, documents: dict, made: dict, name: str, ends: dict) -> None:
@@ -148,7 +144,7 @@ def test_two_launchers_at_once_leave_one_attempt_that_runs(seed):
     (running,) = [attempt for attempt in ladder.attempts if attempt.outcome is None]
     assert ends[ladder.launcher] == running, "the newer launcher has it"
     allowed = documents["heartbeat.json"].content["attempt"]
-    live = [job for job in made.values() if job["live"] and job["labels"][ATTEMPT_LABEL] == allowed]
+    live = [job for job in made.values() if job["live"] and job["labels"][Attempt.LABEL] == allowed]
     assert [job["name"] for job in live] == [running.job] and allowed == running.token
     assert all(made[each.job]["live"] == (each is running) for each in ladder.attempts if each.job)
 

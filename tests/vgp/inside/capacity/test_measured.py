@@ -1,6 +1,6 @@
 import json
 
-from vgp.inside.capacity.journal import Ladder
+from vgp.inside.capacity.ladder import Ladder
 from vgp.inside.capacity.measured import at_risk_s, change_over_s, pace_s
 from vgp.inside.capacity.progress import Progress
 

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from vgp.inside.capacity.journal import Attempt, Ladder
+from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.policy import decide
 from vgp.inside.capacity.progress import Progress, progress_of
 from vgp.inside.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
