@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.capacity.supply import Supply
 from vgp.inside.capacity.policy import Choice, Offer, Record, Situation
+from vgp.inside.capacity.probes import may_send
+from vgp.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
 
 #: What a policy that sees all supplies is given beside the situation: whether each rung has machines now.
 Sight = tuple[bool, ...] | None
@@ -24,13 +26,27 @@ class World:
     #: How long the cloud takes to say that it has no machines, and a launcher to see what happened.
     refusal_s: float = 300.0
     lag_s: float = 0.0
-    #: What a probe that gets machines is billed for.
-    probe_s: float = 180.0
+    #: What a probe that gets machines is billed for: as long as the launcher lets one hold them. How long they take to
+    #: come, and for how long all probes may hold machines for each hour on demand.
+    probe_s: float = PROBE_S
+    probe_start_s: float = 120.0
+    probes_an_hour_s: float = PROBES_AN_HOUR_S
     sees: bool = False
     #: What the launcher thinks that the work is, as a share of what it is.
     believed: float = 1.0
     can_probe: bool = True
     limit_s: float = math.inf
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What becomes of a probe: who sent it learns of it at `told_s`, whether it got machines, billed since `runs_s`."""
+
+    rung: int
+    runs_s: float
+    ends_s: float
+    told_s: float
+    granted: bool
 
 
 @dataclass
@@ -59,7 +75,9 @@ class Simulation:
         self.asked = self.granted = self.ready = math.inf
         self.base = 0.0
         self.records = [Record() for _ in world.offers]
-        self.probe: tuple[int, float, bool] | None = None
+        self.probe: Probe | None = None
+        #: How long jobs have held machines on demand, and probes any.
+        self.on_demand_s = self.probed_s = 0.0
 
     def run(self) -> Outcome:
         limit = self.world.limit_s
@@ -70,6 +88,7 @@ class Simulation:
             self.advance(min(self.now + max(choice.look_again_s, 1.0), limit))
         if self.done >= self.world.work_s - 1e-6:
             self.outcome.finished_s = self.now
+        self.end_probe()
         return self.outcome
 
     def situation(self) -> Situation:
@@ -88,7 +107,7 @@ class Simulation:
             asked_s=None if on is None else self.asked,
             records=tuple(records),
             at_risk_s=world.checkpoint_s,
-            probing=self.probe[0] if self.probe else None,
+            probing=self.probe.rung if self.probe else None,
             can_probe=world.can_probe,
         )
 
@@ -104,9 +123,8 @@ class Simulation:
         return self.base + math.floor((self.now - self.ready) / every) * every * speed
 
     def apply(self, choice: Choice) -> None:
-        if choice.probe is not None and self.probe is None:
-            there = self.world.supplies[choice.probe].at(self.now)
-            self.probe = (choice.probe, self.now + (60.0 if there else self.world.refusal_s), there)
+        if choice.probe is not None and self.probe is None and self.may_probe():
+            self.probe = self.sent(choice.probe)
             self.outcome.probes += 1
         if choice.rung == self.on:
             return
@@ -115,8 +133,32 @@ class Simulation:
         if choice.rung is not None:
             self.asked = self.now
 
+    def may_probe(self) -> bool:
+        world = self.world
+        return may_send(world.probe_s, world.probes_an_hour_s, self.on_demand_s, self.probed_s)
+
+    def sent(self, rung: int) -> Probe:
+        """A probe gets machines as a job does, if there are any before it is refused; they may go before it ends."""
+        world, supply, now = self.world, self.world.supplies[rung], self.now
+        got_s = now if supply.at(now) else supply.next_change(now)
+        if got_s > now + world.refusal_s:
+            refused_s = now + world.refusal_s
+            return Probe(rung, refused_s, refused_s, refused_s + world.lag_s, False)
+        runs_s, gone_s = got_s + world.probe_start_s, supply.next_change(got_s)
+        ends_s = min(runs_s + world.probe_s, gone_s)
+        return Probe(rung, min(runs_s, ends_s), ends_s, ends_s + world.lag_s, gone_s > ends_s)
+
+    def end_probe(self) -> None:
+        """It has ended, or is ended now; what it held is billed."""
+        if self.probe:
+            held_s = max(min(self.now, self.probe.ends_s) - self.probe.runs_s, 0.0)
+            self.probed_s += held_s
+            self.outcome.usd += held_s * (self.world.offers[self.probe.rung].usd_per_hour or 0.0) / 3600
+            self.probe = None
+
     def left(self) -> None:
-        """The present job has ended, with all its work saved."""
+        """The present job has ended, with all its work saved; the launcher ends a probe with it."""
+        self.end_probe()
         if self.on is not None and self.granted <= self.now:
             record = self.records[self.on]
             self.records[self.on] = replace(record, held_s=record.held_s + self.now - self.granted)
@@ -128,15 +170,15 @@ class Simulation:
         if world.sees:
             until = min(until, *(supply.next_change(self.now) for supply in world.supplies))
         if self.probe:
-            until = min(until, max(self.probe[1], self.now))
+            until = min(until, max(self.probe.told_s, self.now))
         if on is None:
             self.pass_to(until)
         elif self.granted == math.inf:
             self.wait(on, until)
         else:
             self.train(on, until)
-        if self.probe and self.probe[1] <= self.now:
-            self.probed()
+        if self.probe and self.probe.told_s <= self.now:
+            self.probed(self.probe)
 
     def wait(self, on: int, until: float) -> None:
         supply, offer = self.world.supplies[on], self.world.offers[on]
@@ -164,6 +206,7 @@ class Simulation:
         gone = math.inf if offer.stays else self.world.supplies[on].next_change(self.now)
         until = min(until, ends, gone)
         self.outcome.usd += (until - self.now) * (offer.usd_per_hour or 0.0) / 3600
+        self.on_demand_s += (until - self.now) if offer.strategy == "standard" else 0.0
         self.done += max(until - max(self.ready, self.now), 0.0) * offer.speed
         self.now = until
         if until == gone and until < ends:
@@ -177,15 +220,13 @@ class Simulation:
         self.outcome.preemptions += 1
         self.pass_to(self.now + self.world.lag_s)
 
-    def probed(self) -> None:
-        assert self.probe is not None
-        rung, _, there = self.probe
-        self.probe, record = None, self.records[rung]
-        if there:
-            self.records[rung] = replace(record, granted_s=(*record.granted_s, self.now))
-            self.outcome.usd += self.world.probe_s * (self.world.offers[rung].usd_per_hour or 0.0) / 3600
+    def probed(self, probe: Probe) -> None:
+        self.end_probe()
+        record = self.records[probe.rung]
+        if probe.granted:
+            self.records[probe.rung] = replace(record, granted_s=(*record.granted_s, self.now))
         else:
-            self.records[rung] = replace(record, refused_s=(*record.refused_s, self.now))
+            self.records[probe.rung] = replace(record, refused_s=(*record.refused_s, self.now))
 
     def pass_to(self, until: float) -> None:
         self.now = max(until, self.now)

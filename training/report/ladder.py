@@ -45,6 +45,8 @@ class Way:
     left_out: int
     deadline: str
     total: Row
+    #: The small jobs that looked for Spot meanwhile, in words; empty where there were none.
+    probes: str
 
 
 def context(model: str | Path) -> dict[str, object]:
@@ -82,7 +84,9 @@ def _way(document: Any) -> Way | None:
         return None
     rows = tuple(_row(each, rungs) for each in attempts[-MOST_ROWS:])
     deadline = str(document.get("deadline") or "")[:16].replace("T", " ")
-    return Way(str(document.get("step", "")), rows, len(attempts) - len(rows), deadline, _total(attempts))
+    probes = _tables(document.get("probes"))
+    left_out, total = len(attempts) - len(rows), _total(attempts, probes)
+    return Way(str(document.get("step", "")), rows, left_out, deadline, total, _probes(probes))
 
 
 def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:
@@ -102,13 +106,31 @@ def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:
     )
 
 
-def _total(attempts: list[dict[str, Any]]) -> Row:
-    hours, lost = (sum(_amount(each.get(name)) or 0.0 for each in attempts) for name in ("hours", "steps_lost"))
-    held = [_amount(each.get("usd")) for each in attempts if _amount(each.get("hours"))]
-    usd = _usd(sum(each or 0.0 for each in held))
-    usd = usd if None not in held else f"at least {usd}"
+def _probes(probes: list[dict[str, Any]]) -> str:
+    if not probes:
+        return ""
+    got = sum(each.get("outcome") == "granted" for each in probes)
+    return (
+        f"{len(probes)} probe{'s' * (len(probes) != 1)} looked for Spot while the work went on, and {got} got machines: "
+        f"{_sum(probes, 'hours') * 60:.0f} min for {_cost(probes)}."
+    )
+
+
+def _total(attempts: list[dict[str, Any]], probes: list[dict[str, Any]]) -> Row:
+    """Of all machines, those of probes with them."""
+    hours, lost, usd = _sum([*attempts, *probes], "hours"), _sum(attempts, "steps_lost"), _cost([*attempts, *probes])
     tried = len({str(each.get("rung")) for each in attempts})
     return Row("", f"{tried} rung{'s' * (tried != 1)}", "", _held(hours), usd, "", f"{lost:,.0f}" if lost else "", "")
+
+
+def _sum(told: list[dict[str, Any]], name: str) -> float:
+    return sum(_amount(each.get(name)) or 0.0 for each in told)
+
+
+def _cost(told: list[dict[str, Any]]) -> str:
+    held = [_amount(each.get("usd")) for each in told if _amount(each.get("hours"))]
+    usd = _usd(sum(each or 0.0 for each in held))
+    return usd if None not in held else f"at least {usd}"
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:

@@ -37,6 +37,16 @@ def test_every_attempt_is_a_row_with_time_money_and_what_was_lost(model):
     assert "preempted: a machine was taken away" in text and "by 2026-11-20 14:00 UTC" in text
 
 
+def test_probes_are_a_sentence_and_their_time_and_money_are_in_the_total(model, tmp_path):
+    told = json.loads(DOCUMENT.read_text())
+    granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}
+    told["probes"] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, granted]
+    (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
+    (way,) = ladder.context(model)["ways"]
+    assert way.probes == "4 probes looked for Spot while the work went on, and 2 got machines: 6 min for $2.00."
+    assert (way.total.held, way.total.usd) == ("8 h 06 min", "$282.00") and way.probes in drawn(model)
+
+
 def test_a_model_of_this_machine_or_of_a_run_without_a_ladder_tells_nothing(model, tmp_path):
     assert drawn(tmp_path / "model").strip() == ""
     assert drawn(str(model).replace("training-1a", "training-2")).strip() == ""

@@ -69,6 +69,25 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Probes:
+    """The small jobs that looked for Spot while another one worked: how many, how many got machines, their time."""
+
+    sent: int = 0
+    granted: int = 0
+    hours: float = 0.0
+    #: None where one had machines whose price is not known.
+    usd: float | None = 0.0
+
+    @property
+    def words(self) -> str:
+        got = f" ({self.granted} got machines)" if self.granted else ""
+        return f"{plural(self.sent, 'probe')}{got}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"sent": self.sent, "granted": self.granted, "hours": self.hours, "usd": self.usd}
+
+
+@dataclass(frozen=True)
 class Way:
     """The way of one step of a run."""
 
@@ -76,15 +95,16 @@ class Way:
     deadline: datetime | None
     rungs: tuple[str, ...]
     attempts: tuple[Attempt, ...]
+    probes: Probes = Probes()
 
     @property
     def usd(self) -> float:
-        """Of all machines, as far as prices are known."""
-        return sum(attempt.usd or 0.0 for attempt in self.attempts)
+        """Of all machines, those of probes with them, as far as prices are known."""
+        return sum(attempt.usd or 0.0 for attempt in self.attempts) + (self.probes.usd or 0.0)
 
     @property
     def is_priced(self) -> bool:
-        return all(attempt.usd is not None for attempt in self.attempts if attempt.hours)
+        return self.probes.usd is not None and all(each.usd is not None for each in self.attempts if each.hours)
 
     @property
     def steps_lost(self) -> int:
@@ -104,8 +124,10 @@ class Way:
         number = max(len(tried), len(self.rungs))
         rungs = plural(number, "rung") if len(tried) == number else f"{len(tried)} of {plural(number, 'rung')}"
         counted = f" ({listed(self._counted(), 'and')})" if list(self._counted()) else ""
-        hours = sum(attempt.hours for attempt in self.attempts)
-        parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}", f"{took(hours * 3600)} of machines"]
+        hours = sum(attempt.hours for attempt in self.attempts) + self.probes.hours
+        parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}"]
+        parts += [self.probes.words] if self.probes.sent else []
+        parts.append(f"{took(hours * 3600)} of machines")
         parts.append(usd(self.usd) if self.is_priced else f"at least {usd(self.usd)}")
         parts += [f"{plural(self.steps_lost, 'step')} lost"] if self.steps_lost else []
         return ", ".join([*parts, *self._deadline()])
@@ -133,6 +155,7 @@ class Way:
             "steps_lost": self.steps_lost,
             "job": self.job,
             "attempts": [attempt.as_json() for attempt in self.attempts],
+            "probes": self.probes.as_json(),
         }
 
 
@@ -143,7 +166,16 @@ def read(document: Any) -> Way | None:
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
     attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
     step = str(document.get("step", ""))
-    return Way(step, moment(document.get("deadline")), tuple(rungs), tuple(sorted(attempts, key=_number)))
+    ordered, probes = tuple(sorted(attempts, key=_number)), _probes(_tables(document.get("probes")))
+    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, probes)
+
+
+def _probes(told: list[Mapping[str, Any]]) -> Probes:
+    hours = [_amount(each.get("hours")) or 0.0 for each in told]
+    usd = [_amount(each.get("usd")) for each, held in zip(told, hours, strict=True) if held]
+    known = [amount for amount in usd if amount is not None]
+    granted = sum(each.get("outcome") == "granted" for each in told)
+    return Probes(len(told), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
 
 
 def _attempt(told: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:

@@ -46,6 +46,18 @@ def test_attempts_stand_by_their_numbers_and_one_without_machines_needs_no_price
     assert [each.number for each in told.attempts] == [1, 2, 3] and told.as_json()["usd"] == 280
 
 
+def test_probes_are_counted_with_their_time_and_money() -> None:
+    granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}
+    refused = {"outcome": "stockout", "hours": 0.0, "usd": None}
+    told = way(probes=[granted, refused, {"outcome": None}])
+    assert "(1 preemption and 1 wait in vain), 3 probes (1 got machines), 8h 03m of machines, $281.00, " in told.words
+    assert told.as_json()["probes"] == {"sent": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
+    assert told.as_json()["usd"] == 281
+    unpriced = way(probes=[granted | {"usd": None}])
+    assert unpriced.as_json()["usd"] is None and "at least $280.00" in unpriced.words
+    assert way().as_json()["probes"] == {"sent": 0, "granted": 0, "hours": 0, "usd": 0}
+
+
 @pytest.mark.parametrize("document", [None, [], {}, {"format": 2}, {"format": 1, "attempts": "x", "rungs": [1]}])
 def test_a_document_that_is_none_tells_nothing_and_breaks_nothing(document: Any) -> None:
     told = read(document)
