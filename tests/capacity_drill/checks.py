@@ -6,6 +6,7 @@ from itertools import groupby, pairwise
 from math import ceil
 from typing import Any
 
+from tests.capacity_drill import probes
 from tests.capacity_drill.climb import Evidence, Step
 from tests.capacity_drill.work import Work
 from tests.loopback.working_job import SUCCEEDED, WorkingJob
@@ -18,10 +19,6 @@ TRUTH = {
     "failed": ("preempted", "user_error", "moved", "lost"),
     "": ("stockout", "wait_expired", "quota", "moved", "lost", "preempted", "cancelled"),
 }  # fmt: skip
-#: The label of a job that only sees whether there are machines.
-PROBE_LABEL = "training-probe"
-#: Hours that times with milliseconds may differ by.
-HOURS = 1e-3
 #: How often a job tells how far it is, seconds; what it does after its last word nobody hears of.
 TOLD_S = 30.0
 
@@ -36,7 +33,7 @@ def problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
         *told(found, plan),
         *told_of_steps(found, work),
         *left(found),
-        *probed(found),
+        *probes.problems(found, plan),
     ]
 
 
@@ -102,7 +99,7 @@ def told_of(attempt: dict, job: WorkingJob, price: float) -> Iterator[str]:  # t
         yield f"attempt {number} is told as {attempt['outcome']}, and its machines ended: {why or 'there were none'}"
     assert job.ended or not job.over
     hours = job.hours(job.ended or job.created)
-    if job.over and attempt["words"] != "fenced" and abs(attempt["hours"] - hours) > HOURS:
+    if job.over and attempt["words"] != "fenced" and abs(attempt["hours"] - hours) > probes.HOURS:
         yield f"attempt {number} is told to have had machines for {attempt['hours']:.4f} h, and had {hours:.4f} h"
     if attempt["usd"] is None or abs(attempt["usd"] - attempt["hours"] * price) > 0.01:
         yield f"attempt {number} is told to cost {attempt['usd']}: {attempt['hours']:.4f} h at {price}"
@@ -130,26 +127,6 @@ def told_of_step(attempt: Mapping[str, Any], last: int, saved: int, work: Work) 
         return
     if lost is None or not least <= lost <= most:
         yield f"attempt {number} is told to have lost {lost} steps: it came to {last}, and step {saved} was saved"
-
-
-def probes(found: Evidence) -> list[WorkingJob]:
-    """Jobs that only see whether there are machines."""
-    return [job for job in found.region.jobs.values() if PROBE_LABEL in job.message.labels]
-
-
-def probed(found: Evidence) -> Iterator[str]:
-    """One probe at a time has machines, none works, and none knows of the checkpoints."""
-    held = [(spell.began, spell.ended, job) for job in probes(found) for spell in job.spells]
-    for (_, ended, one), (began, _, other) in pairwise(sorted(held, key=lambda each: each[0])):
-        if ended is None or began < ended:
-            yield f"{one.message.name} and {other.message.name}, both probes, had machines at once"
-    for job in probes(found):
-        told = {name for machine in job.machines for name in machine.environment if name.startswith("TRAINING_CAP")}
-        if told or any(step.job == job.message.name.rpartition("/")[2] for step in found.steps):
-            yield f"{job.message.name} is a probe, and knows where the work is"
-    going_on = [probe["number"] for probe in found.ladder.get("probes", []) if probe["outcome"] is None]
-    if found.code is not None and going_on:
-        yield f"probes {going_on} are not over"
 
 
 def left(found: Evidence) -> Iterator[str]:

@@ -6,14 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import checks, climb, work
+from tests.capacity_drill import checks, climb, probes, work
 from tests.capacity_drill.scenario import Scenario
+
+#: What is changed of what a seed gives.
+SCENARIOS: dict[str, Callable[[Scenario], Scenario]] = {
+    "standin": lambda drawn: drawn, "probed": Scenario.with_on_demand, "training": Scenario.rougher,
+}  # fmt: skip
 
 
 def played(seed: int, kind: str, folder: Path, speed: float) -> dict[str, Any]:
     """A row of the table: the climb of a seed."""
     began, task = time.monotonic(), work.made(kind, folder.parent)
-    scenario = Scenario.drawn(seed) if kind == "standin" else Scenario.drawn(seed).rougher()
+    scenario = SCENARIOS[kind](Scenario.drawn(seed))
     found = climb.climbed(folder, task, scenario, speed=speed)
     problems = checks.problems(found, task, task.plan(scenario.deadline_s))
     return row(f"seed {seed}", found, task, problems, time.monotonic() - began)
@@ -35,7 +40,7 @@ def empty(name: str, problems: list[str]) -> dict[str, Any]:
 def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], seconds: float) -> dict[str, Any]:
     attempts, jobs = found.ladder.get("attempts", []), found.region.jobs.values()
     return {
-        "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs) - len(checks.probes(found)),
+        "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs) - len(probes.jobs(found)),
         "trained": len({step.job for step in found.steps}), "steps": len(found.steps), "every": task.every,
         "lost": max(0, len(found.steps) - task.steps), "most_lost": max([0, *checks.losses(found)]),
         "kills": found.kills, "ends": Counter(spell.why for job in jobs for spell in job.spells),

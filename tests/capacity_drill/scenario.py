@@ -80,6 +80,13 @@ class Scenario:
         world.always("*", "*", "*")
         return cls(seed, world)
 
+    def with_on_demand(self) -> "Scenario":
+        """With on demand always there, a Spot that comes and goes, and nothing to be in time for: probes matter."""
+        self.world.habit("spot", 400, 500)
+        self.world.always("us-east4", "*", "standard")
+        self.deadline_s, self.quotas = None, {}
+        return self
+
 
 def moments(chance: random.Random, mean_s: float, length_s: float) -> Iterator[float]:
     """At exponential distances, in seconds."""

@@ -138,10 +138,15 @@ def a_stranger(good):
         (still_at_work, "still goes on"),
         (a_stranger, "no attempt names it"),
         (lambda good: probed(good, probe(7, 0, 4), probe(8, 3, 5)), "both probes, had machines at once"),
-        (lambda good: probed(good, probe(7, 0, 4, TRAINING_CAPACITY="gs://b/f")), "is a probe, and knows where"),
         (
-            lambda good: replace(good, ladder=good.ladder | {"probes": [{"number": 3, "outcome": None}]}),
-            "probes [3] are not over",
+            lambda good: probed(good, probe(7, 0, 4, TRAINING_CAPACITY="gs://b/f")),
+            "is a probe, and was told where the work is",
+        ),
+        (
+            lambda good: replace(
+                good, ladder=good.ladder | {"probes": [{"number": 3, "job": "", "outcome": None, "intended": "1"}]}
+            ),
+            "probe 3 is not over",
         ),
     ],
 )
