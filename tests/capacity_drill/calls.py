@@ -1,8 +1,9 @@
 """The launcher killed at every call to Google: before the call is handled, and after, when its answer is not yet sent.
 
 One climb without a kill tells the calls in their order; each is then a climb of its own. It has a preemption, a
-stockout and a job that succeeds, so that every kind of call is among them. Of calls that come again and again (a job
-that goes on is looked at, the heart beats) the first two are taken after each other kind of call.
+stockout, probes that are refused and one that is not, and a job that succeeds, so that every kind of call is among
+them. Of calls that come again and again (a job that goes on is looked at, the heart beats) the first two are taken
+after each other kind of call.
 """
 
 import os
@@ -11,14 +12,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.capacity_drill import checks, climb, rows, work
 from tests.capacity_drill.scenario import Scenario
 from tests.loopback.call import Call
-from tests.loopback.capacity import World
+from tests.loopback.capacity import FOREVER, World
 from tests.loopback.errors import ApiError
 from vgp.inside.capacity.plan import Plan
 
@@ -42,21 +43,20 @@ class Kill:
 
 
 def scenario() -> Scenario:
-    """Spot is there for one job, then no more, and on demand always."""
+    """Spot is there for one job, then no more for a while, and on demand always."""
     world = World(0)
-    world.once("us-central1", "*", "spot", lasts_s=70)
+    world.set("us-central1", "*", "spot", up=[(0, 70), (700, FOREVER)])
     world.always("us-east4", "*", "standard")
     return Scenario(0, world)
 
 
 def task() -> work.StandIn:
-    return work.StandIn(steps=10, every=2, seconds=20)
+    return work.Probed(steps=60, every=2)
 
 
 def plan() -> Plan:
     """Two rungs: Spot, and on demand."""
-    whole = work.plan(task())
-    return replace(whole, rungs=(whole.rungs[0], whole.rungs[3]))
+    return task().plan(None)
 
 
 def kind_of(call: Call) -> str:

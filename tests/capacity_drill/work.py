@@ -91,10 +91,7 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Probed(StandIn):
-    """The same on a ladder of Spot and on demand, with probes; every step is saved, so that a preemption costs little.
-
-    The work is longer, so that there is time to look.
-    """
+    """The same on a ladder of Spot and on demand, with probes; the work is longer, so that there is time to look."""
 
     steps: int = 90
 

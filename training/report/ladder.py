@@ -110,10 +110,8 @@ def _probes(probes: list[dict[str, Any]]) -> str:
     if not probes:
         return ""
     got = sum(each.get("outcome") == "granted" for each in probes)
-    return (
-        f"{len(probes)} probe{'s' * (len(probes) != 1)} looked for Spot while the work went on, and {got} got machines: "
-        f"{_sum(probes, 'hours') * 60:.0f} min for {_cost(probes)}."
-    )
+    sent = f"{len(probes)} probe{'s' * (len(probes) != 1)} looked for Spot while the work went on"
+    return f"{sent}, and {got} got machines: {_sum(probes, 'hours') * 60:.0f} min for {_cost(probes)}."
 
 
 def _total(attempts: list[dict[str, Any]], probes: list[dict[str, Any]]) -> Row:

@@ -3,14 +3,15 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 import requests
-from loopback.cloud import Cloud
+from loopback.cloud import Cloud, status
 
 from vgp.inside.capacity import attempt
 
-from .conftest import STOCKOUT, CloudClock, Killed, Launcher, ladder_of, rung
+from .conftest import CREATE, QUOTA, STOCKOUT, CloudClock, Killed, Launcher, ladder_of, rung
 
 #: The first request that is not answered, and how many lie between two: all of them take minutes.
 FIRST, STRIDE = 4, 19
@@ -21,6 +22,8 @@ class Requests:
 
     def __init__(self) -> None:
         self.count, self.fatal, self.after = 0, -1, False
+        #: Address and body of each.
+        self.seen: list[tuple[str, bytes]] = []
         #: Kills after this method and end of an address instead.
         self.call = ("", "-")
         self.send = requests.Session.send
@@ -31,6 +34,7 @@ class Requests:
             if request.url.endswith("/token") or threading.current_thread() is not threading.main_thread():
                 return self.send(session, request, **how)
             self.count += 1
+            self.seen.append((request.url, request.body if isinstance(request.body, bytes) else b""))
             if self.count == self.fatal and not self.after:
                 raise Killed
             answer = self.send(session, request, **how)
@@ -97,3 +101,39 @@ def fresh(cloud: Cloud) -> Launcher:
     for blob in list(launcher.folder.bucket.list_blobs()):
         blob.delete()
     return launcher
+
+
+def probed(launcher: Launcher, sent: Requests) -> int:
+    """Runs a launcher that probes Spot while a job is on demand, and starts it again if it is killed."""
+    standard = rung("standard", strategy="standard", usd_per_hour=9.0)
+    launcher.plan = ladder_of(rung("spot"), standard, probe_s=180.0, probes_an_hour_s=300.0)
+    launcher.cloud.fail(CREATE, status(429, QUOTA))
+    launcher.jobs_do({"seconds": 6600}, {"seconds": 60})
+    launcher.probes_do({"waits_s": float("inf"), "seconds": 20, "fail": STOCKOUT}, {"seconds": 5})
+    with sent.counted():
+        code = launcher.run()
+        return launcher.run() if code == -9 else code
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_launcher_killed_while_it_probes_leaves_no_probe_and_no_second_one_at_a_time(monkeypatch, cloud, after):
+    """At any request from before the first probe's intention to behind its end."""
+    monkeypatch.setattr(attempt, "POLL_S", 60.0)
+    calm = Requests()
+    assert probed(fresh(cloud), calm) == 0
+    first = next(number for number, (url, body) in enumerate(calm.seen, 1) if b"training-probe" in body)
+    for fatal in range(first - 3, first + 9, 3):
+        launcher, sent = fresh(cloud), Requests()
+        sent.fatal, sent.after = fatal + after, after
+        assert probed(launcher, sent) == 0
+        assert_probes_are_told(launcher)
+
+
+def assert_probes_are_told(launcher: Launcher) -> None:
+    """Each job of a probe is told, or was ended; the probes come one after another, and the work is done."""
+    jobs, told = launcher.cloud.custom_jobs.jobs, launcher.ladder["probes"]
+    made = {name for name, job in jobs.items() if "training-probe" in job.message.labels}
+    assert {"RUNNING", "PENDING"}.isdisjoint(launcher.jobs.values()), launcher.jobs
+    assert {probe["job"] for probe in told if probe["job"]} == made
+    assert all(probe["outcome"] for probe in told) and launcher.outcomes[-1] == "succeeded"
+    assert all(before["ended"] <= after["intended"] for before, after in pairwise(told))
