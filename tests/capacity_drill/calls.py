@@ -1,9 +1,9 @@
 """The launcher killed at every call to Google: before the call is handled, and after, when its answer is not yet sent.
 
-One climb without a kill tells the calls in their order; each is then a climb of its own. It has a preemption, a
-stockout, probes that are refused and one that is not, and a job that succeeds, so that every kind of call is among
-them. Of calls that come again and again (a job that goes on is looked at, the heart beats) the first two are taken
-after each other kind of call.
+One climb without a kill tells the calls in their order; each is then a climb of its own. It has a preemption, a probe
+that is refused and one that is not, and a job that succeeds, so that every kind of call is among them. Of calls that
+come again and again (a job that goes on is looked at, the heart beats) the first two are taken after each other kind of
+call.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import Any
 from tests.capacity_drill import checks, climb, rows, work
 from tests.capacity_drill.scenario import Scenario
 from tests.loopback.call import Call
-from tests.loopback.capacity import FOREVER, World
+from tests.loopback.capacity import World
 from tests.loopback.errors import ApiError
 from vgp.inside.capacity.plan import Plan
 
@@ -45,7 +45,7 @@ class Kill:
 def scenario() -> Scenario:
     """Spot is there for one job, then no more for a while, and on demand always."""
     world = World(0)
-    world.set("us-central1", "*", "spot", up=[(0, 70), (700, FOREVER)])
+    world.once("us-central1", "*", "spot", lasts_s=70, gone_s=450)
     world.always("us-east4", "*", "standard")
     return Scenario(0, world)
 

@@ -59,13 +59,14 @@ class Series:
 
 @dataclass
 class Once(Series):
-    """Capacity until somebody has had it for a while, and none from then on."""
+    """Capacity until somebody has had it for a while, and then none, for a while or from then on."""
 
     lasts_s: float = 0
+    gone_s: float = FOREVER
 
     def next_change(self, at: float) -> float:
         if not self.changes:
-            self.changes.append(at + self.lasts_s)
+            self.changes += [at + self.lasts_s] + [at + self.lasts_s + self.gone_s] * (self.gone_s < FOREVER)
         return super().next_change(at)
 
 
@@ -96,9 +97,9 @@ class World:
     def never(self, region: str, machine: str, strategy: str) -> None:
         self._rules.append((Place(region, machine, strategy), Series([], False)))
 
-    def once(self, region: str, machine: str, strategy: str, lasts_s: float) -> None:
-        """Capacity for one job, which is preempted after so long."""
-        self._rules.append((Place(region, machine, strategy), Once([], True, lasts_s=lasts_s)))
+    def once(self, region: str, machine: str, strategy: str, lasts_s: float, gone_s: float = FOREVER) -> None:
+        """Capacity for one job, which is preempted after so long, and again when so long has passed."""
+        self._rules.append((Place(region, machine, strategy), Once([], True, lasts_s=lasts_s, gone_s=gone_s)))
 
     def set(self, region: str, machine: str, strategy: str, up: Iterable[tuple[float, float]]) -> None:
         """Capacity between these moments only; an end may be `FOREVER`."""

@@ -78,7 +78,8 @@ def _without_job(prospect: Prospect) -> Choice:
     net = prospect.net
     cheaper = [offer for offer in prospect.cheaper(net) if prospect.fits_s(offer) >= 0]
     for offer in cheaper:
-        if not prospect.open_in_s(offer):
+        # The reserve is not spent on rungs that have just refused: of several, one could always be asked.
+        if not prospect.open_in_s(offer) and (_spare_s(prospect, offer) > 0 or not prospect.failures(offer)):
             return _choice(prospect, offer.index, prospect.fits_s(offer), "the cheapest rung that may be asked")
     spare = max((_spare_s(prospect, offer) for offer in cheaper), default=0.0)
     if spare > 0:
