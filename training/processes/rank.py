@@ -184,7 +184,8 @@ def child(
         if _says(error, _LATE) and not isinstance(error, Late):
             with contextlib.suppress(OSError):
                 flight.dump(rank.rank)
-        _tell(events, kind="failed", text=text, bystander=_says(error, _LATE + _GONE), late=_says(error, _LATE))
+        gone = isinstance(error, dist.DistNetworkError) or _says(error, _LATE + _GONE)
+        _tell(events, kind="failed", text=text, bystander=gone, late=_says(error, _LATE))
         return _linger(rank, EXIT_FAILED)
 
 
