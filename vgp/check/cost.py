@@ -1,7 +1,7 @@
 """What a run can cost at most: for each step timeout x machines x price, and the ceiling of `--max-usd`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -166,16 +166,20 @@ def _rung(rung: RungRow) -> list[dict[str, str]]:
 
 def _ladders(rows: Sequence[StepRow]) -> list[str]:
     """What the ceiling of a step with a ladder counts."""
-    return [f"{row.step}: {_counted(row, row.ladder_s)}" for row in rows if row.rungs and row.ladder_s]
+    return [line for row in rows if row.rungs and row.ladder_s for line in _ladder(row, row.ladder_s)]
+
+
+def _ladder(row: StepRow, ladder_s: float) -> Iterator[str]:
+    yield f"{row.step}: {_counted(row, ladder_s)}"
+    if row.probes_an_hour_s:
+        yield f"{row.step}: with {row.probes_an_hour_s / 60:g} minutes of Spot for probes in each hour on demand"
 
 
 def _counted(row: StepRow, ladder_s: float) -> str:
     sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
-    minutes = f"{row.probes_an_hour_s / 60:g} minutes of Spot for probes in each hour on demand"
-    probes = f", and {minutes}" if row.probes_an_hour_s else ""
     if sizes:
-        return f"a run takes one size, {listed(sizes)}; counted is the dearest{probes}"
-    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it{probes}"
+        return f"a run takes one size, {listed(sizes)}; counted is the dearest"
+    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it"
 
 
 def _shuffled(rows: Sequence[StepRow]) -> list[str]:

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,16 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     assert [each["name"] for each in row.as_json()["rungs"]] == [each.name for each in row.rungs]
 
 
+def test_probes_count_with_the_dearest_spot_for_each_hour_on_demand():
+    (row,) = judged(replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)).steps
+    (bare,) = judged().steps
+    cheap, dear = row.rungs
+    assert (dear.dearest_s, cheap.dearest_s) == (36000, 18000 + 10 * 300)
+    assert row.max_usd == pytest.approx(bare.max_usd + 10 * 300 / 3600 * cheap.usd_per_hour)
+    assert "train: with 5 minutes of Spot for probes in each hour on demand" in drawn([row])
+    assert row.as_json()["probes_an_hour_s"] == 300
+
+
 def test_without_a_deadline_it_is_seven_days_or_the_timeouts():
     plan = Plan(step="train", rungs=PLAN.rungs)
     (row,) = judged(plan).steps
@@ -98,8 +109,6 @@ def drawn(steps):
 
 
 def test_of_several_sizes_the_dearest_counts():
-    from dataclasses import replace
-
     rungs = tuple(replace(each, size=size) for each in PLAN.rungs for size in ("small", "large"))
     large = rung("1-spot-us-central1", "a3-highgpu-8g", "NVIDIA_H100_80GB", 8, "us-central1", "spot", size="huge")
     (row,) = judged(Plan(step="train", rungs=(*rungs, large), deadline_s=3600.0)).steps

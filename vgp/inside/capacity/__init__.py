@@ -1,4 +1,4 @@
-"""The launcher of a step whose capacity is a ladder: it climbs it inside the run, one custom job at a time.
+"""The launcher of a step whose capacity is a ladder: it climbs it inside the run, one working job at a time.
 
 It is a program, the container of that step on Vertex AI:
 
@@ -8,12 +8,17 @@ plan.py           what the compiler wrote down: the rungs, each with the body of
 step_run.py       which step of which run this is, told from the executor input
 climb.py          what is done next, from the journal alone, until the work is done or cannot be
 attempt.py        one attempt: intention, creation, following, end
+probes.py         probes: small jobs that see whether there is Spot while an attempt works on demand
+probe_body.py     the job of a probe
+verdict.py        how the step ends, if it does
+sweep.py          jobs of the step that nobody follows
 policy.py         which rung is next: pure functions
 prospect.py       what follows from a situation: prices of work, the net, the slack
 choice.py         what a choice of a rung depends on, and the choice
 situation.py      what the policy goes by, from plan, journal and progress
 measured.py       how long steps, starts and saves take, as jobs have told
-journal.py        ladder.json: every attempt, by compare-and-swap, in the term of one launcher
+ladder.py         what ladder.json holds: attempts and probes, as values
+journal.py        ladder.json, by compare-and-swap, in the term of one launcher
 heartbeat.py      heartbeat.json: which attempt may run, and that its launcher lives
 progress.py       progress.json: how far the work is, as the job tells it
 folder.py         the control folder: documents that are replaced under a condition

@@ -13,7 +13,7 @@ from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import Changed, Document
 from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
 from vgp.inside.capacity.journal import Journal
-from vgp.inside.capacity.ladder import Attempt, Ladder
+from vgp.inside.capacity.ladder import Attempt, Ladder, Probe
 from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.sweep import Sweep
 
@@ -158,9 +158,18 @@ def test_an_older_launchers_sweep_leaves_the_job_of_a_newer_one_alone():
     assert [job["live"] for job in made.values()] == [True]
 
 
+def test_a_ladder_of_a_launcher_without_probes_is_read():
+    content = Ladder(run="r", step="s", began=1e9, deadline=None, rungs=[]).to_json()
+    del content["probes"]
+    assert Ladder.from_json(content).probes == ()
+
+
 def test_a_ladder_comes_back_as_it_was_and_what_later_versions_add_is_dropped():
     attempt = Attempt(number=1, rung="a", region="r", token="1-x", intended=1e9, outputs="o", started=1e9 + 0.5)
     ladder = Ladder(run="r", step="s", began=1e9, deadline=None, rungs=[{"name": "a"}], attempts=(attempt,), term=2)
+    probe = Probe(number=1, rung="a", region="r", token="1-y", intended=1e9, outcome="granted", ended=1e9 + 60)
+    ladder = ladder.with_creation(replace(probe, outcome=None)).with_creation(probe)
+    assert ladder.probes == (probe,) and ladder.probing is None and ladder.open == attempt
     content = ladder.to_json()
     assert content["began"] == "2001-09-09T01:46:40.000Z" and content["attempts"][0]["outcome"] is None
     assert Ladder.from_json(content | {"new": 1, "attempts": [content["attempts"][0] | {"new": 1}]}) == ladder

@@ -153,6 +153,15 @@ def test_on_demand_probes_and_goes_back_only_to_machines_that_were_just_seen() -
     assert decide(replace(on, records=seen, deadline_s=on.now_s + 10.2 * HOUR), LADDER).rung == 1
 
 
+def test_of_several_spot_rungs_none_is_asked_again_from_the_slack_that_is_kept_for_change_overs() -> None:
+    """One of them may always be asked: in turn they would use it up, and there would be no way back from on demand."""
+    ladder = (SPOT, replace(SPOT, index=1), replace(DEMAND, index=2))
+    fresh = situation(slack_h=1, records=(refused(30), NONE, NONE))
+    assert decide(fresh, ladder).rung == 1, "it has not refused yet"
+    assert decide(replace(fresh, records=(refused(400), refused(30), NONE)), ladder).rung == 2
+    assert decide(situation(slack_h=5, records=(refused(400), refused(30), NONE)), ladder).rung == 0
+
+
 def test_without_probes_on_demand_goes_back_rarely() -> None:
     on = situation(slack_h=3, on=1, running=True, can_probe=False)
     assert decide(replace(on, asked_s=99_000.0), LADDER).rung == 1

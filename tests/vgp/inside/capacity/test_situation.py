@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from vgp.inside.capacity.ladder import Attempt, Ladder
+from vgp.inside.capacity.ladder import Attempt, Ladder, Probe
 from vgp.inside.capacity.policy import decide
 from vgp.inside.capacity.progress import Progress, progress_of
 from vgp.inside.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
@@ -52,6 +52,37 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
     assert first.granted_s == (NOW - 290,) and first.held_s == 90
     assert second.held_s == 100 and third.granted_s == third.refused_s == ()
     assert (known.on, known.running, known.asked_s) == (1, True, NOW - 150)
+
+
+def probe(number, name, outcome, **changed):
+    given = {"number": number, "rung": name, "region": "r", "token": f"{number}-y", "intended": NOW - 900}
+    return Probe(**{**given, "outcome": outcome, "ended": NOW - 100 * number, **changed})
+
+
+def test_probes_tell_refusals_and_grants_and_hold_nothing():
+    told = (
+        probe(5, "a", "stockout"),
+        probe(4, "a", "granted", started=NOW - 460),
+        probe(3, "b", "lost"),
+        probe(2, "b", "cancelled", ending="cancelled"),
+        probe(1, "b", "wait_expired", ending="wait_expired"),
+        probe(6, "b", None, ended=None),
+    )
+    tried = (attempt(1, "a", ended=NOW - 300, outcome="quota"), attempt(2, "c", started=NOW - 60))
+    plan = replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)
+    known = situation(plan, replace(ladder(*tried), probes=told), PLAN.rungs, None, NOW)
+    first, second, _ = known.records
+    assert first.refused_s == (NOW - 500, NOW - 300), "with those of attempts, in the order of time"
+    assert first.granted_s == (NOW - 400,) and first.held_s == 0 and not first.preempted_s
+    assert second.refused_s == (NOW - 300, NOW - 100), "what the launcher ended, as the step went on, says nothing"
+    assert (known.probing, known.can_probe) == (1, True)
+
+
+def test_without_leave_or_after_a_probe_that_google_would_not_have_none_is_sent():
+    plan = replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)
+    asked = replace(ladder(), probes=(probe(1, "a", "user_error"),))
+    assert not situation(plan, asked, PLAN.rungs, None, NOW).can_probe
+    assert not situation(PLAN, ladder(), PLAN.rungs, None, NOW).can_probe
 
 
 def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_the_first_job():
