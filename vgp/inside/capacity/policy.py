@@ -43,7 +43,8 @@ LOOK_S = 300.0
 PATIENCE_S = 900.0
 #: How long after a probe got its machines the rung counts as there, seconds.
 FRESH_S = 300.0
-#: Without probes (nobody wants them, or Google would not have one): how long after a failure on Spot it is tried again; it doubles with each refusal, seconds.
+#: Without probes (not wanted, or refused by Google): how long after a failure on Spot it is tried again; it doubles
+#: with each refusal, seconds.
 BLIND_S = 3600.0
 
 
