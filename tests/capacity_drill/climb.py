@@ -1,12 +1,12 @@
 """One climb, played to its end: the loopback cloud, the launcher as a process of its own, and whoever is killed."""
 
-import ctypes
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +27,8 @@ from vgp.inside.capacity.plan import Plan
 
 #: Real seconds between two looks; those after which a climb is given up, or so many of the cloud's if that is later.
 LOOK_S, MOST_S, MOST_CLOUD_S = 0.01, 900.0, 20_000.0
+#: Real seconds in which a climb that is given up ends all that it started.
+LAST_S = 20.0
 
 
 @dataclass
@@ -182,10 +184,17 @@ class Climb:
 
 
 def end_with_the_drill() -> None:
-    """Has this process end, with all that it started, when the one is gone that asked for climbs (Linux; prctl(2))."""
+    """Has this process end, with all that it started, when the one is gone that asked for climbs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    threading.Thread(target=_end_after, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    while True:  # the first ends the climb, and is caught by the pool; the next one ends the process
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(LAST_S)
 
 
 def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
