@@ -2,6 +2,7 @@
 
     python -m benchmarks.goodput --data runs/data
     python -m benchmarks.goodput --data runs/data --cost-s 2 --durable-s 60     # a save of a larger model
+    python -m benchmarks.goodput --data runs/data --run 8 --per-hour 30         # and what was seen; 45 minutes
 
 A real job is started, saves a few times, is preempted (SIGTERM), goes on, and is preempted again; what it says of
 itself in `progress.json` are the parts: the start until training goes on from a checkpoint, what a save takes from
@@ -11,6 +12,12 @@ cloud takes to give the next machine is none of training's: a column each.
 
 notice   a Spot notice comes first, as Google promises for most ends, and the job saves within it
 none     the machine is gone at once: what came after the last checkpoint that can be read is done again
+
+With `--run N` the arithmetic is held against the thing itself: a job that trains on is ended N times, at moments of the
+same kind, by SIGTERM and then another N times by SIGKILL, and is started again at once. *Seen* are the steps that are
+saved at the end, times the seconds of a step in a job that never saves, over all the time that passed; *foretold* is
+the arithmetic for the same moments and the interval that the jobs chose. More preemptions an hour make it shorter. It
+takes a quiet machine: where a step takes longer before than after, the share says nothing.
 """
 
 import argparse
@@ -18,23 +25,29 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.chaos import command
-from training.loop.interval import LEAST_S, MOST_S, MOST_SHARE, optimum
+from training.loop.interval import LEAST_S, MOST_S, MOST_SHARE, RATE_VARIABLE, optimum
 
 HOUR, LIVES = 3600.0, 20_000
 #: Seconds that a cloud takes from the end of a machine until the program starts on the next.
 PROVISION_S = (0, 120, 300)
+#: How long a job without saves trains, which tells the seconds of a step; its progress is told twice a minute.
+UNDISTURBED_S = 95.0
+NEVER_S = 1e6
 
 
 @dataclass(frozen=True)
@@ -47,11 +60,16 @@ class Parts:
     stop_s: float
 
 
-def goodput(parts: Parts, interval_s: float, provision_s: float, *, notice: bool, seed: int, per_hour: float) -> float:
+def lives(seed: int, per_hour: float, count: int = LIVES) -> list[float]:
+    """Seconds of training between one preemption and the next."""
+    dice = random.Random(seed)
+    return [dice.expovariate(per_hour / HOUR) for _ in range(count)]
+
+
+def goodput(parts: Parts, interval_s: float, provision_s: float, lived: Sequence[float], *, notice: bool) -> float:
     """Share of the wall time that is training which counts."""
-    dice, useful_s, wall_s = random.Random(seed), 0.0, 0.0
-    for _ in range(LIVES):
-        life_s = dice.expovariate(per_hour / HOUR)
+    useful_s = wall_s = 0.0
+    for life_s in lived:
         wall_s += provision_s + parts.start_s + life_s + (parts.stop_s if notice else 0)
         turn_s = interval_s + parts.cost_s
         if notice:
@@ -62,39 +80,99 @@ def goodput(parts: Parts, interval_s: float, provision_s: float, *, notice: bool
     return useful_s / wall_s
 
 
-def measured(data: Path, nproc: int, settings: list[str]) -> Parts:
-    """The parts of a real job: one that goes on from a checkpoint, and that has saved at least three times."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        control = folder / "control"
-        control.mkdir()
+class Folder:
+    """Where jobs train one after the other, and the control folder through which they tell how far they are."""
+
+    def __init__(self, path: Path, data: Path, nproc: int, settings: Sequence[str]) -> None:
+        self.path, self.words = path, command(data, path, nproc, ["epochs=100000", *settings])
+        self.control = path / "control"
+        self.control.mkdir(parents=True)
         beat = {"format": 1, "attempt": "a", "at": "", "every_s": 30, "orphan_s": 36000}
-        (control / "heartbeat.json").write_text(json.dumps(beat))
-        told = {**os.environ, "TRAINING_CAPACITY": str(control), "TRAINING_ATTEMPT": "a"}
-        words = command(data, folder, nproc, ["epochs=100000", "checkpoint_every_s=5", *settings])
-        for _ in range(2):
-            (control / "progress.json").unlink(missing_ok=True)
-            job = subprocess.Popen(words, env=told, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            saves, progress = set(), {"save_cost_s": 0.0}
+        (self.control / "heartbeat.json").write_text(json.dumps(beat))
+
+    @contextmanager
+    def job(self, per_hour: float) -> Iterator["subprocess.Popen[str]"]:
+        """One that goes on from the newest checkpoint; it is ended with the block, if it still runs."""
+        (self.control / "progress.json").unlink(missing_ok=True)
+        told = {"TRAINING_CAPACITY": str(self.control), "TRAINING_ATTEMPT": "a", RATE_VARIABLE: str(per_hour)}
+        with open(self.path / "said", "w") as said:
+            job = subprocess.Popen(
+                self.words, env={**os.environ, **told}, stdout=subprocess.DEVNULL, stderr=said, text=True
+            )
+        try:
+            yield job
+        finally:
+            job.kill()
+            job.wait()
+
+    def progress(self, job: "subprocess.Popen[str]") -> dict[str, Any]:
+        """What it told last; nothing before it trains."""
+        if job.poll() is not None:
+            raise SystemExit((self.path / "said").read_text())
+        path = self.control / "progress.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def stop(self, job: "subprocess.Popen[str]") -> tuple[float, dict[str, Any]]:
+        """Seconds from the notice to the end, and the job's last word."""
+        began = time.monotonic()
+        job.send_signal(signal.SIGTERM)
+        code = job.wait()
+        stop_s = time.monotonic() - began
+        assert code == 75, (self.path / "said").read_text()
+        return stop_s, json.loads((self.control / "progress.json").read_text())
+
+
+def measured(folder: Folder) -> Parts:
+    """The parts of a real job: one that goes on from a checkpoint, and that has saved at least three times."""
+    for _ in range(2):
+        with folder.job(1.0) as job:
+            saves: set[int] = set()
             while len(saves) < 4:
                 time.sleep(0.2)
-                if job.poll() is not None:
-                    raise SystemExit(job.communicate()[1])
-                if (control / "progress.json").exists():
-                    progress = json.loads((control / "progress.json").read_text())
-                    saves.add(progress["saved_step"])
-            began = time.monotonic()
-            job.send_signal(signal.SIGTERM)
-            job.communicate()
-            stop_s = time.monotonic() - began
-            progress = json.loads((control / "progress.json").read_text())
-        assert job.returncode == 75
-        return Parts(progress["start_s"], progress["save_cost_s"], progress["save_s"], stop_s)
+                saves.add(folder.progress(job).get("saved_step", 0))
+            stop_s, told = folder.stop(job)
+    return Parts(told["start_s"], told["save_cost_s"], told["save_s"], stop_s)
+
+
+def undisturbed(folder: Folder) -> float:
+    """Seconds of a step in a job that never saves."""
+    with folder.job(1.0) as job:
+        trained(folder, job, UNDISTURBED_S)
+        return float(folder.progress(job)["seconds_per_step"])
+
+
+def trained(folder: Folder, job: "subprocess.Popen[str]", seconds: float) -> None:
+    """Returns after so many seconds of training."""
+    while not folder.progress(job):
+        time.sleep(0.05)
+    until = time.monotonic() + seconds
+    while (left_s := until - time.monotonic()) > 0:
+        time.sleep(min(1.0, left_s))
+        folder.progress(job)
+
+
+def seen(folder: Folder, lived: Sequence[float], per_hour: float, *, notice: bool) -> tuple[int, float, float]:
+    """Steps that count, the seconds that passed, and the interval between saves that the jobs chose."""
+    with folder.job(per_hour) as job:  # the first start is no resumption
+        trained(folder, job, 0)
+        _, told = folder.stop(job)
+    first, chosen, began = told["saved_step"], [], time.monotonic()
+    for life_s in lived:
+        with folder.job(per_hour) as job:
+            trained(folder, job, life_s)
+            told = folder.stop(job)[1] if notice else folder.progress(job)
+        chosen.append(told["checkpoint_every_s"])
+    wall_s = time.monotonic() - began
+    if not notice:  # what counts is where the next one goes on
+        with folder.job(per_hour) as job:
+            trained(folder, job, 0)
+            told = folder.progress(job)
+    return told["saved_step"] - first, wall_s, statistics.median(chosen)
 
 
 def intervals(parts: Parts, per_hour: float) -> dict[str, float]:
     best = max(min(optimum(parts.cost_s, HOUR / per_hour), MOST_S), LEAST_S, parts.cost_s / MOST_SHARE)
-    return {"auto": best, "60 s": 60.0, "10 min": 600.0}
+    return {f"auto: {best:.0f} s": best, "60 s": 60.0, "10 min": 600.0}
 
 
 def main() -> None:
@@ -106,8 +184,21 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="a training setting; repeatable")
     parser.add_argument("--cost-s", type=float, help="in place of the measured one, as of a larger model")
     parser.add_argument("--durable-s", type=float, help="likewise")
+    parser.add_argument(
+        "--run", type=int, default=0, metavar="N", help="end a real job N times with a notice, N without"
+    )
     given = parser.parse_args()
-    parts = measured(given.data, given.nproc, given.set)
+    if given.run and (given.cost_s or given.durable_s):
+        parser.error("--run measures what a save costs: leave out --cost-s and --durable-s")
+    with tempfile.TemporaryDirectory() as scratch:
+        report(given, Path(scratch))
+
+
+def report(given: argparse.Namespace, scratch: Path) -> None:
+    def folder(name: str, *settings: str) -> Folder:
+        return Folder(scratch / name, given.data, given.nproc, [*given.set, *settings])
+
+    parts = measured(folder("parts", "checkpoint_every_s=5"))
     if given.cost_s or given.durable_s:
         parts = Parts(parts.start_s, given.cost_s or parts.cost_s, given.durable_s or parts.durable_s, parts.stop_s)
     title = (
@@ -115,14 +206,32 @@ def main() -> None:
         f"stop {parts.stop_s:.1f} s; {given.per_hour:g} preemptions an hour; {machine.line()}"
     )
     table = Table("checkpoints", "", *(f"next machine after {s} s" for s in PROVISION_S), title=title)
+    lived = lives(given.seed, given.per_hour)
     for name, interval_s in intervals(parts, given.per_hour).items():
         for notice in (True, False):
-            shares = [goodput(parts, interval_s, s, notice=notice, seed=given.seed, per_hour=given.per_hour)
-                      for s in PROVISION_S]  # fmt: skip
-            shown = name if name != "auto" else f"auto: {interval_s:.0f} s"
-            table.add_row(shown, "notice" if notice else "none", *(f"{share:.2%}" for share in shares))
-    Console(width=int(os.environ.get("COLUMNS", "140"))).print(table)
+            shares = [goodput(parts, interval_s, s, lived, notice=notice) for s in PROVISION_S]
+            table.add_row(name, "notice" if notice else "none", *(f"{share:.2%}" for share in shares))
+    console = Console(width=int(os.environ.get("COLUMNS", "140")))
+    console.print(table)
+    if given.run:
+        for notice in (True, False):
+            console.print(compared(given, folder, parts, lived[: given.run], notice=notice))
+
+
+def compared(
+    given: argparse.Namespace, folder: Callable[..., Folder], parts: Parts, lived: Sequence[float], *, notice: bool
+) -> str:
+    """What was seen beside what was foretold; a step's seconds are measured before and after."""
+    before_s = undisturbed(folder(f"before-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
+    steps, wall_s, interval_s = seen(folder(f"seen-{notice}"), lived, given.per_hour, notice=notice)
+    after_s = undisturbed(folder(f"after-{notice}", f"checkpoint_every_s={NEVER_S:g}"))
+    share, foretold = steps * (before_s + after_s) / 2 / wall_s, goodput(parts, interval_s, 0, lived, notice=notice)
+    return (
+        f"{len(lived)} ends, {'with' if notice else 'without'} notice, {sum(lived):.0f} s of training, checkpoints "
+        f"every {interval_s:.0f} s: seen {share:.2%}, foretold {foretold:.2%}; {steps} steps in {wall_s:.0f} s, one "
+        f"without saves {1000 * before_s:.3f} ms before and {1000 * after_s:.3f} ms after"
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,7 @@
 """From a Spot notice to a job that has ended with everything saved: does that fit into the 30 s that Google gives?
 
     python -m benchmarks.notice --store disk                   # 1 GB a rank, 2 ranks
-    python -m benchmarks.notice --store bucket --megabytes 1000
+    python -m benchmarks.notice --store bucket                 # the same in a bucket: benchmarks/storage_server.py
     python -m benchmarks.notice --store disk --again           # a second SIGTERM, 2 s after the first, changes nothing
 
 Ranks that hold their share of the state, as training does, wait; the job gets SIGTERM. Seconds from then until each of
@@ -19,13 +19,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.kills import place
+from benchmarks.storage_server import storage_server
+from training.storage.storage import is_remote
 
 PROGRAM = """
 import json, sys
@@ -34,6 +37,17 @@ from training.processes.launch import launch
 argument = json.loads(sys.argv[1])
 exits(launch)("benchmarks.notice:train", argument, nproc=argument["nproc"])
 """
+
+
+@contextmanager
+def place(store: str) -> Iterator[str]:
+    """A folder on the disk, or a bucket of a storage server of this machine."""
+    if store == "disk":
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
+    else:
+        with storage_server():
+            yield "gs://runs"
 
 
 def train(argument: dict[str, Any], rank: Any) -> None:
@@ -68,9 +82,9 @@ def train(argument: dict[str, Any], rank: Any) -> None:
     raise Preempted(f"step {writer.durable_step} is saved")
 
 
-def notice(store: str, megabytes: int, nproc: int, *, warm: bool, again: bool) -> tuple[float, int, str]:
+def notice(folder: str, megabytes: int, nproc: int, *, warm: bool, again: bool) -> tuple[float, int, str]:
     """Seconds from SIGTERM to the end, the exit code, and the last words."""
-    with place(store) as folder, tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
         ready = Path(scratch) / "ready"
         argument = {"folder": folder, "megabytes": megabytes, "nproc": nproc, "ready": str(ready), "warm": warm}
         job = subprocess.Popen([sys.executable, "-c", PROGRAM, json.dumps(argument)], stderr=subprocess.PIPE, text=True)
@@ -87,12 +101,12 @@ def notice(store: str, megabytes: int, nproc: int, *, warm: bool, again: bool) -
         return time.monotonic() - began, job.returncode, said.strip().splitlines()[-1]
 
 
-def plain_write(store: str, megabytes: int, nproc: int) -> float:
+def plain_write(folder: str, megabytes: int, nproc: int) -> float:
     """Seconds that the disk or the server takes for so many bytes in each of so many files or objects."""
     block = memoryview(os.urandom(1 << 20))
     count = megabytes * 1_000_000 // len(block)
-    with place(store) as folder, ThreadPoolExecutor(nproc) as pool:
-        write = partial(_put if store == "bucket" else _write, folder, [block] * count)
+    with ThreadPoolExecutor(nproc) as pool:
+        write = partial(_put if is_remote(folder) else _write, folder, [block] * count)
         began = time.monotonic()
         list(pool.map(write, range(nproc)))
         return time.monotonic() - began
@@ -120,11 +134,13 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="a second SIGTERM follows, 2 s after the first")
     given = parser.parse_args()
     print(f"{given.store}, {given.nproc} x {given.megabytes} MB; {machine.line()}", flush=True)
-    for name, warm in (("first save", False), ("later save", True)):
-        bound = plain_write(given.store, given.megabytes, given.nproc)
-        print(f"plain write  {bound:5.1f} s", flush=True)
-        seconds, code, said = notice(given.store, given.megabytes, given.nproc, warm=warm, again=given.again)
-        print(f"{name}   {seconds:5.1f} s of 30, {seconds / bound:.1f} x, exit {code}: {said}", flush=True)
+    with place(given.store) as root:
+        for name, warm in (("first save", False), ("later save", True)):
+            folder = f"{root}/{name.replace(' ', '-')}"
+            bound = plain_write(f"{folder}-plain", given.megabytes, given.nproc)
+            print(f"plain write  {bound:5.1f} s", flush=True)
+            seconds, code, said = notice(folder, given.megabytes, given.nproc, warm=warm, again=given.again)
+            print(f"{name}   {seconds:5.1f} s of 30, {seconds / bound:.1f} x, exit {code}: {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ compiled.py   that step with a ladder, as `pipelines compile` writes it
 tiny.py       that task
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb
-probes.py     climbs on which probes look for Spot
+probes.py     and of the probes among its jobs
 stories.py    one thing that goes wrong at a time
 rows.py       one climb as a row of the table
+summary.py    rows in words, and what all of them come to
 calls.py      the launcher killed at every call to Google, before and after it was handled
 """

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import checks, climb, probes, rows, work
+from tests.capacity_drill import checks, climb, rows, work
 from tests.capacity_drill.scenario import Scenario
 from tests.loopback.call import Call
 from tests.loopback.capacity import World
@@ -51,7 +51,7 @@ def scenario() -> Scenario:
 
 
 def task() -> work.StandIn:
-    return probes.Probed(steps=60, every=2)
+    return work.Probed(steps=60, every=2)
 
 
 def plan() -> Plan:
@@ -85,7 +85,7 @@ def every(folder: Path, speed: float) -> list[Kill]:
                 seen.append(kind_of(call))
 
     found = played(folder, speed, lambda climbing: climbing.cloud.on("*", note, before=True))
-    assert not wrong(found), found.said
+    assert not checks.problems(found, task(), plan()), found.said
     kills, times = [], Counter[tuple[str, str]]()
     for index, kind in enumerate(seen):
         pair = (seen[index - 1] if index else "", kind)
@@ -118,13 +118,9 @@ def killed(kill: Kill, folder: Path, speed: float) -> dict[str, Any]:
         climbing.cloud.on("*", strike, before=kill.before)
 
     found = played(folder, speed, arm)
-    problems = wrong(found)
+    problems = checks.problems(found, task(), plan())
     name = kill.name + (" (not reached)" if left[0] > 0 else "")  # how often a job is looked at is a matter of time
     return rows.row(name, found, task(), problems, time.monotonic() - began)
-
-
-def wrong(found: climb.Evidence) -> list[str]:
-    return [*checks.problems(found, task(), plan()), *probes.problems(found, plan())]
 
 
 def played(folder: Path, speed: float, arm: Callable[[climb.Climb], None]) -> climb.Evidence:

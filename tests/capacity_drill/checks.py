@@ -6,9 +6,10 @@ from itertools import groupby, pairwise
 from math import ceil
 from typing import Any
 
+from tests.capacity_drill import probes
 from tests.capacity_drill.climb import Evidence, Step
 from tests.capacity_drill.work import Work
-from tests.loopback.working_job import WorkingJob
+from tests.loopback.working_job import SUCCEEDED, WorkingJob
 from vgp.inside.capacity.plan import Plan
 
 #: What the launcher may call the end of a job, by why its machines were gone last; "" = it never had any.
@@ -18,8 +19,6 @@ TRUTH = {
     "failed": ("preempted", "user_error", "moved", "lost"),
     "": ("stockout", "wait_expired", "quota", "moved", "lost", "preempted", "cancelled"),
 }  # fmt: skip
-#: Hours that times with milliseconds may differ by.
-HOURS = 1e-3
 #: How often a job tells how far it is, seconds; what it does after its last word nobody hears of.
 TOLD_S = 30.0
 
@@ -34,6 +33,7 @@ def problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
         *told(found, plan),
         *told_of_steps(found, work),
         *left(found),
+        *probes.problems(found, plan),
     ]
 
 
@@ -62,10 +62,14 @@ def one_at_a_time(found: Evidence) -> Iterator[str]:
         yield f"job {job} took steps before and after another one"
 
 
+def losses(found: Evidence) -> list[int]:
+    """Steps that were done again, for each job that went on after another."""
+    return [before[-1].number - after[0].number + 1 for before, after in pairwise(blocks(found))]
+
+
 def little_lost(found: Evidence, work: Work) -> Iterator[str]:
     """Each job goes on at most one interval before the last step of the one before it."""
-    for before, after in pairwise(blocks(found)):
-        lost = before[-1].number - after[0].number + 1
+    for (before, after), lost in zip(pairwise(blocks(found)), losses(found), strict=True):
         if lost > work.every or lost < 0:
             yield f"after step {before[-1].number} came step {after[0].number}: {lost} steps lost, {work.every} may be"
 
@@ -89,11 +93,13 @@ def told(found: Evidence, plan: Plan) -> Iterator[str]:
 
 def told_of(attempt: dict, job: WorkingJob, price: float) -> Iterator[str]:  # type: ignore[type-arg]
     number, why = attempt["number"], job.spells[-1].why if job.spells else ""
+    if job.state == SUCCEEDED:  # told to end while it ended by itself
+        why = "succeeded"
     if attempt["outcome"] not in TRUTH[why]:
         yield f"attempt {number} is told as {attempt['outcome']}, and its machines ended: {why or 'there were none'}"
     assert job.ended or not job.over
     hours = job.hours(job.ended or job.created)
-    if job.over and attempt["words"] != "fenced" and abs(attempt["hours"] - hours) > HOURS:
+    if job.over and attempt["words"] != "fenced" and abs(attempt["hours"] - hours) > probes.HOURS:
         yield f"attempt {number} is told to have had machines for {attempt['hours']:.4f} h, and had {hours:.4f} h"
     if attempt["usd"] is None or abs(attempt["usd"] - attempt["hours"] * price) > 0.01:
         yield f"attempt {number} is told to cost {attempt['usd']}: {attempt['hours']:.4f} h at {price}"
@@ -116,7 +122,7 @@ def told_of_step(attempt: Mapping[str, Any], last: int, saved: int, work: Work) 
     if step_to > saved:
         yield f"attempt {number} is told to have saved step {step_to}, and what followed went on behind step {saved}"
     silent = ceil(TOLD_S / work.seconds) + 1
-    least, most = max(0, last - saved - silent), last - saved if step_to == saved else work.every
+    least, most = max(0, last - saved - silent), last - saved if step_to == saved else work.every + silent
     if lost is None and last - saved <= silent:  # it may have had no time to tell anything
         return
     if lost is None or not least <= lost <= most:

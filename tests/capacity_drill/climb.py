@@ -5,7 +5,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,16 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.capacity_drill import work as works
-from tests.capacity_drill.scenario import Scenario
+from tests.capacity_drill.scenario import NodeLoss, Scenario
 from tests.capacity_drill.standin import TRACE_VARIABLE
 from tests.capacity_drill.work import Work
 from tests.loopback.cloud import Cloud
 from tests.loopback.region import Region
-from tests.loopback.working_job import RUNNING
+from tests.loopback.working_job import RUNNING, WorkingJob
 from vgp.inside.capacity.plan import Plan
 
-#: Real seconds between two looks, and after which a climb is given up.
-LOOK_S, MOST_S = 0.01, 900.0
+#: Real seconds between two looks; those after which a climb is given up, or so many of the cloud's if that is later.
+LOOK_S, MOST_S, MOST_CLOUD_S = 0.01, 900.0, 20_000.0
+#: Real seconds in which a climb that is given up ends all that it started.
+LAST_S = 20.0
 
 
 @dataclass
@@ -50,7 +55,8 @@ class Evidence:
     model: bytes | None
     gcp_resources: str
     launchers: int
-    problems: list[str] = field(default_factory=list)
+    #: What the drill killed: launcher, node, silent node, job.
+    kills: Counter[str] = field(default_factory=Counter)
 
 
 class Climb:
@@ -68,6 +74,7 @@ class Climb:
         for method, faults in scenario.faults.items():
             cloud.fail(method, *faults)
         self.task, self.launchers = 4_000_000_000, 0
+        self.kills: Counter[str] = Counter()
         self.began = cloud.clock.now()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -89,6 +96,7 @@ class Climb:
         assert self.process
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.kills["launcher"] += 1
 
     def run(self, again_s: float = 0) -> int | None:
         """The code of the launcher that ended by itself; None if none did in time.
@@ -96,12 +104,10 @@ class Climb:
         Args:
             again_s: After how long one is started again that somebody else has killed.
         """
-        kills, nodes = (
-            list(zip(self.scenario.launcher_kills, self.scenario.moves, strict=True)),
-            list(self.scenario.node_kills),
-        )
+        kills = list(zip(self.scenario.launcher_kills, self.scenario.moves, strict=True))
+        losses, jobs = list(self.scenario.node_losses), list(self.scenario.job_kills)
         process, until, again = self.start(), time.monotonic() + MOST_S, None
-        while time.monotonic() < until:
+        while time.monotonic() < until or self.now_s < MOST_CLOUD_S:
             if again is not None and self.now_s >= again:
                 process, again = self.start(), None
             if again is None and (code := process.poll()) is not None:
@@ -113,19 +119,32 @@ class Climb:
                 self.kill()
                 self.task += moves
                 again = self.now_s + pause_s
-            if nodes and self.now_s >= nodes[0]:
-                nodes.pop(0)
-                self.lose()
+            if losses and self.now_s >= losses[0].at_s:
+                self.lose(losses.pop(0))
+            if jobs and self.now_s >= jobs[0]:
+                jobs.pop(0)
+                self.kill_job()
             time.sleep(LOOK_S)
         self.kill()
         return None
 
-    def lose(self) -> None:
+    def lose(self, loss: NodeLoss) -> None:
         """A machine of the job that runs is gone."""
+        for job in self.at_work():
+            noticed = loss.noticed or len(job.machines) == 1
+            job.lose(job.machines[loss.node].name, self.cloud.clock.now(), noticed=noticed)
+            self.kills["node" if noticed else "silent node"] += 1
+
+    def kill_job(self) -> None:
+        """All machines of the Spot job that runs are gone at once."""
+        for job in self.at_work():
+            if job.place.strategy == "spot":
+                job.take(self.cloud.clock.now())
+                self.kills["job"] += 1
+
+    def at_work(self) -> Iterator[WorkingJob]:
         with self.cloud.lock:
-            for job in self.region.jobs.values():
-                if job.state == RUNNING and not job.ending:
-                    job.lose(job.machines[-1].name, self.cloud.clock.now())
+            yield from [job for job in self.region.jobs.values() if job.state == RUNNING and not job.ending]
 
     def read(self, uri: str) -> bytes | None:
         """An object, past the faults of the cloud."""
@@ -149,7 +168,7 @@ class Climb:
             code, self.said(), self.began, self.cloud.clock.now(), self.region, self.control("ladder.json"),
             self.steps(),
             self.work.made(self.read, self.region.machines.mount, f"{folder}/model"),
-            (self.read(f"{folder}/gcp_resources") or b"").decode(), self.launchers,
+            (self.read(f"{folder}/gcp_resources") or b"").decode(), self.launchers, self.kills,
         )  # fmt: skip
 
     def said(self) -> str:
@@ -162,6 +181,20 @@ class Climb:
         return sorted(
             (Step(token, job, int(number), int(at)) for token, job, number, at in lines), key=lambda step: step.at_ns
         )
+
+
+def end_with_the_drill() -> None:
+    """Has this process end, with all that it started, when the one is gone that asked for climbs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    threading.Thread(target=_end_after, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    while True:  # the first ends the climb, and is caught by the pool; the next one ends the process
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(LAST_S)
 
 
 def climbed(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: Plan | None = None) -> Evidence:
@@ -177,6 +210,11 @@ def begun(folder: Path, work: Work, scenario: Scenario, *, speed: float, plan: P
     folder.mkdir(parents=True)
     with Cloud() as cloud:
         cloud.clock.run(speed)
-        yield Climb(cloud, folder, work, scenario, plan)
+        climb = Climb(cloud, folder, work, scenario, plan)
+        try:
+            yield climb
+        finally:
+            if climb.process and climb.process.poll() is None:
+                climb.kill()
         if cloud.crashed:
             raise cloud.crashed

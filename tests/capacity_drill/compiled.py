@@ -10,10 +10,11 @@ PLACEHOLDERS = {
     "{{$.pipeline_network}}": "", "{{$.pipeline_encryption_key_name}}": "",
 }  # fmt: skip
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
-#: One process or two: what exact mode makes the same bits of.
+#: One process or two, on one machine or two: what exact mode makes the same bits of.
 ONE, TWO = {"machine": "g2-standard-12"}, {"machine": "g2-standard-24"}
 RUNGS = [
-    {**ONE, "strategy": "spot", "regions": ["us-central1", "europe-west4"]},
+    {**ONE, "strategy": "spot", "nodes": 2},
+    {**ONE, "strategy": "spot", "regions": ["europe-west4"]},
     {**TWO, "strategy": "flex_start", "max_wait": "30m"},
     {**TWO, "strategy": "standard", "regions": ["us-east4"]},
 ]

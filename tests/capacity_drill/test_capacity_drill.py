@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.capacity_drill import checks, stories, work
+from tests.capacity_drill import checks, rows, stories, summary, work
+from tests.capacity_drill.__main__ import planned
 from tests.capacity_drill.climb import Evidence, Step
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
 
@@ -56,6 +57,29 @@ def test_nothing_is_wrong_with_a_good_climb(good):
     assert checks.problems(good, TASK, PLAN) == []
 
 
+def test_a_job_that_ended_well_while_it_was_told_to_end_has_succeeded(good):
+    good.region.jobs["customJobs/2"].spells[-1].why = "cancelled"
+    assert checks.problems(good, TASK, PLAN) == []
+
+
+def test_one_probe_after_the_other_is_nothing_wrong(good):
+    assert checks.problems(probed(good, probe(7, 0, 3), probe(8, 3, 5)), TASK, PLAN) == []
+
+
+def test_climbs_that_are_done_are_not_played_again(tmp_path):
+    given = SimpleNamespace(calls=False, stories=False, seeds=[3, 4], work="standin", speed=100)
+    assert list(planned(given, tmp_path, {"seed 3"})) == ["seed 4"]
+
+
+def test_what_all_climbs_come_to_names_those_that_went_wrong():
+    good = {**rows.empty("seed 1", []), "lost": 2, "most_lost": 2, "kills": {"node": 1}}
+    bad = {**rows.empty("seed 2", ["the launcher ended with 1"]), "lost": 3, "most_lost": 3, "kills": {"node": 2}}
+    said = summary.of([good, bad])
+    assert "2 climbs, 1 as they must be; wrong: seed 2" in said
+    assert "killed: 3 node" in said
+    assert "5 steps done again, 3 at one end at most" in said
+
+
 def told(good, number, **more):
     attempts = [each | more if each["number"] == number else each for each in good.ladder["attempts"]]
     return replace(good, ladder={"attempts": attempts})
@@ -71,6 +95,20 @@ def from_the_beginning(good):
 
 def still_at_work(good):
     good.region.jobs["customJobs/3"] = job(3, "", RUNNING, 1, "c")
+    return good
+
+
+def probe(number, began, ended, **environment):
+    one = job(number, "succeeded", SUCCEEDED, 1, f"p{number}")
+    one.message.labels, one.message.name = {"training-probe": f"p{number}"}, f"customJobs/{number}"
+    one.spells = [Spell(BEGAN + timedelta(minutes=began), BEGAN + timedelta(minutes=ended), "succeeded")]
+    one.machines = [SimpleNamespace(environment=environment)]
+    return {f"customJobs/{number}": one}
+
+
+def probed(good, *probes):
+    for one in probes:
+        good.region.jobs.update(one)
     return good
 
 
@@ -99,6 +137,17 @@ def a_stranger(good):
         (lambda good: replace(good, gcp_resources=good.gcp_resources.replace("/2", "/1")), "the last job is"),
         (still_at_work, "still goes on"),
         (a_stranger, "no attempt names it"),
+        (lambda good: probed(good, probe(7, 0, 4), probe(8, 3, 5)), "both probes, had machines at once"),
+        (
+            lambda good: probed(good, probe(7, 0, 4, TRAINING_CAPACITY="gs://b/f")),
+            "is a probe, and was told where the work is",
+        ),
+        (
+            lambda good: replace(
+                good, ladder=good.ladder | {"probes": [{"number": 3, "job": "", "outcome": None, "intended": "1"}]}
+            ),
+            "probe 3 is not over",
+        ),
     ],
 )
 def test_the_drill_sees_what_is_wrong(good, change, words):

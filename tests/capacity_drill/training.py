@@ -20,6 +20,9 @@ SETTINGS = {
     "learning_rate": 1e-2, "weight_decay": 0.0, "warmup_fraction": 0.1, "clip_norm": 1.0, "precision": "fp32",
     "seed": 1,
 }  # fmt: skip
+#: How long machines wait for each other: some of it passes in C, where no time is compressed; and what starts many
+#: others beside it is silent for longer.
+WAITS = {"rendezvous_timeout_s": 150, "lost_after_s": 60}
 UNINTERRUPTED = """
 import sys, json
 from training import steps
@@ -55,7 +58,7 @@ class Training:
 
     @property
     def settings(self) -> dict[str, Any]:
-        options = {"exact": True, "microbatches": 4, "checkpoint_every_steps": self.every}
+        options = {"exact": True, "microbatches": 4, "checkpoint_every_steps": self.every, **WAITS}
         return {**SETTINGS, "training_options": options}
 
     @property

@@ -3,12 +3,13 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from tests.capacity_drill.standin import following
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
+from vgp.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
 
 STANDIN = Path(__file__).parent / "standin.py"
 ROOT, RUN, STEP = "gs://test-bucket/runs", "nightly-20260101", "train"
@@ -88,6 +89,18 @@ class StandIn:
         return read(f"{uri}/model.txt")
 
 
+@dataclass(frozen=True)
+class Probed(StandIn):
+    """The same on a ladder of Spot and on demand, with probes; the work is longer, so that there is time to look."""
+
+    steps: int = 90
+
+    def plan(self, deadline_s: float | None) -> Plan:
+        whole = super().plan(deadline_s)
+        held = {"probe_s": PROBE_S, "probes_an_hour_s": PROBES_AN_HOUR_S}
+        return replace(whole, rungs=(whole.rungs[0], whole.rungs[3]), **held)
+
+
 def output_folder(task: int) -> str:
     """Where Vertex AI has a task write; another for every attempt at the step."""
     return f"{ROOT}/123456789012/{RUN}/{STEP}_{task}"
@@ -158,8 +171,8 @@ def plan(
 
 def made(kind: str, folder: Path) -> Work:
     """The work of that name; what it prepares lies in the folder."""
-    if kind == "standin":
-        return StandIn()
+    if kind != "training":
+        return {"standin": StandIn, "probed": Probed}[kind]()
     from tests.capacity_drill.training import Training
 
     return Training(folder / "prepared")

@@ -47,9 +47,11 @@ class Machine:
     environment: dict[str, str]
     process: "subprocess.Popen[bytes] | None" = None
     starts: int = 0
+    #: Whether it is gone and nobody has noticed.
+    vanished: bool = False
 
     def start(self) -> None:
-        self.starts += 1
+        self.starts, self.vanished = self.starts + 1, False
         self.folder.mkdir(parents=True, exist_ok=True)
         with (
             open(self.folder / f"out-{self.starts}", "wb") as out,
@@ -64,6 +66,8 @@ class Machine:
     def code(self) -> int | None:
         assert self.process
         code = self.process.poll()
+        if self.vanished:
+            return None
         return code if code is None or code >= 0 else 128 - code
 
     def terminate(self) -> None:

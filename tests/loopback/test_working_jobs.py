@@ -245,6 +245,29 @@ def test_a_lost_machine_is_replaced_or_ends_the_job_or_starts_all_anew(cloud, wo
     assert starts == [[1, 2], [2, 2]]
 
 
+def test_a_machine_whose_end_nobody_notices_leaves_the_others_to_end_the_job(cloud, work, create, at_work):
+    job = create(1, 1, disable_retries=True)
+    folder, get = at_work(job)
+    with cloud.lock:
+        work.jobs[job.name].lose("workerpool0-0", cloud.clock.now(), noticed=False)
+    cloud.clock.advance(600)
+    assert get().state.name == "JOB_STATE_RUNNING"
+    (folder.parent / "workerpool1-0" / "end").write_text("75")
+    assert ended(get)[0] == "FAILED"
+    assert "The replica workerpool1-0 exited with a non-zero status of 75." in get().error.message
+
+
+def test_spot_machines_may_be_taken_away_without_a_notice(cloud, work, create, at_work):
+    job = create(strategy=SPOT, disable_retries=True)
+    _, get = at_work(job)
+    with cloud.lock:
+        work.jobs[job.name].take(cloud.clock.now())
+    state, code, words = ended(get)
+    assert (state, words[:27]) == ("FAILED", "Resources are insufficient ")
+    assert "told to end" not in [entry["textPayload"] for entry in cloud.logs.entries]
+    assert work.jobs[job.name].spells[-1].why == "preempted"
+
+
 def test_a_cancelled_job_and_one_whose_time_is_over_may_save(cloud, work, create, jobs, at_work):
     cancelled, late = create(), create(timeout=timedelta(seconds=300))
     reads = [at_work(job)[1] for job in (cancelled, late)]

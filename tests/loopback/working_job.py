@@ -104,10 +104,22 @@ class WorkingJob:
         elif self.state != CANCELLING:
             self._end(now, CANCELLED, job_errors.cancelled())
 
-    def lose(self, name: str, now: datetime) -> None:
-        """One of its machines is gone, without a notice."""
-        next(machine for machine in self.machines if machine.name == name).end()
-        self._replace(name, "lost", now)
+    def lose(self, name: str, now: datetime, *, noticed: bool = True) -> None:
+        """One of its machines is gone, without a notice.
+
+        Args:
+            noticed: Whether Vertex AI does something about it; else only its other machines can.
+        """
+        machine = next(machine for machine in self.machines if machine.name == name)
+        machine.vanished = not noticed
+        machine.end()
+        if noticed:
+            self._replace(name, "lost", now)
+
+    def take(self, now: datetime) -> None:
+        """Its Spot machines are taken away at once: the notice is best effort."""
+        self._stop("preempted", now)
+        self._end(now, FAILED, job_errors.stockout(self.place.region))
 
     def _step(self, now: datetime) -> bool:
         if self.ending:

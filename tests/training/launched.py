@@ -94,6 +94,15 @@ def waiting(argument, rank):
         time.sleep(0.1)
 
 
+def meeting(argument, rank):
+    """The first rank never comes to where the others meet."""
+    with open(os.path.join(argument["folder"], str(os.getpid())), "w"):
+        pass
+    if not rank.leads:
+        rank.exchange(None, within_s=600)
+    time.sleep(600)
+
+
 def stuck(argument, rank):
     """Ranks are caught in ways that `argument` names by rank; the others wait for them in a collective."""
     dist.barrier()

@@ -7,6 +7,7 @@ the others at the chief's answers. A thread, since a dead network blocks its cal
 
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from training.errors import MachineLost
 from training.processes.cluster import Cluster
 
 POLL_S = 0.5
@@ -83,6 +85,7 @@ class Control(threading.Thread):
 
     def run(self) -> None:
         try:
+            await_chief(self.place, self.timeout_s)
             store = dist.TCPStore(self.place.chief, self.place.port, is_master=False, wait_for_workers=False,
                                   timeout=timedelta(seconds=self.timeout_s))  # fmt: skip
             self.last_heard = time.monotonic()
@@ -90,7 +93,7 @@ class Control(threading.Thread):
                 self._exchange(store)
                 self.last_heard = time.monotonic()
                 time.sleep(POLL_S)
-        except (RuntimeError, ValueError):  # torch's DistNetworkError and DistStoreError are RuntimeErrors
+        except (MachineLost, RuntimeError, ValueError):  # torch's DistNetworkError and DistStoreError are RuntimeErrors
             self.gone, self.last_heard = True, -float("inf")  # the chief is gone, has finished, or never came
 
     def _exchange(self, store: dist.TCPStore) -> None:
@@ -136,6 +139,24 @@ class Control(threading.Thread):
                     "kind": "lost",
                     "text": f"machine {node} ({host}) has been silent for {self.lost_after_s:g} s",
                 }
+
+
+def await_chief(place: Cluster, timeout_s: float) -> None:
+    """Waits until the chief takes connections. torch would wait as well, and give up with an error and a C++ stack.
+
+    Raises:
+        MachineLost: it took none for so long.
+    """
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            socket.create_connection((place.chief, place.port), timeout=max(POLL_S, until - time.monotonic())).close()
+            return
+        except OSError as error:  # it is not up yet, or its name is not known yet
+            if time.monotonic() >= until:
+                words = f"the chief {place.chief} did not come within {timeout_s:g} s"
+                raise MachineLost(f"{words} at the start (rendezvous_timeout_s): {error}") from None
+        time.sleep(POLL_S)
 
 
 def tell_launchers(store: dist.Store, place: Cluster) -> None:

@@ -34,7 +34,7 @@ from training.errors import (
 )
 from training.processes import flight, kernels
 from training.processes.cluster import Cluster, cores, gpu_count
-from training.processes.control import tell_launchers
+from training.processes.control import await_chief, tell_launchers
 from training.processes.hang import Trace
 from training.processes.request import LaunchRequest
 
@@ -184,7 +184,8 @@ def child(
         if _says(error, _LATE) and not isinstance(error, Late):
             with contextlib.suppress(OSError):
                 flight.dump(rank.rank)
-        _tell(events, kind="failed", text=text, bystander=_says(error, _LATE + _GONE), late=_says(error, _LATE))
+        gone = isinstance(error, dist.DistNetworkError) or _says(error, _LATE + _GONE)
+        _tell(events, kind="failed", text=text, bystander=gone, late=_says(error, _LATE))
         return _linger(rank, EXIT_FAILED)
 
 
@@ -217,7 +218,9 @@ def _catch_signals(rank: Rank) -> None:
 
 
 def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -> dist.TCPStore:
-    """The rendezvous on the chief. torch retries the connection until the timeout, which also covers its name."""
+    """The rendezvous on the chief. Raises MachineLost if that does not come."""
+    if place.node:
+        await_chief(place, timeout_s)
     return dist.TCPStore(
         place.chief, place.port, rank.world_size, is_master=rank.leads, timeout=timedelta(seconds=timeout_s),
         wait_for_workers=False, master_listen_fd=listener if rank.leads else None,

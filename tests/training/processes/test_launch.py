@@ -208,6 +208,30 @@ def test_a_lost_machine_ends_the_others_and_is_named(tmp_path, nodes):
     processes[1].communicate()
 
 
+def test_a_first_machine_that_is_lost_while_ranks_meet_at_its_store_ends_the_others(tmp_path, nodes):
+    processes = nodes("launched:meeting", {"folder": str(tmp_path)})
+    wait_for_ranks(tmp_path)
+    time.sleep(1.5)  # the launchers have heard of each other
+    processes[0].kill()
+    _, said = processes[1].communicate(timeout=60)
+    assert processes[1].returncode == 75, said
+    assert said == "stopped: 127.0.0.2 stops: the chief 127.0.0.1 is gone\n"
+    processes[0].communicate()
+
+
+def test_a_first_machine_that_never_comes_is_waited_for_so_long_and_no_longer(tmp_path, nodes):
+    """Nothing is wrong with the work, which goes on elsewhere: 75, in a sentence."""
+    processes = nodes("launched:waiting", {"folder": str(tmp_path)}, rendezvous_timeout_s=2)
+    processes[0].kill()
+    _, said = processes[1].communicate(timeout=60)
+    assert processes[1].returncode == 75, said
+    assert said == (
+        "stopped: the chief 127.0.0.1 did not come within 2 s at the start (rendezvous_timeout_s): "
+        "[Errno 111] Connection refused\n"
+    )
+    processes[0].communicate()
+
+
 class Taken:
     """A condition that is lost as soon as somebody asks."""
 
