@@ -22,6 +22,7 @@ from training.loop import (
     finite,
     gradients,
     kernels,
+    memory,
     optimizers,
     precision,
     seeding,
@@ -211,12 +212,10 @@ class Learner:
         return loss.detach()
 
     def _memory_advice(self, step: int, error: Exception) -> str:
-        (start, stop), now = self.plan.span(self.assigned.start), self.plan.microbatches
-        settings = ["activation_checkpointing=true", "precision=auto", "strategy=fsdp with several GPUs"]
-        if stop - start > 1:
-            settings.insert(0, f"microbatches={2 * now} or more (now {now} of {stop - start} rows)")
+        start, stop = self.plan.span(self.assigned.start)
         reason = str(error).partition(". ")[0].rstrip(".")
-        advice = f"What needs less: {', '.join(settings)}."
+        fixes = memory.what_needs_less(self.config, self.plan.microbatches, stop - start, self.rank.device)
+        advice = f"What helps: {', '.join(fixes)}."
         said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
         return "\n".join(filter(None, [said, self.out_of_memory(step)]))
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+from training.config import TrainConfig
+from training.loop import precision
 from training.loop.request import TrainingRequest
 from training.processes import memory
 from training.processes.rank import Rank
@@ -54,6 +56,28 @@ def remember_allocations(request: TrainingRequest, rank: Rank) -> None:
     """Keeps the stacks of the last allocations, where that is asked for: before the model takes any memory."""
     if request.config.memory_snapshot == "history" and rank.device.type == "cuda":
         torch.cuda.memory._record_memory_history(stacks="python", max_entries=_HISTORY)
+
+
+def what_needs_less(config: TrainConfig, microbatches: int, rows: int, device: torch.device) -> list[str]:
+    """What can be changed so that a step fits into the memory of a GPU: nothing that is so already, or could not be.
+
+    Args:
+        config: Of the training that ran out of memory, with nothing left open.
+        microbatches: Of each step, over all ranks.
+        rows: Of a microbatch.
+    """
+    half = precision.has_bf16(device) or precision.has_fp16(device)
+    sharded = config.strategy == "fsdp"
+    fixes = {
+        f"microbatches={2 * microbatches} or more (now {microbatches} of {rows} rows)": rows > 1,
+        "activation_checkpointing=true": not config.activation_checkpointing,
+        "precision=auto": half and config.precision == "fp32",
+        "strategy=fsdp with several GPUs": not sharded and not config.exact,
+        "more GPUs": sharded,
+        "cpu_offload=true": sharded and not config.cpu_offload,
+        "a GPU with more memory": True,
+    }
+    return [fix for fix, helps in fixes.items() if helps]
 
 
 def snapshot(request: TrainingRequest, rank: Rank, step: int) -> str:

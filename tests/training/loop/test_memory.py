@@ -64,3 +64,32 @@ def test_stacks_are_kept_only_where_they_are_asked_for(tmp_path: Path, allocator
     memory.remember_allocations(request(tmp_path, memory_snapshot="history"), rank())
     assert allocator == [{"stacks": "python", "max_entries": 20_000}]
     assert "memory_snapshot=history" not in memory.snapshot(request(tmp_path, memory_snapshot="history"), rank(), 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "helps"),
+    [
+        ({"precision": "fp32"}, {"activation_checkpointing=true", "precision=auto", "strategy=fsdp with several GPUs"}),
+        ({"precision": "bf16"}, {"activation_checkpointing=true", "strategy=fsdp with several GPUs"}),
+        ({"precision": "fp32", "exact": True}, {"activation_checkpointing=true", "precision=auto"}),
+        ({"precision": "fp16", "strategy": "fsdp"}, {"activation_checkpointing=true", "more GPUs", "cpu_offload=true"}),
+        (
+            {"precision": "bf16", "strategy": "fsdp", "cpu_offload": True, "activation_checkpointing": True},
+            {"more GPUs"},
+        ),
+    ],
+)
+def test_what_is_said_to_need_less_memory_is_not_what_is_set_already(
+    settings: dict[str, object], helps: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.loop.precision.has_bf16", lambda device: True)
+    said = memory.what_needs_less(parse(settings), 4, 8, torch.device("cuda"))
+    assert said[0] == "microbatches=8 or more (now 4 of 8 rows)"
+    assert set(said[1:]) == helps | {"a GPU with more memory"}
+
+
+def test_a_gpu_that_computes_nothing_in_half_precision_is_not_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("has_bf16", "has_fp16"):
+        monkeypatch.setattr(f"training.loop.precision.{name}", lambda device: False)
+    said = memory.what_needs_less(parse({"precision": "fp32"}), 4, 1, torch.device("cuda"))
+    assert said[0] == "activation_checkpointing=true" and "precision=auto" not in said
