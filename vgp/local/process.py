@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 #: How long processes may take to save their work after SIGTERM before SIGKILL: as long as on Vertex AI. The launching
 #: text of a command needs it, to end by itself what it started in sessions of their own.
 GRACE_S = 30.0
+#: What arrives sooner after the first stop is the same one: a terminal and a wrapper such as `uv run` may both send it.
+_SAME_STOP_S = 1.0
 
 
 class Interrupted(Exception):
@@ -33,7 +36,7 @@ def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
     Raises:
         Interrupted: one of `STOPS` arrived inside the block; the group was ended.
     """
-    with _signals_raise():
+    with _signals_raise() as stops:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -48,34 +51,43 @@ def group(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[su
         try:
             yield process
         finally:
-            _end(process)
+            _end(process, stops)
 
 
 @contextmanager
-def _signals_raise() -> Iterator[None]:
+def _signals_raise() -> Iterator[list[float]]:
+    """Yields when each stop arrived, by the monotonic clock; the first alone is raised."""
+    stops: list[float] = []
+
     def stop(number: int, frame: FrameType | None) -> None:
-        for caught in STOPS:  # a second Ctrl-C must not interrupt the cleaning up
-            signal.signal(caught, signal.SIG_IGN)
-        raise Interrupted(number)
+        stops.append(time.monotonic())
+        if len(stops) == 1:  # a second Ctrl-C must not interrupt the cleaning up
+            raise Interrupted(number)
 
     if threading.current_thread() is not threading.main_thread():  # Python gives signals to the main thread alone
-        yield
+        yield stops
         return
     caught = [number for number in STOPS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in caught}  # nohup has SIGHUP ignored
     try:
-        yield
+        yield stops
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """SIGTERM to the group, SIGKILL to what is left after the grace period."""
+def _end(process: subprocess.Popen[str], stops: Sequence[float]) -> None:
+    """SIGTERM to the group, SIGKILL to what is left after the grace period or at a second stop."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_S
-    while _alive(process) and time.monotonic() < deadline:
+    began, told = time.monotonic(), False
+    while _alive(process) and time.monotonic() - began < GRACE_S:
+        if stops and stops[-1] - stops[0] > _SAME_STOP_S:
+            break
+        if stops and not told and time.monotonic() - began > _SAME_STOP_S:
+            told = True
+            with suppress(OSError):  # a terminal that was closed
+                print(f"stopping: it may save for {GRACE_S:.0f} s; Ctrl-C again ends it at once", file=sys.stderr)
         time.sleep(0.05)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
