@@ -170,6 +170,7 @@ class Cloud:
         self.close()
 
     def close(self) -> None:
+        self.pipeline_jobs.close()
         self.custom_jobs.close()
         self.endpoints.close()
         self._servers.close()
@@ -238,6 +239,7 @@ class Cloud:
             self.operations.settle()
             self.custom_jobs.settle()
             self.endpoints.settle()
+            self.pipeline_jobs.settle()
 
     def resource(self, name: str, permission: str) -> str:
         """The name with the project's number. No permission: everybody may who sees the project.
