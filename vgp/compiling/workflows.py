@@ -21,7 +21,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import engines, kfp_package, ladder, script_arguments, sizes
+from vgp.spec import engines, kfp_package, ladder, ladder_inputs, script_arguments, sizes
 from vgp.spec.caching import as_pinned
 from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -79,6 +79,7 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
         compiled = with_defaults(with_sizes(PipelineSpec.read(written)), partial(expanded, name, repository=repository))
+        ladder_inputs.refuse(compiled)
         if target.email:
             compiled = with_email(compiled, target.email)
     return as_pinned(compiled, otherwise=target.caching)
@@ -99,6 +100,7 @@ def check(
     """
     script_arguments.refuse(spec, arguments, remote=remote)
     sizes.refuse(spec, arguments)
+    ladder_inputs.refuse(spec, arguments)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
