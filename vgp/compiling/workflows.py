@@ -21,7 +21,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import engines, kfp_package, ladder, ladder_inputs, script_arguments, sizes
+from vgp.spec import engines, kfp_package, ladder_inputs, script_arguments, sizes
 from vgp.spec.caching import as_pinned
 from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -107,7 +107,7 @@ def check(
         return
     with explained(path, repository):
         try:
-            judge(_own(spec, arguments), **_told(judge, **_known(spec, remote)))
+            judge(_own(spec, arguments), **_told(judge, **_known(spec, arguments, remote)))
         except ValueError as error:
             raise RequestError(str(error)) from None
 
@@ -134,12 +134,12 @@ def _own(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
 
 
-def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
+def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> dict[str, Any]:
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
         "bigquery": engines.bigquery(spec),
-        "worlds": ladder.worlds(spec),
+        "worlds": sizes.worlds(spec, arguments),
     }
 
 
