@@ -85,6 +85,25 @@ def test_a_job_that_asks_for_nothing_has_scheduling_alone():
     assert place(Request()).job_fields() == {"scheduling": {"strategy": "STANDARD", "timeout": "86400s"}}
 
 
+def test_values_are_in_their_fields_as_they_were_given():
+    share = {"server": "s", "path": "/data", "mount": "data"}
+    files = {"instance_ip": "i", "volume_handle": "v", "filesystem": "f", "mount": "l"}
+    placement = place(
+        Request(
+            base_output_directory="gs://bucket/logs/", private_service_connect={"network_attachment": ATTACHMENT},
+            disable_retries=True, nfs=[share], lustre=[files],
+        )
+    )  # fmt: skip
+    assert placement.job_fields() == {
+        "scheduling": {"strategy": "STANDARD", "timeout": "86400s", "disable_retries": True},
+        "base_output_directory": {"output_uri_prefix": "gs://bucket/logs"},
+        "psc_interface_config": {"network_attachment": ATTACHMENT},
+    }
+    (pool,) = placement.worker_pool_specs("image", ["python"], ["train.py"])
+    assert pool["nfs_mounts"] == [{"server": "s", "path": "/data", "mount_point": "data"}]
+    assert pool["lustre_mounts"] == [{"instance_ip": "i", "volume_handle": "v", "filesystem": "f", "mount_point": "l"}]
+
+
 def test_an_empty_text_takes_away_what_a_weaker_place_set():
     texts = ("persistent_resource", "tensorboard", "base_output_directory", "protected_artifact_location_id")
     assert place(Request(**dict.fromkeys(texts, ""))).job_fields() == place(Request()).job_fields()
