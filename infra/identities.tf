@@ -237,6 +237,7 @@ resource "google_project_iam_custom_role" "preflight" {
     "cloudkms.cryptoKeys.getIamPolicy",
     "compute.acceleratorTypes.list",
     "compute.machineTypes.list",
+    "compute.networkAttachments.get",
     "compute.networks.get",
     "iam.serviceAccounts.get",
     "iam.serviceAccounts.getIamPolicy",

@@ -146,7 +146,7 @@ def check(
     """What can be known to be wrong before anything starts; raises ValueError.
 
     `commands` run in place of these steps; `bigquery`: the steps whose settings say what they may use of it; `worlds`:
-    the GPUs of each rung of the steps that have a ladder.
+    the GPUs of the machines of each training step, on every rung that the run may take.
 
     Compiling and submitting need no training packages: without them all is checked but the task's own options.
     """

@@ -26,8 +26,11 @@ __all__ = ["cloud", "sdk", "without_lookups"]
 # Until all is imported, which leaves no garbage: looking for some took a third of the collection of tests.
 gc.disable()
 
-#: Examples of a property test that names no number of its own; a drill has more: HYPOTHESIS_EXAMPLES=1000.
-hypothesis.settings.register_profile("suite", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 40)))
+#: Examples of a property test that names no number of its own; a drill has more: HYPOTHESIS_EXAMPLES=1000. None has a
+#: deadline: 200 ms of a clock pass on a busy machine while nothing of it runs.
+hypothesis.settings.register_profile(
+    "suite", max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 40)), deadline=None
+)
 hypothesis.settings.load_profile("suite")
 
 #: Files that take half a minute and more, longest first: begun last, they would run on alone while a core waits.

@@ -38,7 +38,7 @@ def check_request(
     Args:
         with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
         with_training: Whether our own training is to run, and no script of the user's.
-        world_sizes: Processes that it may have to go on with: those of the rungs of a ladder.
+        world_sizes: Processes that it may have to begin or go on with: those of its machines, or of a ladder's rungs.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.

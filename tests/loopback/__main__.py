@@ -6,7 +6,8 @@
     pipelines image build --allow-dirty
     pipelines submit training --wait
 
-Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes.
+Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes. With
+`--work FOLDER` each step and each machine of a custom job is a process on this machine: use --speed 20 or less.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import shlex
 import signal
 from pathlib import Path
 
+from .capacity import World
 from .cloud import Cloud
 from .example import add_flights, furnish
 
@@ -26,6 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.loopback", description=__doc__.splitlines()[0])
     parser.add_argument("--speed", type=float, default=60, help="seconds that pass in a second (default: 60)")
     parser.add_argument("--out", type=Path, default=Path("build/loopback.env"), help="where the variables are written")
+    parser.add_argument("--work", type=Path, metavar="FOLDER", help="steps and jobs work, their files are below FOLDER")
+    parser.add_argument("--seed", type=int, default=0, help="of the capacity that jobs find (with --work; default: 0)")
     given = parser.parse_args()
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, one of which would get them
@@ -33,6 +37,10 @@ def main() -> None:
         furnish(cloud)
         add_flights(cloud)
         cloud.clock.run(given.speed)
+        if given.work:
+            machines = cloud.custom_jobs.works(given.work.resolve(), World(given.seed)).machines
+            machines.gpus_as_processes = True
+            cloud.pipeline_jobs.works(machines)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         variables = cloud.environment | cloud.bigquery.environment
         variables = {name: value for name, value in variables.items() if name.upper() not in SETTINGS + PROXY}

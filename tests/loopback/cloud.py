@@ -61,6 +61,7 @@ from .custom_jobs import CustomJobs
 from .endpoints import EndpointOperations, Endpoints
 from .errors import denied
 from .faults import Fault, Planned, late, lost_response, repeated, reset, slow, status
+from .job_resources import PersistentResources, Tensorboards
 from .listing import Pages
 from .logs import Entries
 from .messages import to_json
@@ -118,6 +119,7 @@ class Cloud:
         self.policies = Policies()
         self.operations = Operations(self)
         self.custom_jobs = CustomJobs(self)
+        self.persistent_resources, self.tensorboards = PersistentResources(self), Tensorboards(self)
         self.pipeline_jobs = PipelineJobs(self)
         self.live_schedules = Schedules(self)
         self.models = Models(self)
@@ -145,6 +147,7 @@ class Cloud:
 
     def _all_services(self) -> Iterator[Any]:
         yield from (self.operations, self.custom_jobs, self.pipeline_jobs, self.live_schedules, self.contexts)
+        yield from (self.persistent_resources, self.tensorboards)
         yield from (self.services, self.quotas, self.projects, self.billing, self.accounts, self.keys, self.logs)
         yield from (
             projects.AllowedLocations(),
@@ -170,6 +173,7 @@ class Cloud:
         self.close()
 
     def close(self) -> None:
+        self.pipeline_jobs.close()
         self.custom_jobs.close()
         self.endpoints.close()
         self._servers.close()
@@ -238,6 +242,7 @@ class Cloud:
             self.operations.settle()
             self.custom_jobs.settle()
             self.endpoints.settle()
+            self.pipeline_jobs.settle()
 
     def resource(self, name: str, permission: str) -> str:
         """The name with the project's number. No permission: everybody may who sees the project.

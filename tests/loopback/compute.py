@@ -70,6 +70,8 @@ class Catalog:
         }
         #: {name: peered networks}; private services access is a peering with servicenetworking.
         self.networks: dict[str, list[str]] = {"default": ["servicenetworking-googleapis-com"]}
+        #: (region, name).
+        self.attachments: set[tuple[str, str]] = set()
 
 
 class Networks(Compute):
@@ -88,6 +90,18 @@ class Networks(Compute):
             "autoCreateSubnetworks": True,
             "peerings": peerings,
         }
+
+
+class NetworkAttachments(Compute):
+    prefix = "compute.networkAttachments"
+
+    def get(self, call: Call) -> dict[str, Any]:
+        self.project(call)
+        region, name = call.params["region"], call.params["networkAttachment"]
+        if (region, name) not in self.state.attachments:
+            raise self.missing("regions", region, "networkAttachments", name)
+        link = self.url("regions", region, "networkAttachments", name)
+        return {"kind": "compute#networkAttachment", "name": name, "selfLink": link}
 
 
 class Regions(Compute):
@@ -166,4 +180,4 @@ class MachineTypes(Typed):
     prefix, kind = "compute.machineTypes", "machineTypes"
 
 
-SERVICES = (Networks, Regions, AcceleratorTypes, MachineTypes)
+SERVICES = (Networks, NetworkAttachments, Regions, AcceleratorTypes, MachineTypes)

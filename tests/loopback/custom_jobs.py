@@ -104,7 +104,10 @@ class CustomJobs:
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.customJobs.create")
-        message = parse(call.body, new("CustomJob"))
+        return self.begin(parent, parse(call.body, new("CustomJob"))).shown(self.cloud.clock.now())
+
+    def begin(self, parent: str, message: Any) -> Job | WorkingJob:
+        """Raises ApiError: Vertex AI would not take the job."""
         check(message)
         self.cloud.policies.act_as(message.job_spec.service_account or self.cloud.accounts.compute)
         message.name, now = f"{parent}/customJobs/{self._next_id}", self.cloud.clock.now()
@@ -112,7 +115,7 @@ class CustomJobs:
         begun = self.region.begin(message, now) if self.region else self._job(message, now)
         self.jobs[message.name] = begun
         begun.settle(now)
-        return begun.shown(now)
+        return begun
 
     def _job(self, message: Any, now: datetime) -> Job:
         self.made(message)

@@ -149,7 +149,7 @@ class Machines:
         job_id = message.name.rpartition("/")[2]
         folder, mark = self.folder / "jobs" / job_id / f"{name}-{index}", secrets.token_hex(8)
         container = pool.container_spec
-        words = [self._local(word) for word in (*container.command, *container.args)]
+        words = [self.local(word) for word in (*container.command, *container.args)]
         environment = {
             **self.variables,
             "CLOUD_ML_JOB_ID": job_id,
@@ -161,7 +161,7 @@ class Machines:
         }
         return Machine(f"{name}-{index}", number, index, folder, mark, words, environment)
 
-    def _local(self, word: str) -> str:
+    def local(self, word: str) -> str:
         """A word of a command in which /gcs/ is the folder that stands for it."""
         return (
             word.replace('"/gcs/', f'"{self.mount}/')

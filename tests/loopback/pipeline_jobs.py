@@ -5,6 +5,7 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pip
 
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from . import job_details, pipeline_spec
 from .call import Call
 from .errors import ApiError, failed_precondition
 from .listing import Filter, one_page, ordered
+from .live_steps import LONG, LiveRun, Watch
+from .machines import Machines
 from .messages import new, parse, set_time, to_json
 from .plan import Planner, Script, Task
 from .schema import camel
@@ -53,6 +56,9 @@ class Job:
     #: How long it takes to stop.
     stopping: timedelta = timedelta(seconds=5)
     labels: dict[str, str] = field(default_factory=dict)
+    #: Its steps, where they work, and what plans them anew.
+    live: LiveRun | None = None
+    plan: Callable[[], list[Task]] = list
 
     @property
     def planned_end(self) -> datetime:
@@ -86,6 +92,33 @@ class PipelineJobs:
         #: How long a job waits before its first task starts.
         self.pending = timedelta(seconds=10)
         self._next_task = 7_000_000_000_000_000_000
+        self.machines: Machines | None = None
+        self._watch: Watch | None = None
+
+    def works(self, machines: Machines) -> None:
+        """From now on the steps of new runs work, on this machine."""
+        self.machines, self._watch = machines, self._watch or Watch(self.cloud)
+
+    def close(self) -> None:
+        if self._watch:
+            self._watch.close()
+        for job in self.jobs.values():
+            if job.live:
+                job.live.close()
+
+    def next_id(self) -> int:
+        self._next_task += 1
+        return self._next_task
+
+    def settle(self) -> None:
+        """Runs whose steps work are planned anew until nothing more has happened."""
+        now = self.cloud.clock.now()
+        for job in list(self.jobs.values()):
+            while job.live and job.live.changed(now):
+                job.live.due.clear()
+                job.tasks = job.plan()
+                if job.cancelled:
+                    job.stopping = LONG if job.live.going else now - job.cancelled
 
     def create(self, call: Call) -> Any:
         parent = self.cloud.resource(call.parent, "aiplatform.pipelineJobs.create")
@@ -117,13 +150,22 @@ class PipelineJobs:
         now = at or self.cloud.clock.now()
         root = f"{request.runtime_config.gcs_output_directory.rstrip('/')}/{self.cloud.project_number}/{job_id}"
         told = placeholders(name, str(self._next_task), request, now, scheduled)
-        planner = Planner(spec, self.scripts, self.cache, root, self._next_task, told)
+        live = LiveRun(self.cloud, self.machines, told) if self.machines else None
         fast = request.runtime_config.failure_policy == 2
         values = pipeline_spec.parameters(request, spec)
-        tasks = planner.plan(values, now + self.pending, fail_fast=fast)
-        self._next_task = planner.next_id
-        job = self.jobs[name] = Job(name, request, spec, now, now + self.pending, tasks, schedule)
-        job.labels = {"vertex-ai-pipelines-run-billing-id": str(planner.next_id)}
+
+        def plan() -> list[Task]:
+            planner = Planner(spec, self.scripts, self.cache, root, self._next_task, told, live)
+            tasks = planner.plan(values, now + self.pending, fail_fast=fast)
+            self._next_task = max(self._next_task, planner.next_id)
+            return tasks
+
+        job = self.jobs[name] = Job(
+            name, request, spec, now, now + self.pending, plan(), schedule, live=live, plan=plan
+        )
+        job.labels = {"vertex-ai-pipelines-run-billing-id": str(self._next_task)}
+        if live:
+            live.labels = job.labels
         return job
 
     def find(self, name: str, permission: str) -> Job:
@@ -160,6 +202,9 @@ class PipelineJobs:
     def stop(self, job: Job) -> None:
         now = self.cloud.clock.now()
         job.cancelled = job.cancelled or now
+        if job.live:
+            job.live.cancel()
+            job.stopping = LONG if job.live.going else job.stopping
         for task in job.tasks:
             if task.end > now and self.cache.get(task.fingerprint) is task:
                 del self.cache[task.fingerprint]
@@ -197,6 +242,9 @@ def placeholders(name: str, number: str, request: Any, created: datetime, schedu
         "pipeline_root": request.runtime_config.gcs_output_directory,
         "pipeline_google_cloud_project_id": project,
         "pipeline_google_cloud_location": location,
+        "pipeline_service_account": request.service_account,
+        "pipeline_network": request.network,
+        "pipeline_encryption_key_name": request.encryption_spec.kms_key_name,
         **{f"pipeline_job_{which}_time_utc": f"{time:%Y-%m-%dT%H:%M:%SZ}" for which, time in times.items() if time},
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .cache import cache_key
 from .retries import tried
@@ -23,6 +23,9 @@ from .wiring import (
     resolved,
     upstream,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from .live_steps import LiveRun
 
 
 @dataclass(frozen=True)
@@ -83,15 +86,17 @@ class Task:
 
     def output_uri(self, root: str, key: str) -> str:
         source = self.cached_from or self
-        return f"{source.root or root}/{source.name}_{source.id}/{key}"
+        return f"{source.root or root}/{source.name}_{source.output_id or source.id}/{key}"
 
     #: Where its outputs lie; set when the job is created.
     root: str = ""
+    #: Of its last start, where each has outputs of its own.
+    output_id: int = 0
 
 
 class Planner:
     """Plans one job. `cache` holds the tasks that succeeded before, by fingerprint; `told` what the job's placeholders
-    stand for.
+    stand for; `live`: whose steps work.
     """
 
     def __init__(
@@ -102,9 +107,10 @@ class Planner:
         root: str,
         first_id: int,
         told: dict[str, str] | None = None,
+        live: "LiveRun | None" = None,
     ):
         self.spec, self.scripts, self.cache, self.root, self.told = spec, scripts, cache, root, told or {}
-        self.next_id = first_id
+        self.next_id, self.live = first_id, live
         self.tasks: list[Task] = []
 
     def plan(self, parameters: dict[str, Any], start: datetime, *, fail_fast: bool) -> list[Task]:
@@ -160,9 +166,8 @@ class Planner:
     ) -> Task:
         component = self.spec["components"][spec["componentRef"]["name"]]
         executor = self.spec["deploymentSpec"]["executors"].get(component.get("executorLabel"), {})
-        self.next_id += 1
         task = Task(
-            id=self.next_id,
+            id=self.id_of(f"{prefix}{name}"),
             name=name,
             unique_name=f"{prefix}{name}",
             parent_id=parent,
@@ -184,10 +189,16 @@ class Planner:
         elif task.executor == "dag":
             self.run_dag(task)
         else:
-            self.run_executor(task, executor)
+            self.run_executor(task, executor, done)
         return task
 
-    def run_executor(self, task: Task, executor: dict[str, Any]) -> None:
+    def id_of(self, unique_name: str) -> int:
+        """Of a run that is planned anew, the one that the task had before."""
+        self.next_id += 1
+        turn = sum(task.unique_name == unique_name for task in self.tasks)
+        return self.live.id(f"{unique_name}[{turn}]") if self.live else self.next_id
+
+    def run_executor(self, task: Task, executor: dict[str, Any], done: dict[str, Task]) -> None:
         if not executor.get("importer", {"reimport": True}).get("reimport"):
             uri = executor["importer"]["artifactUri"]
             task.imported = str(uri.get("constant") or task.inputs.get(uri.get("runtimeParameter")))
@@ -196,7 +207,10 @@ class Planner:
         if task.spec.get("cachingOptions", {}).get("enableCache") and hit and hit.end <= task.start:
             task.final, task.cached_from, task.outputs = "SKIPPED", hit, hit.outputs
             return
-        self.work(task)
+        if self.live and task.executor == "container":
+            self.live.play(task, executor["container"], done)
+        else:
+            self.work(task)
 
     def work(self, task: Task) -> None:
         """Runs it, again after a try that failed, as its retryPolicy has it."""

@@ -21,7 +21,7 @@ def check_assignment(microbatches: int, world_size: int, exact: bool, where: str
 
 
 def check_rungs(config: TrainConfig, world_sizes: Collection[int]) -> None:
-    """Whether the run can go on with each number of processes that the rungs of its ladder have.
+    """Whether the run can begin, and go on, with each number of processes that its machines may have, on any rung.
 
     Raises:
         UserError: one cannot be. Without `exact` and `microbatches` each can: microbatches are as many as it takes.
@@ -30,4 +30,4 @@ def check_rungs(config: TrainConfig, world_sizes: Collection[int]) -> None:
         return
     for world_size in sorted(set(world_sizes)):
         microbatches = config.microbatches or max(4, world_size)
-        check_assignment(microbatches, world_size, config.exact, where=" of a rung of the ladder (capacity)")
+        check_assignment(microbatches, world_size, config.exact, where=", one for each GPU of the step's machines")

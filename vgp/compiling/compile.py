@@ -1,6 +1,6 @@
 """Workflows compiled for Vertex AI, and checked before anything is written or sent."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from vgp.settings import Settings
 from vgp.spec import strict
 from vgp.spec.ladder import worlds
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.spec.script import scripts
 from vgp.text import files
 from vgp.text.figures import listed
 from vgp.text.image_name import has_digest
@@ -90,14 +91,31 @@ def tagged_images(settings: Settings) -> list[str]:
 
 
 def different_worlds(compiled: Collection[Compiled]) -> list[str]:
-    """A line for each ladder on which training may go on with another number of GPUs: what then differs."""
-    by_step = {step: numbers for made in compiled for step, numbers in worlds(made.spec).items()}
-    return [
-        f"note: {step}: its rungs have {listed(sorted(set(numbers)), 'and')} GPUs. Going on with another number gives "
-        'the same curve up to rounding; the same bits with training_options = {"exact": true}.'
-        for step, numbers in by_step.items()
-        if len(set(numbers)) > 1
+    """Lines on each step of our training whose GPUs may differ from rung to rung, or are no power of two."""
+    lines = [
+        line
+        for made in compiled
+        for step, sizes in worlds(made.spec).items()
+        if step not in scripts(made.spec)
+        for size, numbers in sizes.items()
+        for line in _of_worlds(f"{step}, size {size}" if size else step, sorted(set(numbers)))
     ]
+    return list(dict.fromkeys(lines))
+
+
+def _of_worlds(step: str, numbers: Sequence[int]) -> Iterator[str]:
+    """What these numbers of GPUs do to the result."""
+    exact = 'training_options = {"exact": true}'
+    if len(numbers) > 1:
+        yield (
+            f"note: {step}: its rungs have {listed(numbers, 'and')} GPUs. Going on with another number gives "
+            f"the same curve up to rounding; the same bits with {exact}."
+        )
+    if uneven := [number for number in numbers if number & (number - 1)]:
+        yield (
+            f"note: {step}: {listed(uneven, 'and')} GPUs, no power of two: a global batch is divided among them as "
+            f"evenly as it can be; {exact} is refused."
+        )
 
 
 def compiled(name: str, settings: Settings, *, max_usd: float | None = None, path: Path | None = None) -> Compiled:

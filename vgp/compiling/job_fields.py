@@ -28,7 +28,7 @@ def arguments(placement: Placement) -> dict[str, Any]:
     given = {name: value for name, value in fields.items() if name not in _WITHOUT_ARGUMENT}
     given |= {"base_output_directory": directory} if directory else {}
     given |= {"network": ""} if "psc_interface_config" in given else {}
-    return {"max_wait_duration": "86400s", **scheduling, **given}
+    return {**scheduling, **given}
 
 
 def complete(job: Any, placement: Placement) -> None:

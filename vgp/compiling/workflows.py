@@ -21,7 +21,7 @@ from vgp.compiling.target import Target
 from vgp.errors import RequestError
 from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
-from vgp.spec import engines, kfp_package, ladder, script_arguments, sizes
+from vgp.spec import engines, kfp_package, ladder_inputs, script_arguments, sizes
 from vgp.spec.caching import as_pinned
 from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
@@ -79,6 +79,7 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
         compiled = with_defaults(with_sizes(PipelineSpec.read(written)), partial(expanded, name, repository=repository))
+        ladder_inputs.refuse(compiled)
         if target.email:
             compiled = with_email(compiled, target.email)
     return as_pinned(compiled, otherwise=target.caching)
@@ -99,13 +100,14 @@ def check(
     """
     script_arguments.refuse(spec, arguments, remote=remote)
     sizes.refuse(spec, arguments)
+    ladder_inputs.refuse(spec, arguments)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
         return
     with explained(path, repository):
         try:
-            judge(_own(spec, arguments), **_told(judge, **_known(spec, remote)))
+            judge(_own(spec, arguments), **_told(judge, **_known(spec, arguments, remote)))
         except ValueError as error:
             raise RequestError(str(error)) from None
 
@@ -132,12 +134,12 @@ def _own(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
 
 
-def _known(spec: PipelineSpec, remote: bool) -> dict[str, Any]:
+def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> dict[str, Any]:
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
         "bigquery": engines.bigquery(spec),
-        "worlds": ladder.worlds(spec),
+        "worlds": sizes.worlds(spec, arguments),
     }
 
 

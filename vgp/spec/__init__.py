@@ -9,6 +9,7 @@ difference.py           two specs compared, as a person would tell it
 engines.py              what the steps of a spec may use to prepare data
 kfp_package.py          kfp imported without its client
 ladder.py               the plan of a step with a ladder: read, and its training container
+ladder_inputs.py        whether each launcher of a run is given something of its own
 parameters.py           a parameter: type, default, the values that it takes
 pipeline_spec.py        PipelineSpec: a spec, read once
 placeholders.py         texts that Kubeflow Pipelines would replace

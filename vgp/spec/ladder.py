@@ -4,10 +4,10 @@ python3 -m vgp.inside.capacity --plan JSON --executor_input {{$}}
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vgp.spec.dag import table
+from vgp.spec.dag import Component, table
 from vgp.spec.pipeline_spec import PipelineSpec
 
 #: The program of the container.
@@ -50,26 +50,37 @@ def first_container(container: Mapping[str, Any]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def worlds(spec: PipelineSpec) -> dict[str, tuple[int, ...]]:
-    """The GPUs of every rung of the steps with ladders, all machines together, by the names of their components."""
-    plans = {name: plan(table(spec.executor(component), "container")) for name, component in spec.components.items()}
-    return {
-        name.removeprefix("comp-"): tuple(_gpus(rung) for rung in told.get("rungs", ()) if isinstance(rung, dict))
-        for name, told in plans.items()
-        if told
-    }
+def worlds(spec: PipelineSpec) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The GPUs of every custom job that a step may have, all machines together: component -> size -> of each rung.
+
+    A step without sizes has one that is called "", and a step without a ladder one rung.
+    """
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, component in spec.components.items():
+        for size, pools in _jobs(spec, component):
+            of_step = found.setdefault(name.removeprefix("comp-"), {})
+            of_step[size] = (*of_step.get(size, ()), _gpus(pools))
+    return found
 
 
-def _gpus(rung: dict[str, Any]) -> int:
+def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]:
+    """Size and pools of every job of the step, as Google's launcher and ours are given them."""
+    told = plan(table(spec.executor(component), "container"))
+    for rung in told.get("rungs", ()) if told else ():
+        yield str(table(rung).get("size") or ""), table(rung, "job", "jobSpec").get("workerPoolSpecs")
+    given = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs")
+    if "defaultValue" in given:
+        yield "", given["defaultValue"]
+
+
+def _gpus(pools: Any) -> int:
     """GPUs of the chief and the workers, on each of which a process trains; one where there are none."""
-    pools = table(rung, "job", "jobSpec").get("workerPoolSpecs")
-    trainers = pools[:2] if isinstance(pools, list) else []
-    counts = [
-        int(table(pool, "machineSpec").get("acceleratorCount") or 1) * int(pool.get("replicaCount") or 1)
-        for pool in trainers
-        if pool
-    ]
-    return max(1, sum(counts))
+    total = 0
+    for pool in filter(None, pools[:2] if isinstance(pools, list) else ()):
+        machine = table(pool, "machineSpec") or table(pool, "machine_spec")
+        count = machine.get("acceleratorCount") or machine.get("accelerator_count") or 1
+        total += int(count) * int(pool.get("replicaCount") or pool.get("replica_count") or 1)
+    return max(1, total)
 
 
 def _replaced(value: Any, marks: Mapping[str, Any]) -> Any:

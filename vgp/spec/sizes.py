@@ -40,6 +40,21 @@ def refuse(spec: PipelineSpec, arguments: Mapping[str, Any]) -> None:
             raise RequestError(f"{name} = {value!r}: there is no such size. {hint}")
 
 
+def worlds(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The GPUs of every job that a step may have in a run with these arguments, by the names of components.
+
+    All machines together; of a step with sizes those of the rungs of the size that the run takes.
+    """
+    taken: dict[str, set[Any]] = {}
+    for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
+        value = arguments.get(parameter, spec.defaults.get(parameter))
+        taken.setdefault(task.component.name.removeprefix("comp-"), set()).add(value)
+    return {
+        step: tuple(gpus for size in by_size if not size or size in taken.get(step, ()) for gpus in by_size[size])
+        for step, by_size in ladder.worlds(spec).items()
+    }
+
+
 def _chosen(group: Component, parameters: Mapping[str, str]) -> Iterator[tuple[Task, str]]:
     """Every step with the parameter of the pipeline that reaches its input `size`."""
     for task in group.tasks.values():

@@ -76,11 +76,6 @@ def run_link(settings: Settings, run_id: str) -> str:
     return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/runs/{quote(run_id)}")
 
 
-def custom_job_link(settings: Settings, region: str, job_id: str) -> str:
-    """The custom job's page in the console, as Google's SDK names it (`CustomJob._dashboard_uri`)."""
-    return _console(settings, f"ai/platform/locations/{quote(region)}/training/{quote(job_id)}")
-
-
 def schedule_link(settings: Settings, schedule_id: str) -> str:
     """The schedule's page in the console."""
     return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/schedules/{quote(schedule_id)}")

@@ -18,9 +18,13 @@ def test_rungs_of_any_number_that_suits_are_fine(settings, world_sizes):
 @pytest.mark.parametrize(
     ("settings", "world_sizes", "words"),
     [
-        ({"exact": True}, (8, 6), "not 6 microbatches on 6 processes of a rung of the ladder"),
-        ({"exact": True, "microbatches": 8}, (8, 16), "microbatches=8 cannot be assigned to 16 processes of a rung"),
-        ({"microbatches": 8}, (16,), "microbatches=8 cannot be assigned to 16 processes of a rung"),
+        ({"exact": True}, (8, 6), "not 6 microbatches on 6 processes, one for each GPU of the step"),
+        (
+            {"exact": True, "microbatches": 8},
+            (8, 16),
+            "microbatches=8 cannot be assigned to 16 processes, one for each",
+        ),
+        ({"microbatches": 8}, (16,), "microbatches=8 cannot be assigned to 16 processes, one for each"),
     ],
 )
 def test_a_rung_whose_processes_cannot_be_is_refused(settings, world_sizes, words):

@@ -3,6 +3,7 @@
 import json
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from components.collect import collect
 from components.train import train
 from vgp.check.check import check
 from vgp.compiling.base_image import base_image
+from vgp.compiling.compile import different_worlds
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
 from vgp.errors import RequestError
@@ -160,7 +162,16 @@ def test_training_learns_of_the_rungs_and_finds_its_checkpoints_on_each(plan):
 
 
 def test_the_workflow_is_told_the_gpus_of_each_rung(spec):
-    assert worlds(PipelineSpec(spec)) == {"train": (2, 2, 16)}
+    assert worlds(PipelineSpec(spec)) == {"train": {"": (2, 2, 16)}}
+
+
+def test_what_other_numbers_of_gpus_do_to_the_result_is_said(spec, tmp_path):
+    (said,) = different_worlds([SimpleNamespace(spec=PipelineSpec(spec))])
+    assert said.startswith("note: train: its rungs have 2 and 16 GPUs. Going on with another number gives the same cur")
+    sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
+    sized = laddered(tmp_path, rungs=[], step={"timeout": "6h", "sizes": sizes})
+    (said,) = different_worlds([SimpleNamespace(spec=PipelineSpec(sized))])
+    assert said.startswith("note: train, size large: 3 GPUs, no power of two: a global batch is divided")
 
 
 def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):

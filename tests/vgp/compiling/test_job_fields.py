@@ -75,6 +75,25 @@ def test_what_the_settings_of_the_run_forbid_is_refused_with_both_names(asked, g
         target._place("work", kind="custom_job")
 
 
+NETWORK = {"network": "projects/1/global/networks/n"}
+NFS = {"nfs": [{"server": "s", "path": "/d", "mount": "d"}]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ({"web_access": True}, NETWORK),
+        ({"private_service_connect": CONNECT}, {}),
+        ({"reserved_ip_ranges": ["r"]}, NETWORK),
+        (NFS, NETWORK),
+        (NFS | {"private_service_connect": CONNECT}, {}),
+    ],
+)
+def test_what_the_settings_of_the_run_allow_is_taken(asked, given):
+    target = Vertex(Settings(image=IMAGE, steps={"work": Request(**asked)}, **given))
+    assert set(target._place("work", kind="custom_job").options.given()) == set(asked)
+
+
 def test_a_tensorboard_is_taken_with_the_account_of_the_run():
     settings = Settings(image=IMAGE, service_account=ACCOUNT, steps={"work": Request(tensorboard=BOARD)})
     assert Vertex(settings)._place("work", kind="custom_job").options.tensorboard == BOARD

@@ -11,8 +11,10 @@ import pytest
 
 from vgp.compiling import workflows
 from vgp.compiling.target import Local
+from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
-from vgp.settings import Repository, repository_of
+from vgp.placement.request import Request
+from vgp.settings import Repository, Settings, repository_of
 
 REPOSITORY = Path(__file__).parents[3]
 #: A workflow with a component and a helper that are all called as ours are.
@@ -102,6 +104,32 @@ def test_its_steps_import_its_own_packages_too(hostile: Repository, folder: str)
 def test_the_workflow_itself_refuses_a_parameter(hostile: Repository) -> None:
     done = command("run", "training", "--set", "text=", at=hostile.root)
     assert (done.returncode, done.stderr) == (2, "error: text is empty: say something.\n")
+
+
+def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() -> None:
+    """Else every run of a pipeline with sizes would be refused: its `check` knows the parameters that it declares."""
+    sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
+    asked = {"train": Request.model_validate({"sizes": sizes, "timeout": "2h"})}
+    repository = repository_of(REPOSITORY / "pipelines.toml")
+    spec = workflows.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
+    workflows.check("training", spec, {"train_size": "large"}, repository)
+    with pytest.raises(RequestError, match="train_size = 'huge': there is no such size"):
+        workflows.check("training", spec, {"train_size": "huge"}, repository)
+    exact = {"training_options": {"exact": True}}
+    workflows.check("training", spec, {"train_size": "small", **exact}, repository)
+    with pytest.raises(
+        RequestError, match="not 4 microbatches on 3 processes, one for each GPU of the step's machines"
+    ):
+        workflows.check("training", spec, {"train_size": "large", **exact}, repository)
+
+
+def test_the_machines_of_a_step_without_a_ladder_are_told_too() -> None:
+    asked = {"train": Request.model_validate({"machine": "g2-standard-4", "nodes": 3})}
+    repository = repository_of(REPOSITORY / "pipelines.toml")
+    spec = workflows.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
+    workflows.check("training", spec, {}, repository)
+    with pytest.raises(RequestError, match="on 3 processes, one for each GPU"):
+        workflows.check("training", spec, {"training_options": {"exact": True}}, repository)
 
 
 def test_a_check_is_told_what_it_asks_for() -> None:

@@ -14,6 +14,7 @@ from vgp.placement.rules import PlacementError
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"
 ATTACHMENT = "projects/my-project/regions/us-central1/networkAttachments/training"
+PEERING = {"domain": "corp.", "project": "my-project", "network": "training"}
 ALL = {
     "persistent_resource": "mine",
     "tensorboard": BOARD,
@@ -22,11 +23,13 @@ ALL = {
     "dashboard_access": True,
     "private_service_connect": {
         "network_attachment": ATTACHMENT,
-        "dns_peering": [{"domain": "corp.", "project": "my-project", "network": "training"}],
+        "dns_peering": [PEERING, PEERING | {"domain": "lab."}],
     },
-    "reserved_ip_ranges": ["range"],
-    "nfs": [{"server": "10.0.0.1", "path": "/data", "mount": "data"}],
-    "lustre": [{"instance_ip": "10.0.0.2", "volume_handle": "v", "filesystem": "f", "mount": "l"}],
+    "reserved_ip_ranges": ["range", "other"],
+    "nfs": [{"server": "10.0.0.1", "path": "/data", "mount": name} for name in ("data", "more")],
+    "lustre": [
+        {"instance_ip": "10.0.0.2", "volume_handle": "v", "filesystem": "f", "mount": name} for name in ("l", "m")
+    ],
     "restart_job_on_worker_restart": True,
     "protected_artifact_location_id": "europe-west4",
 }
@@ -82,6 +85,30 @@ def test_a_job_that_asks_for_nothing_has_scheduling_alone():
     assert place(Request()).job_fields() == {"scheduling": {"strategy": "STANDARD", "timeout": "86400s"}}
 
 
+def test_values_are_in_their_fields_as_they_were_given():
+    share = {"server": "s", "path": "/data", "mount": "data"}
+    files = {"instance_ip": "i", "volume_handle": "v", "filesystem": "f", "mount": "l"}
+    placement = place(
+        Request(
+            base_output_directory="gs://bucket/logs/", private_service_connect={"network_attachment": ATTACHMENT},
+            disable_retries=True, nfs=[share], lustre=[files],
+        )
+    )  # fmt: skip
+    assert placement.job_fields() == {
+        "scheduling": {"strategy": "STANDARD", "timeout": "86400s", "disable_retries": True},
+        "base_output_directory": {"output_uri_prefix": "gs://bucket/logs"},
+        "psc_interface_config": {"network_attachment": ATTACHMENT},
+    }
+    (pool,) = placement.worker_pool_specs("image", ["python"], ["train.py"])
+    assert pool["nfs_mounts"] == [{"server": "s", "path": "/data", "mount_point": "data"}]
+    assert pool["lustre_mounts"] == [{"instance_ip": "i", "volume_handle": "v", "filesystem": "f", "mount_point": "l"}]
+
+
+def test_an_empty_text_takes_away_what_a_weaker_place_set():
+    texts = ("persistent_resource", "tensorboard", "base_output_directory", "protected_artifact_location_id")
+    assert place(Request(**dict.fromkeys(texts, ""))).job_fields() == place(Request()).job_fields()
+
+
 def test_curves_go_into_a_folder_of_each_run_unless_one_is_named():
     directory = place(Request(tensorboard=BOARD)).job_fields()["base_output_directory"]["output_uri_prefix"]
     assert directory == "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
@@ -97,6 +124,26 @@ def test_curves_go_into_a_folder_of_each_run_unless_one_is_named():
         ({"base_output_directory": "/tmp/logs"}, "gs://BUCKET"),
         ({"nfs": [{"server": "a", "path": "data", "mount": "x"}]}, "starts with /"),
         ({"nfs": [{"server": "a", "path": "/data", "mount": "../x"}]}, "no folder to mount at"),
+        ({"nfs": [{"server": "a", "path": "/data", "mount": "/mnt/x"}]}, "no folder to mount at"),
+        (
+            {
+                "private_service_connect": {
+                    "network_attachment": ATTACHMENT,
+                    "dns_peering": [PEERING | {"domain": "corp"}],
+                }
+            },
+            "no domain that can be peered",
+        ),
+        (
+            {
+                "private_service_connect": {
+                    "network_attachment": ATTACHMENT,
+                    "dns_peering": [PEERING | {"network": "N"}],
+                }
+            },
+            "'N' is no name",
+        ),
+        ({"reserved_ip_ranges": ["a b"]}, "'a b' is no name"),
         ({"protected_artifact_location_id": "EU"}, "no region"),
     ],
 )

@@ -32,11 +32,17 @@ UNDESCRIBED = {
 FILE = """\
 image = "us-central1-docker.pkg.dev/test-project/images/training:v1"
 service_account = "pipelines@test-project.iam.gserviceaccount.com"
-network = "projects/123456789012/global/networks/default"
+environment = "peered"
 notify = { webhook = "projects/test-project/secrets/hook" }
 encryption_key = "projects/test-project/locations/us-central1/keyRings/ring/cryptoKeys/key"
 [steps.train]
 machine = "g2-standard-24"
+[environments.peered]
+network = "projects/123456789012/global/networks/default"
+[environments.attached.steps.train]
+persistent_resource = "lab"
+tensorboard = "projects/test-project/locations/us-central1/tensorboards/12"
+private_service_connect = { network_attachment = "projects/test-project/regions/us-central1/networkAttachments/lab" }
 [steps.prepare.bigquery]
 max_gb = 10
 [schedules.nightly]
@@ -54,6 +60,7 @@ logs RUN
 runs
 rerun RUN
 preflight training
+preflight training --env attached
 upload training --tag v1
 templates list
 templates list training

@@ -5,6 +5,7 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.cus
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from vgp.inside import google_api
 
@@ -72,6 +73,7 @@ def uri(name: str) -> str:
 
 
 def page(name: str, project: str) -> str:
-    """The job's page in the console."""
-    region, number = name.split("/")[3], name.rpartition("/")[2]
-    return f"https://console.cloud.google.com/vertex-ai/locations/{region}/training/{number}?project={project}"
+    """The job's page in the console, as Google's SDK 1.165.1 names it (`aiplatform.CustomJob`)."""
+    region, number = quote(name.split("/")[3]), quote(name.rpartition("/")[2])
+    path = f"agent-platform/locations/{region}/training/{number}"
+    return f"https://console.cloud.google.com/{path}?project={quote(project)}"

@@ -20,6 +20,7 @@ identity.py     the account that the steps run as
 key.py          the encryption key
 notify.py       the secrets of those who are told of a run
 network.py      the network of training jobs
+resources.py    what training jobs name besides: persistent resources, TensorBoards, network attachments
 bigquery.py     what steps use of BigQuery
 dataflow.py     what steps use of Dataflow
 repository.py   the repository of templates
@@ -50,6 +51,7 @@ from vgp.vertex.preflight import (
     quota,
     region,
     repository,
+    resources,
 )
 from vgp.vertex.preflight.access import Policies
 from vgp.vertex.preflight.asking import answered, answers
@@ -95,6 +97,7 @@ def _questions(
         *identity.questions(settings, project, policies),
         *key.questions(settings, project, policies),
         *network.questions(settings, steps),
+        *resources.questions(settings, project, spec),
         *notify.questions(settings, project, policies),
         *repository.questions(settings),
         *bigquery.questions(settings, project, policies, spec),

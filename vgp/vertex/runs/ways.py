@@ -8,14 +8,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.errors import WorkFailed
-from vgp.inside.capacity import ways
+from vgp.inside.capacity import job_service, ways
 from vgp.inside.capacity.way import MOST, Attempt, Way
 from vgp.settings import Settings
 from vgp.text.figures import took, usd
 from vgp.text.printable import one_line
 from vgp.text.table import table
 from vgp.text.times import local
-from vgp.vertex import clients, names
+from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
@@ -79,4 +79,4 @@ def job_link(settings: Settings, job: str) -> str:
     parts = job.split("/")
     if len(parts) != 6 or parts[4] != "customJobs":
         return ""
-    return names.custom_job_link(settings, parts[3], parts[5])
+    return job_service.page(job, clients.project(settings))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.cloud.aiplatform.utils.console_utils import custom_job_console_uri
 from loopback.cloud import Cloud
 
 from vgp.errors import RequestError, WorkFailed
@@ -38,7 +39,7 @@ def test_a_shell_of_every_machine_is_waited_for(settings: Settings, running: Run
     job, said = started(settings, running), []
     found = shells(settings, running.id, "train", tell=said.append, clock=clock)
     assert list(found.uris) == ["workerpool0-0", "workerpool1-0", "workerpool1-1"]
-    assert found.job == job and found.link.startswith("https://console.cloud.google.com/ai/platform/locations/us-c")
+    assert found.job == job and found.link == custom_job_console_uri(job.replace("123456789012", "test-project"))
     assert said == [f"job {job.rpartition('/')[2]} of train is pending; waiting for its shells"]
     assert found.as_json()["shells"]["workerpool1-1"].startswith("https://")
 

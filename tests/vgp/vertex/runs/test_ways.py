@@ -56,7 +56,7 @@ def test_hostile_words_of_a_ladder_are_only_text() -> None:
 
 def test_the_job_of_the_moment_has_its_page() -> None:
     going = {**DOCUMENT["attempts"][2], "outcome": None}
-    link = "https://console.cloud.google.com/ai/platform/locations/europe-west4/training/5003?project=my-project"
+    link = "https://console.cloud.google.com/agent-platform/locations/europe-west4/training/5003?project=my-project"
     assert link in shown(run(attempts=[going]), 200) and job_link(SETTINGS, "") == ""
 
 

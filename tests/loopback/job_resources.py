@@ -1,0 +1,48 @@
+"""What custom jobs use and do not make: persistent resources and TensorBoards, as far as they can be looked at.
+
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.persistentResources
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.tensorboards
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .call import Call
+from .errors import ApiError
+from .messages import new
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+
+class JobResources:
+    #: The message, and its name in the API's methods.
+    message, kind = "", ""
+
+    def __init__(self, cloud: "Cloud"):
+        self.cloud = cloud
+        self.there: dict[str, Any] = {}
+
+    def add(self, name: str, region: str = "us-central1", **fields: Any) -> str:
+        """Its resource name, with the project's id."""
+        path = f"locations/{region}/{self.kind}/{name}"
+        message = self.there[f"projects/{self.cloud.project_number}/{path}"] = new(self.message)
+        message.name = f"projects/{self.cloud.project_number}/{path}"
+        for field, value in fields.items():
+            setattr(message, field, value)
+        return f"projects/{self.cloud.project}/{path}"
+
+    def get(self, call: Call) -> Any:
+        found = self.there.get(self.cloud.resource(call.name, f"aiplatform.{self.kind}.get"))
+        if found is None:
+            raise ApiError(404, f"The {self.message} does not exist: {call.name}.")
+        return found
+
+
+class PersistentResources(JobResources):
+    prefix = "aiplatform.projects.locations.persistentResources"
+    message, kind = "PersistentResource", "persistentResources"
+
+
+class Tensorboards(JobResources):
+    prefix = "aiplatform.projects.locations.tensorboards"
+    message, kind = "Tensorboard", "tensorboards"
