@@ -5,6 +5,7 @@ import signal
 from dataclasses import replace
 from decimal import Decimal
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -292,6 +293,19 @@ def test_a_table_that_wants_a_filter_is_read_whole(cloud, warehouse):
     for column in ("day", "floor", "local", "sent"):
         cloud.bigquery.write(warehouse.TABLE, rows, partitioned=column)
         assert counted(cloud, warehouse) == (300, 300)
+
+
+@pytest.mark.parametrize("asked", ["read", "batches"])
+def test_columns_that_bigquery_gives_in_other_letters_are_the_same(cloud, warehouse, asked):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    relations = Lookup("test-project").pinned([warehouse.URI])
+    with BigQuery.opened(relations, warehouse.Parcels.schema, Settings(), OWNER) as engine:
+        source = engine.source()
+        made = engine.create("few", source.select(ID=source.id, Floor=source.floor)).op()
+        schema = ibis.schema({"floor": "int16", "id": "int64"})
+        table = ibis.table(schema, name=made.name, catalog=made.namespace.catalog, database=made.namespace.database)
+        given = engine.read(table) if asked == "read" else pa.Table.from_batches(engine.batches(table))
+    assert given.column_names == ["floor", "id"] and sorted(given["id"].to_pylist()) == list(range(-20, 20))
 
 
 def test_views_of_views_and_numbers_of_other_kinds_are_read(cloud, warehouse):

@@ -1,4 +1,5 @@
-"""Expressions that would not give the same values again: chance, clocks, and windows whose rows have no order."""
+"""Expressions that would not give the same values again: chance, clocks, windows whose rows have no order, and names
+of which engines take one or the other."""
 
 from collections.abc import Iterator
 
@@ -21,6 +22,8 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     operation = expression.op()
     if impure := [found for found in operation.find(ops.Impure) if not isinstance(found, ops.ScalarUDF)]:
         yield f"uses {type(impure[0]).__name__}, which is another value every time."
+    for first, second in _in_other_letters(expression):
+        yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):
         yield "takes an arbitrary value of some rows: take the `min` or the `max`, or the `first` by an order."
     for some in operation.find((ops.Sample, ops.Limit)):
@@ -35,6 +38,15 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     for reduction in operation.find(_ORDERED):
         if not reduction.order_by and reduction not in ordered:
             yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
+
+
+def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:
+    """Columns of a table on the way that differ in case only: engines take both for the same, mostly the first."""
+    for table in expression.op().find(ops.Relation):
+        spelled = dict[str, str]()
+        for name in table.schema:
+            if (other := spelled.setdefault(name.lower(), name)) != name:
+                yield other, name
 
 
 def takes_several_rows(value: ops.Node) -> bool:

@@ -27,10 +27,12 @@ IN_TIME = ibis.window(group_by=ROWS.place, order_by=ROWS.time)
         (ibis.now().epoch_seconds() - ROWS.time, "uses TimestampNow"),
         (ibis.today().epoch_days(), "uses DateNow"),
         (ROWS.limit(10), "takes some rows of a table without an order (Limit)"),
+        (ROWS.mutate(Place=ROWS.place.upper()).group_by("Place").agg(n=ROWS.n.sum()),
+         "makes a table with both place and Place: no two names may differ in case only."),
         (ROWS.sample(0.5), "takes some rows of a table without an order (Sample)"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_an_expression_without_one_answer_is_refused(expression, says):
     with pytest.raises(UserError) as refused:
         order.check("Mine.features: made", expression)
