@@ -14,7 +14,6 @@ import ibis.expr.types as ir
 
 from training.errors import UserError
 
-
 #: Columns of sums, beside those that events are looked up by, which may have any name that a table has.
 FIGURES = ("_rows", "_known", "_total", "_asked")
 
