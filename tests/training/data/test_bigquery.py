@@ -167,6 +167,7 @@ def test_a_decimal_that_is_streamed_here_is_not_rounded(cloud, warehouse, prepar
         ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.getData"), "may not be read: Access Denied"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.jobs.create"), "may not be read.*roles/bigquery.user"),
         ("bq://shop.parcels", None, "The project is missing: bq://PROJECT.shop.parcels"),
+        ("bq://test-project.shop", None, "The table is missing: bq://test-project.shop.TABLE"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_or_not_readable_is_said_before_anything_runs(
@@ -375,5 +376,5 @@ def test_a_job_that_fails_is_said_with_the_query_and_the_reason(cloud, jobs):
         for job in cloud.bigquery.jobs.values():
             job.done, job.error = True, {"reason": "invalidQuery", "message": "Division by zero: 1 / 0"}
 
-    with pytest.raises(UserError, match="ids is refused by BigQuery: Division by zero"):
+    with pytest.raises(UserError, match=r"ids is refused by BigQuery: Division by zero: 1 / 0\.$"):
         jobs().table("ids", IDS, "ids")
