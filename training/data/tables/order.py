@@ -8,6 +8,9 @@ import ibis.expr.types as ir
 
 from training.errors import UserError
 
+#: What engines compute in ways of their own: other hashes and sketches; hours that begin, or that are over.
+_OWN = (ops.Hash, ops.ApproxCountDistinct, ops.ApproxMedian, ops.ApproxQuantile, ops.ApproxMultiQuantile,
+        ops.TimestampDelta)  # fmt: skip
 #: Of rows in no stated order these take whichever come.
 _ORDERED = (ops.First, ops.Last, ops.ArrayCollect, ops.GroupConcat)
 
@@ -22,6 +25,10 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     operation = expression.op()
     if impure := [found for found in operation.find(ops.Impure) if not isinstance(found, ops.ScalarUDF)]:
         yield f"uses {type(impure[0]).__name__}, which is another value every time."
+    if own := operation.find(_OWN):
+        yield f"uses {type(own[0]).__name__}, which each engine computes in its own way."
+    if any(cast.arg.dtype.is_floating() and cast.to.is_integer() for cast in operation.find((ops.Cast, ops.TryCast))):
+        yield "casts a float to a whole number, which one engine rounds and another cuts off: say round, floor or ceil."
     for first, second in _in_other_letters(expression):
         yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):
