@@ -36,11 +36,11 @@ def parser() -> argparse.ArgumentParser:
     resolve = verbs.add_parser("resolve", help="data, windows and champion -> pins, and what they are")
     resolve.add_argument("--data", default="", help=DATA)
     resolve.add_argument("--task", default="flights", help=TASK)
-    resolve.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
+    resolve.add_argument("--options", type=as_json, default={}, metavar="JSON", help="the task's options")
     resolve.add_argument("--champion", default="", help="auto, a version's number, an alias, or a folder to beat")
     resolve.add_argument("--registry", default="", help="root of the registry; default: TRAINING_REGISTRY, or by --to")
     resolve.add_argument("--model-name", default="", help="the model's name in the registry; default: by the task")
-    resolve.add_argument("--training-options", type=json.loads, default={}, metavar="JSON",
+    resolve.add_argument("--training-options", type=as_json, default={}, metavar="JSON",
                          help="settings of train; its warm_start is pinned")  # fmt: skip
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
     resolve.add_argument("--scheduled", default="", help="the time of a schedule's tick; counts without --as-of")
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     prepare.add_argument("--data", default="", help=DATA)
     prepare.add_argument("--pins", default="", help="URI of the data's pins, in place of --data and --options")
     prepare.add_argument("--task", default="flights", help=TASK)
-    prepare.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="the task's options")
+    prepare.add_argument("--options", type=as_json, default={}, metavar="JSON", help="the task's options")
     prepare.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
                          help="one option of the task, such as train=1-6; repeatable")  # fmt: skip
 
@@ -118,6 +118,13 @@ def _table(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--out", default="task.toml", help="the file to write")
     verb.add_argument("--force", action="store_true", help="replace the file if it is there")
     verb.add_argument("--json", action="store_true", help="print what was decided")
+
+
+def as_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text} is no JSON, such as \'{{"train": "1-6"}}\'') from None
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -38,6 +38,15 @@ def test_the_image_does_not_run_as_root() -> None:
     assert instructions("USER")[-1] not in ("root", "0")
 
 
+def test_every_variable_of_the_steps_has_a_default_and_the_image_is_for_training() -> None:
+    asked = {name for line in instructions("FROM") + instructions("RUN") for name in re.findall(r"\$\{?(\w+)", line)}
+    assert asked == arguments().keys() == {"BASE", "EXTRAS"} and arguments()["EXTRAS"] == "training"
+
+
+def arguments() -> dict[str, str]:
+    return dict(line.split("=", 1) for line in instructions("ARG"))
+
+
 def test_only_what_is_copied_goes_to_the_builder() -> None:
     allowed = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     lines = [line for line in instructions("COPY") if not line.startswith("--from=")]
@@ -71,7 +80,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         ["sh", "-c", install],
         cwd=app,
-        env={**os.environ, "PATH": path, "PIP_NO_COMPILE": "1", "PIP_NO_INDEX": "1"},
+        env={**os.environ, **arguments(), "PATH": path, "PIP_NO_COMPILE": "1", "PIP_NO_INDEX": "1"},
         capture_output=True,
         text=True,
     )

@@ -13,7 +13,8 @@ from training.options import nearest
 
 #: Columns of our own beside the declared ones, on the way.
 RESERVED = re.compile(
-    r"_(file|record|row_id|split|label|day|mark|kind|when|past|hour|text|copy|again|where|other)|_(size|near|step|part)_\d+"
+    r"_(file|record|row_id|split|label|day|mark|kind|when|past|hour|rows|known|total|asked|text|copy|again|where|other)"
+    r"|_(size|near|step|part)_\d+"
 )
 
 

@@ -14,6 +14,9 @@ import ibis.expr.types as ir
 
 from training.errors import UserError
 
+#: Columns of sums, beside those that events are looked up by, which may have any name that a table has.
+FIGURES = ("_rows", "_known", "_total", "_asked")
+
 
 @dataclass(frozen=True)
 class Events:
@@ -83,7 +86,7 @@ def _whole(hour: object) -> bool:
 
 def asked(rows: ir.Table, by: Sequence[str], hour: ir.IntegerValue) -> ir.Table:
     """The places and hours of rows."""
-    return rows.select(**{name: rows[name] for name in by}, hour=hour).distinct()
+    return rows.select(**{name: rows[name] for name in by}, _hour=hour).distinct()
 
 
 def happened(events: Events, by: Sequence[str]) -> ir.Table:
@@ -92,27 +95,27 @@ def happened(events: Events, by: Sequence[str]) -> ir.Table:
     value = table[events.value].cast("int64") if events.value else ibis.null("int64")
     weights = {"_weight": table[events.weight].cast("int64").fill_null(0)} if events.weight else {}
     places = {name: table[name] for name in by}
-    one = table.select(**places, hour=table[events.hour].cast("int64"), _value=value, **weights)
-    one = one.filter(one["hour"].notnull())
+    one = table.select(**places, _hour=table[events.hour].cast("int64"), _value=value, **weights)
+    one = one.filter(one["_hour"].notnull())
     if not events.weight:  # counting takes less time than adding ones
-        return _added(one, by, rows=one.count(), known=one["_value"].count(), total=one["_value"].sum())
+        return _added(one, by, _rows=one.count(), _known=one["_value"].count(), _total=one["_value"].sum())
     weight, known = one["_weight"], one["_value"].notnull()
     total = one["_value"] * weight
-    return _added(one, by, rows=weight.sum(), known=known.ifelse(weight, 0).sum(), total=total.sum())
+    return _added(one, by, _rows=weight.sum(), _known=known.ifelse(weight, 0).sum(), _total=total.sum())
 
 
 def sums(happened: ir.Table, asked: ir.Table, by: Sequence[str]) -> ir.Table:
     """Events by place and hour, and the places and hours of rows, without events: so that each finds its windows."""
     none = ibis.literal(0, "int64")
-    seen = happened.select(*by, "hour", "rows", "known", "total", asked=none)
-    own = asked.select(*by, "hour", rows=none, known=none, total=none, asked=ibis.literal(1, "int64"))
+    seen = happened.select(*by, "_hour", "_rows", "_known", "_total", _asked=none)
+    own = asked.select(*by, "_hour", _rows=none, _known=none, _total=none, _asked=ibis.literal(1, "int64"))
     both = ibis.union(seen, own)
-    return _added(both, by, **{name: both[name].sum() for name in ("rows", "known", "total", "asked")})
+    return _added(both, by, **{name: both[name].sum() for name in FIGURES})
 
 
 def _added(table: ir.Table, by: Sequence[str], **figures: ir.IntegerScalar) -> ir.Table:
     added = {name: figure.fill_null(0).cast("int64") for name, figure in figures.items()}
-    return table.group_by([*by, "hour"]).agg(**added)
+    return table.group_by([*by, "_hour"]).agg(**added)
 
 
 def windowed(sums: ir.Table, name: str, events: Events) -> ir.Table:
@@ -122,13 +125,13 @@ def windowed(sums: ir.Table, name: str, events: Events) -> ir.Table:
     """
     columns: dict[str, ir.Value] = {}
     for first, last in events.windows:
-        window = ibis.range_window(preceding=(first, last), group_by=list(events.by), order_by="hour")
-        columns[f"{name}_count_{first}_{last}"] = sums["rows"].sum().over(window).fill_null(0).cast("float64")
+        window = ibis.range_window(preceding=(first, last), group_by=list(events.by), order_by="_hour")
+        columns[f"{name}_count_{first}_{last}"] = sums["_rows"].sum().over(window).fill_null(0).cast("float64")
         if events.value:
-            known = sums["known"].sum().over(window)
-            columns[f"{name}_mean_{first}_{last}"] = sums["total"].sum().over(window) / known.nullif(0)
+            known = sums["_known"].sum().over(window)
+            columns[f"{name}_mean_{first}_{last}"] = sums["_total"].sum().over(window) / known.nullif(0)
     places = {f"_{name}_{i}": sums[by] for i, by in enumerate(events.by)}
-    seen = sums.select(**places, **{f"_{name}_hour": sums["hour"]}, **columns, _asked=sums["asked"])
+    seen = sums.select(**places, **{f"_{name}_hour": sums["_hour"]}, **columns, _asked=sums["_asked"])
     return seen.filter(seen["_asked"] > 0).drop("_asked")
 
 

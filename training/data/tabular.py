@@ -123,7 +123,7 @@ class TabularTask(Task):
             whole = target.between(0, len(self.classes)) & (target == target.floor())
             return cast(
                 ir.IntegerValue,
-                ibis.cases((target.isnull() | target.isnan(), None), (whole, target), else_=-1.0).cast("int64"),
+                ibis.cases((target.isnull() | target.isnan(), None), (whole, target), else_=-1.0).round().cast("int64"),
             )
         return cast(ir.IntegerValue, target.cast("int64"))
 

@@ -5,6 +5,7 @@ import signal
 from dataclasses import replace
 from decimal import Decimal
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -166,6 +167,7 @@ def test_a_decimal_that_is_streamed_here_is_not_rounded(cloud, warehouse, prepar
         ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.getData"), "may not be read: Access Denied"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.jobs.create"), "may not be read.*roles/bigquery.user"),
         ("bq://shop.parcels", None, "The project is missing: bq://PROJECT.shop.parcels"),
+        ("bq://test-project.shop", None, "The table is missing: bq://test-project.shop.TABLE"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_or_not_readable_is_said_before_anything_runs(
@@ -294,6 +296,19 @@ def test_a_table_that_wants_a_filter_is_read_whole(cloud, warehouse):
         assert counted(cloud, warehouse) == (300, 300)
 
 
+@pytest.mark.parametrize("asked", ["read", "batches"])
+def test_columns_that_bigquery_gives_in_other_letters_are_the_same(cloud, warehouse, asked):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    relations = Lookup("test-project").pinned([warehouse.URI])
+    with BigQuery.opened(relations, warehouse.Parcels.schema, Settings(), OWNER) as engine:
+        source = engine.source()
+        made = engine.create("few", source.select(ID=source.id, Floor=source.floor)).op()
+        schema = ibis.schema({"floor": "int16", "id": "int64"})
+        table = ibis.table(schema, name=made.name, catalog=made.namespace.catalog, database=made.namespace.database)
+        given = engine.read(table) if asked == "read" else pa.Table.from_batches(engine.batches(table))
+    assert given.column_names == ["floor", "id"] and sorted(given["id"].to_pylist()) == list(range(-20, 20))
+
+
 def test_views_of_views_and_numbers_of_other_kinds_are_read(cloud, warehouse):
     rows = warehouse.parcels(300)
     rounded = pa.array([None if v is None else round(v, 9) for v in rows["weight"].to_pylist()])
@@ -361,5 +376,5 @@ def test_a_job_that_fails_is_said_with_the_query_and_the_reason(cloud, jobs):
         for job in cloud.bigquery.jobs.values():
             job.done, job.error = True, {"reason": "invalidQuery", "message": "Division by zero: 1 / 0"}
 
-    with pytest.raises(UserError, match="ids is refused by BigQuery: Division by zero"):
+    with pytest.raises(UserError, match=r"ids is refused by BigQuery: Division by zero: 1 / 0\.$"):
         jobs().table("ids", IDS, "ids")

@@ -156,3 +156,15 @@ def test_an_event_counts_as_often_as_its_weight_says(engine):
     assert engine.read(joined.select("w_count_1_1", "w_mean_1_1")).to_pylist() == [
         {"w_count_1_1": 6.0, "w_mean_1_1": (3 * 10 + 50) / 4}
     ]
+
+
+@pytest.mark.parametrize("by", ["hour", "Rows", "known", "Total", "asked"])
+def test_what_is_looked_up_by_has_any_name_that_a_column_may_have(engine, by):
+    kinds = {by: pa.string(), "at": pa.int64()}
+    rows = table(engine, f"seekers by {by}", [("a", BEGIN + 1), ("b", BEGIN + 1)], **kinds)
+    happened = table(engine, f"named by {by}", [("a", BEGIN), ("a", BEGIN)], **kinds)
+    lately = Events(happened, (by,), ((1, 1),), hour="at")
+    sums = events.sums(events.happened(lately, [by]), events.asked(rows, [by], rows["at"]), [by])
+    for history in (engine.looked_back("n", sums, lately), events.windowed(sums, "n", lately)):
+        joined = engine.read(events.joined(rows, history, "n", lately, "at")).to_pylist()
+        assert {row[by]: row["n_count_1_1"] for row in joined} == {"a": 2.0, "b": 0.0}

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from training.data.engines import ID, PLACE, SOURCE, Uncomputable, canonical, repeated
 from training.data.engines.hours_before import looked_back
 from training.data.engines.stored import store
-from training.data.events import Events, windowed
+from training.data.events import FIGURES, Events, windowed
 from training.data.identity import numbered, serve
 from training.data.schema import Field
 from training.errors import UserError
@@ -150,9 +150,9 @@ class DuckDB:
 
     def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
         places = [_quoted(by) for by in events.by]
-        whole = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in ("rows", "known", "total", "asked"))
+        whole = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in FIGURES)
         somewhere = " AND ".join(f"{place} IS NOT NULL" for place in places)
-        order = ", ".join([*places, "hour"])
+        order = ", ".join([*places, "_hour"])
         sql = f"SELECT {order}, {whole} FROM ({self._sql(sums)}) WHERE {somewhere} ORDER BY {order}"
         rows = looked_back(self._batches(sql, SUMS_ROWS), name, events)
         if (first := next(rows, None)) is None:

@@ -28,7 +28,7 @@ def looked_back(sums: Iterable[pa.RecordBatch], name: str, events: Events) -> It
     for batch in sums:
         known = batch if before is None else pa.concat_batches([before, batch])
         new = known.num_rows - batch.num_rows
-        places, hours = _places(known, events.by), known["hour"].to_numpy()
+        places, hours = _places(known, events.by), known["_hour"].to_numpy()
         yield _windowed(known, new, places, hours - hours.min(), name, events)
         before = known.filter(pa.array((places == places[-1]) & (hours >= hours[-1] - longest)))
 
@@ -47,12 +47,12 @@ def _windowed(
     """The windows of the rows from `new` on that were asked for."""
     apart = int(hours.max()) + 1 + max(first for first, _ in events.windows)
     at = places * apart + hours  # rises, and no window reaches into another place
-    asked = new + np.flatnonzero(rows["asked"].to_numpy()[new:])
+    asked = new + np.flatnonzero(rows["_asked"].to_numpy()[new:])
     columns = {f"_{name}_{i}": rows[by].take(pa.array(asked)) for i, by in enumerate(events.by)}
-    columns[f"_{name}_hour"] = rows["hour"].take(pa.array(asked))
-    total = rows["total"].to_numpy()
+    columns[f"_{name}_hour"] = rows["_hour"].take(pa.array(asked))
+    total = rows["_total"].to_numpy()
     count, known, high, low = map(
-        _running, (rows["rows"].to_numpy(), rows["known"].to_numpy(), total >> _HALF, total & ((1 << _HALF) - 1))
+        _running, (rows["_rows"].to_numpy(), rows["_known"].to_numpy(), total >> _HALF, total & ((1 << _HALF) - 1))
     )
     for first, last in events.windows:
         start, end = np.searchsorted(at, at[asked] - first), np.searchsorted(at, at[asked] - last, side="right")

@@ -1,4 +1,5 @@
-"""Expressions that would not give the same values again: chance, clocks, and windows whose rows have no order."""
+"""Expressions that would not give the same values again: chance, clocks, windows whose rows have no order, and names
+of which engines take one or the other."""
 
 from collections.abc import Iterator
 
@@ -7,6 +8,9 @@ import ibis.expr.types as ir
 
 from training.errors import UserError
 
+#: What engines compute in ways of their own: other hashes and sketches; hours that begin, or that are over.
+_OWN = (ops.Hash, ops.ApproxCountDistinct, ops.ApproxMedian, ops.ApproxQuantile, ops.ApproxMultiQuantile,
+        ops.TimestampDelta)  # fmt: skip
 #: Of rows in no stated order these take whichever come.
 _ORDERED = (ops.First, ops.Last, ops.ArrayCollect, ops.GroupConcat)
 
@@ -21,6 +25,12 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     operation = expression.op()
     if impure := [found for found in operation.find(ops.Impure) if not isinstance(found, ops.ScalarUDF)]:
         yield f"uses {type(impure[0]).__name__}, which is another value every time."
+    if own := operation.find(_OWN):
+        yield f"uses {type(own[0]).__name__}, which each engine computes in its own way."
+    if any(cast.arg.dtype.is_floating() and cast.to.is_integer() for cast in operation.find((ops.Cast, ops.TryCast))):
+        yield "casts a float to a whole number, which one engine rounds and another cuts off: say round, floor or ceil."
+    for first, second in _in_other_letters(expression):
+        yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):
         yield "takes an arbitrary value of some rows: take the `min` or the `max`, or the `first` by an order."
     for some in operation.find((ops.Sample, ops.Limit)):
@@ -35,6 +45,15 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
     for reduction in operation.find(_ORDERED):
         if not reduction.order_by and reduction not in ordered:
             yield f"takes {type(reduction).__name__} of rows without an order: say order_by, down to the last tie."
+
+
+def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:
+    """Columns of a table on the way that differ in case only: engines take both for the same, mostly the first."""
+    for table in expression.op().find(ops.Relation):
+        spelled = dict[str, str]()
+        for name in table.schema:
+            if (other := spelled.setdefault(name.lower(), name)) != name:
+                yield other, name
 
 
 def takes_several_rows(value: ops.Node) -> bool:

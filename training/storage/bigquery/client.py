@@ -148,15 +148,19 @@ def explained(what: str) -> Iterator[None]:
 
 def reason_of(error: Any) -> str:
     """BigQuery's own word for what went wrong, such as `quotaExceeded`."""
+    return str(_first_detail(error).get("reason", ""))
+
+
+def _first_detail(error: Any) -> dict[str, Any]:
+    """What BigQuery sent; of a job that failed the client's own message repeats it, with its parts."""
     details = getattr(error, "errors", None) or [{}]
-    reason = details[0].get("reason", "") if isinstance(details[0], dict) else ""
-    return str(reason)
+    return details[0] if isinstance(details[0], dict) else {}
 
 
 def sentence(error: Any) -> str:
-    """What BigQuery says, in one line: without the method and the address that clients put before it."""
+    """What BigQuery says, in one line: without what clients put around it."""
     cause = getattr(error, "cause", None) or error
-    text = str(getattr(cause, "message", "") or cause)
+    text = str(_first_detail(cause).get("message") or getattr(cause, "message", "") or cause)
     text = re.sub(r"^(GET|POST|PUT|PATCH|DELETE) \S+?(?:\?\S+)?: ", "", text).partition("\n")[0].strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
 

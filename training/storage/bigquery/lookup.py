@@ -53,10 +53,14 @@ class Lookup:
 
     project: str
 
-    def table(self, name: TableName) -> Table:
-        """Raises UserError: it is not there, may not be read, or is of a kind that has no versions."""
+    def table(self, name: TableName, asker: str = "") -> Table:
+        """Raises UserError: it is not there, may not be read, or is of a kind that has no versions.
+
+        Args:
+            asker: The query that reads it, if one does, for messages.
+        """
         asked, dataset = client.client(self.project), f"{name.project}.{name.dataset}"
-        with client.explained(name.uri):
+        with client.explained(f"{asker}: {name.uri}" if asker else name.uri):
             found = asked.get_table(str(name), retry=client.patient(), timeout=60)
             location = found.location or asked.get_dataset(dataset, retry=client.patient(), timeout=60).location
         return _described(name, found, location)
@@ -121,7 +125,7 @@ class Lookup:
             raise UserError(f"{query.title}: views of views of views, more than {MOST_NESTED_VIEWS} deep.")
         inner: dict[TableName, str] = {}
         for name in query.tables:
-            table = self.table(name)
+            table = self.table(name, query.title)
             if table.query:
                 view = QueryText(f"the view {name.uri}", table.query, name.project)
                 inner[name] = self._expanded(view, tables, depth + 1)

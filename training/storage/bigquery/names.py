@@ -75,6 +75,8 @@ def _hint(name: str) -> str:
     parts = [part for part in re.split(r"[./:]", name) if part]
     if len(parts) == 3 and re.fullmatch(rf"{_PROJECT}", parts[0]):
         return f" Is it {SCHEME}{'.'.join(parts)}?"
+    if len(parts) == 2 and "-" in parts[0]:  # no dataset is called so
+        return f" The table is missing: {SCHEME}{'.'.join(parts)}.TABLE."
     if len(parts) == 2:
         return f" The project is missing: {SCHEME}PROJECT.{'.'.join(parts)}, whichever machine reads it."
     return ""

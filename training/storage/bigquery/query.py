@@ -241,6 +241,11 @@ def _complaint(error: Exception) -> str:
     details = getattr(error, "errors", [])
     if details:
         first = details[0]
-        what = first["description"].partition(" but got <")[0].partition(" for <class")[0]  # names of the parser's own
-        return f"line {first['line']}, column {first['col']}: {what} near {first['highlight']!r}."
+        where, near = f"line {first['line']}, column {first['col']}", repr(first["highlight"])
+        if first["description"].startswith("Required keyword"):
+            return f"{where}: something is missing behind {near}."
+        if "Unexpected token" in first["description"]:
+            return f"{where}: {near} is not expected there."
+        what = first["description"].partition(" but got <")[0]  # names of the parser's own
+        return f"{where}: {what} near {near}."
     return f"{str(error).splitlines()[0][:300]}."

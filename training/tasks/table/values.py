@@ -33,7 +33,8 @@ def stored(kind: Kind) -> pa.DataType:
 def text_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.StringValue:
     """A category or a text, "" where it is missing."""
     if kind.word != kind.name:  # 3, not 3.0, which engines write in more than one way
-        return cast(ir.StringValue, value.cast("int64").cast("string").fill_null(""))
+        whole = cast(ir.NumericValue, value).round() if value.type().is_floating() else value
+        return cast(ir.StringValue, whole.cast("int64").cast("string").fill_null(""))
     text = cast(ir.StringValue, value).fill_null("").strip()
     return cast(ir.StringValue, text.isin(list(missing)).ifelse("", text)) if missing else text
 

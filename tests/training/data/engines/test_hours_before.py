@@ -21,25 +21,25 @@ def sums(draw: np.random.Generator) -> pa.RecordBatch:
     rows = draw.integers(0, 3, count)
     known = rows * draw.integers(0, 2, count)
     return pa.RecordBatch.from_pydict(
-        {"place": places, "gate": gates, "hour": hours, "rows": rows, "known": known,
-         "total": np.where(known, draw.choice([-HUGE, 7, HUGE], count), 0), "asked": draw.integers(0, 2, count)}
+        {"place": places, "gate": gates, "_hour": hours, "_rows": rows, "_known": known,
+         "_total": np.where(known, draw.choice([-HUGE, 7, HUGE], count), 0), "_asked": draw.integers(0, 2, count)}
     )  # fmt: skip
 
 
 def one_by_one(cells: pa.RecordBatch) -> list[dict[str, object]]:
     rows, seen = cells.to_pylist(), []
-    for row in (row for row in rows if row["asked"]):
-        found = {"_x_0": row["place"], "_x_1": row["gate"], "_x_hour": row["hour"]}
+    for row in (row for row in rows if row["_asked"]):
+        found = {"_x_0": row["place"], "_x_1": row["gate"], "_x_hour": row["_hour"]}
         for first, last in WINDOWS:
             inside = [
                 other
                 for other in rows
                 if (other["place"], other["gate"]) == (row["place"], row["gate"])
-                and first >= row["hour"] - other["hour"] >= last
+                and first >= row["_hour"] - other["_hour"] >= last
             ]
-            known = sum(other["known"] for other in inside)
-            found[f"x_count_{first}_{last}"] = float(sum(other["rows"] for other in inside))
-            found[f"x_mean_{first}_{last}"] = sum(other["total"] for other in inside) / known if known else None
+            known = sum(other["_known"] for other in inside)
+            found[f"x_count_{first}_{last}"] = float(sum(other["_rows"] for other in inside))
+            found[f"x_mean_{first}_{last}"] = sum(other["_total"] for other in inside) / known if known else None
         seen.append(found)
     return seen
 

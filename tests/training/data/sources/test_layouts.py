@@ -1,5 +1,7 @@
 """Text as people have it: other separators, quotes, decimal marks and encodings."""
 
+import gzip
+
 import pyarrow as pa
 import pytest
 
@@ -34,6 +36,29 @@ def test_how_a_file_is_written_is_found_and_said_where_it_is_not_usual(opened, n
     assert len(files.notes) == len(notes)
     for told, note in zip(notes, files.notes, strict=True):
         assert told in note and name in note
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "latin-1", "iso8859-15", "cp437", "koi8-r"])
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
+def test_utf_8_is_not_read_as_another_encoding(opened, name, encoding):
+    lines = b"".join(b"%d,0.5,b\n" % i for i in range(1, 99)) + "99,0.5,Zürich\n1,2,caffè\n".encode()
+    content = b"n,size,word\n" + lines
+    content = gzip.compress(content) if name.endswith("gz") else content
+    words = f"{name}, line 100: the text is UTF-8, and its encoding is said to be .*: 'Zürich' would be read as 'Z"
+    with pytest.raises(UserError, match=words):
+        list(opened({name: content}, FIELDS, encoding=encoding).batches())
+
+
+@pytest.mark.parametrize(
+    ("word", "encoding"),
+    [("Zürich", "windows-1252"), ("SÃO", "latin-1"), ("Москва", "windows-1251"), ("京都", "gbk"), ("plain", "latin-1")],
+)
+def test_text_of_another_encoding_is_read_as_it_is_said_to_be(opened, word, encoding):
+    content = f"n,size,word\n1,0.5,{word}\n".encode(encoding)
+    assert (
+        pa.Table.from_batches(opened({"x.csv": content}, FIELDS, encoding=encoding).batches())["word"][0].as_py()
+        == word
+    )
 
 
 def test_quotes_around_text_make_no_file_be_parted_twice(opened, monkeypatch):

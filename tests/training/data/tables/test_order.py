@@ -6,7 +6,7 @@ import pytest
 from training.data.tables import order
 from training.errors import UserError
 
-ROWS = ibis.table({"place": "string", "time": "int64", "n": "int64"}, name="rows")
+ROWS = ibis.table({"place": "string", "time": "int64", "n": "int64", "x": "float64"}, name="rows")
 AT_PLACE = ibis.window(group_by=ROWS.place)
 IN_TIME = ibis.window(group_by=ROWS.place, order_by=ROWS.time)
 
@@ -27,10 +27,17 @@ IN_TIME = ibis.window(group_by=ROWS.place, order_by=ROWS.time)
         (ibis.now().epoch_seconds() - ROWS.time, "uses TimestampNow"),
         (ibis.today().epoch_days(), "uses DateNow"),
         (ROWS.limit(10), "takes some rows of a table without an order (Limit)"),
+        (ROWS.mutate(Place=ROWS.place.upper()).group_by("Place").agg(n=ROWS.n.sum()),
+         "makes a table with both place and Place: no two names may differ in case only."),
+        (ROWS.x.cast("int64"), "casts a float to a whole number, which one engine rounds and another cuts off"),
+        ((ROWS.n / 2).try_cast("int8"), "casts a float to a whole number"),
+        (ROWS.place.hash(), "uses Hash, which each engine computes in its own way"),
+        (ROWS.place.approx_nunique(), "uses ApproxCountDistinct"),
+        (ROWS.time.as_timestamp("s").delta(ibis.timestamp("2026-01-01"), unit="hour"), "uses TimestampDelta"),
         (ROWS.sample(0.5), "takes some rows of a table without an order (Sample)"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_an_expression_without_one_answer_is_refused(expression, says):
     with pytest.raises(UserError) as refused:
         order.check("Mine.features: made", expression)
@@ -44,7 +51,9 @@ def test_an_expression_without_one_answer_is_refused(expression, says):
         ROWS.n, ROWS.n.lag().over(IN_TIME), ibis.row_number().over(IN_TIME), ROWS.n.sum().over(AT_PLACE), ROWS.n.mean(),
         ROWS.n.cumsum(order_by=ROWS.time), ROWS.n.first(order_by=ROWS.time), ROWS.n.first().over(IN_TIME),
         ROWS.n.rank(), ROWS.n.max().over(ibis.range_window(preceding=3, order_by=ROWS.time)), ROWS,
-        ROWS.order_by("time").limit(3), ibis.literal(1), ibis.union(ROWS, ROWS),
+        ROWS.x.round().cast("int8"),
+        (ROWS.n / 2).floor(), ROWS.x.cast("float32"), ROWS.order_by("time").limit(3), ibis.literal(1),
+        ibis.union(ROWS, ROWS),
     ],
     ids=str,
 )  # fmt: skip
