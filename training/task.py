@@ -49,7 +49,8 @@ class Task(ABC):
     #: Columns for which the metrics are also computed value by value.
     slices: ClassVar[tuple[str, ...]] = ()
     #: Column whose equal values mark rows that are not independent (a day, a user), or two of them; "" if all are. Rows
-    #: of the first stay in one split, where a hash decides; the decision is robust to both (`training.evaluation`).
+    #: of the first stay in one split, where a hash decides; the decision is robust to both (`training.evaluation`). Of
+    #: a table with a time "" and "day" are the day of it, and "row" says that all are independent.
     group: ClassVar[str | tuple[str, str]] = ""
     #: Column that holds the class code of each row, int64 in [0, C); of a regression the number itself, float64.
     label: ClassVar[str] = "label"
@@ -211,6 +212,11 @@ class Task(ABC):
         if len(names) > 2 or len(set(names)) < len(names):
             raise UserError(f"{type(self).__name__}.group = {names}: name one column, or two that differ.")
         return names
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """What people call the `groups`."""
+        return self.groups
 
     @property
     def regression(self) -> bool:

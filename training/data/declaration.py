@@ -11,6 +11,8 @@ from training.data.schema import Field
 from training.errors import UserError
 from training.options import nearest
 
+#: The column of the day of each row, of a task with a time that groups its rows by it: whole days from 1970-01-01 on.
+DAY = "_day"
 #: Columns of our own beside the declared ones, on the way.
 RESERVED = re.compile(
     r"_(file|record|row_id|split|label|day|mark|kind|when|past|hour|rows|known|total|asked|text|copy|again|where|other)"
@@ -27,6 +29,7 @@ class Declaration:
     schema: tuple[Field, ...]
     key: tuple[str, ...]
     time: str
+    #: The first column that the class names as `group`; "" if it names none.
     group: str
     target: str
     #: Whether the class has methods of its own in place of the columns `time` and `target`.

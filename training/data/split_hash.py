@@ -12,7 +12,7 @@ import ibis
 import ibis.expr.types as ir
 
 from training.data.alike import Kinds
-from training.data.declaration import Declaration
+from training.data.declaration import DAY, Declaration
 from training.data.shares import nonzero, percent, require_labelled
 from training.errors import UserError
 
@@ -94,7 +94,8 @@ class ByHash:
         """What decides the split, and what a reader must know of it."""
         if self.group:
             few = kinds is not None and kinds.concentration > 1 / ENOUGH_GROUPS
-            return f"group {self.group}", (_few_groups(self.group, kinds),) if kinds and few else ()
+            name = "day" if self.group == DAY else self.group
+            return f"group {name}", (_few_groups(name, kinds),) if kinds and few else ()
         if not kinds:
             return "key", ()
         many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows

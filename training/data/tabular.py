@@ -28,7 +28,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from training.data import splits
-from training.data.declaration import Declaration
+from training.data.declaration import DAY, Declaration
 from training.data.events import Events
 from training.data.schema import Field
 from training.data.sources.reading import Reading
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from training.data.manifest import Manifest
     from training.task import Batch
 
+#: As a `group`: every row counts by itself.
+ROW = "row"
 #: How text files are written, where that is not found by itself; and the engine, where the source leaves a choice.
 OPTIONS: Mapping[str, Any] = {"engine": "", "separator": "", "quote": "", "encoding": "", "decimal": ""}
 
@@ -76,7 +78,8 @@ class TabularTask(Task):
         self._check_methods()
         super().__init__(options)
         self.declaration = Declaration(
-            type(self).__name__, self.schema, self.key, self.time, next(iter(self.groups), ""), self.target,
+            type(self).__name__, self.schema, self.key, self.time, self.groups[0] if self.group and self.groups else "",
+            self.target,
             own_days=type(self).days is not TabularTask.days,
             own_labels=type(self).labels is not TabularTask.labels,
             regression=self.regression,
@@ -141,6 +144,20 @@ class TabularTask(Task):
         return {name: rows[name] for name in rows.columns if name not in spare}
 
     # ---- the contract of Task
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """As `Task.groups`: with a time its day where none is named, none where `row` is, and `day` is the time's."""
+        named = super().groups
+        if named == (ROW,) and all(field.name != ROW for field in self.schema):
+            return ()
+        days = tuple(DAY if name == "day" else name for name in named) or (DAY,)
+        return days if self.time else named
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        day = "day" if self.group else f"day of {self.time}"
+        return tuple(day if name == DAY else name for name in self.groups)
 
     @property
     def reading(self) -> Reading:

@@ -102,6 +102,7 @@ def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> 
         nights=nights if _replaces(header, reference) else 1,
         rows=len(data),
         group=" and ".join(filter(None, (header.group, header.second_group))),
+        group_assumed=header.group_assumed,
         groups=len(data),
         baseline=header.baseline,
     )

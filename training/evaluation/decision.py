@@ -109,6 +109,8 @@ class Decision(Frozen):
     rows: int
     #: The column that marks rows that are not independent, or two as `day and user`; "" if all rows are.
     group: str = ""
+    #: Whether the task names no group, and rows were taken for dependent by the day of their time.
+    group_assumed: bool = False
     #: Groups of rows, the fewer ones of two; the rows themselves if there is no such column.
     groups: int
     #: Groups by each grouping column; () if rows are independent.

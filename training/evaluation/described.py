@@ -8,6 +8,7 @@ import numpy as np
 
 from training import outcome
 from training.data import sampling
+from training.data.declaration import DAY
 from training.data.manifest import Column, Manifest
 from training.evaluation.amounts import number
 from training.evaluation.names import MISSING
@@ -44,7 +45,7 @@ class Described:
         """Reads the rows with these numbers, rising; `first` are the columns that are shown before others."""
         files = dataset.splits[measured.header.split]
         known = sampling.at(data, files, dataset.columns, rows)
-        spare = (task.label, task.weight, "row_id", *task.private)
+        spare = (task.label, task.weight, "row_id", DAY, *task.private)
         shown = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in spare]
         order = {name: place for place, name in enumerate(first)}
         chosen = sorted(shown, key=lambda column: order.get(column.name, len(order)))[:MOST_COLUMNS]

@@ -117,7 +117,7 @@ def _header(
     operating: OperatingPoint | None, problem: Problem | None,
 ) -> Header:  # fmt: skip
     challenger = models["challenger"]
-    first, second = (*task.groups, "", "")[:2]
+    first, second = (*task.grouped_by, "", "")[:2]
     return Header(
         task=dataset.task,
         split=split,
@@ -133,6 +133,7 @@ def _header(
         champion_gone=problem.gone if problem else False,
         group=first,
         second_group=second,
+        group_assumed=bool(first) and not task.group,
         slices=tuple(task.slices),
         notes=notes,
         script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,

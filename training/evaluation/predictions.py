@@ -74,10 +74,12 @@ class Header(Frozen):
     #: Why there is a champion and none was scored; and whether that is because its files are not there any more.
     champion_problem: str = ""
     champion_gone: bool = False
-    #: Dataset column that `group` was made from; "" if rows are independent.
+    #: What `group` was made from: a column of the dataset, or the day of one; "" if rows are independent.
     group: str = ""
     #: Likewise of `group_2`.
     second_group: str = ""
+    #: Whether the task names no group: then the day of the time is taken.
+    group_assumed: bool = False
     slices: tuple[str, ...] = ()
     #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
     notes: tuple[str, ...] = ()

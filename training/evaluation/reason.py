@@ -70,11 +70,13 @@ def too_few(decision: Decision, fewest: int, degrees: float) -> str:
         fewest: Groups of one size that it takes.
         degrees: Of freedom: of groups of one size one less than there are.
     """
-    kind = f"{decision.groups} groups of rows (by {decision.group})" if decision.group else f"{decision.groups} rows"
+    by = f" groups of rows (by {decision.group}{_assumed(decision)})"
+    kind = f"{decision.groups}{by if decision.group else ' rows'}"
+    longer = ": test on more days, as with a longer window `test`" if decision.group.startswith("day") else ""
     unequal = f", which by their sizes are worth {degrees + 1:.0f}" if degrees + 1.5 < decision.groups else ""
     return (
         f"{verdict(False, decision.reference)}: the test data has only {kind}{unequal}, and it takes {fewest} to tell "
-        f"an improvement from luck{_of_the_year(decision)}."
+        f"an improvement from luck{_of_the_year(decision)}{longer}."
     )
 
 
@@ -97,8 +99,13 @@ def compared(decision: Decision) -> str:
 
 def _in_groups(decision: Decision) -> str:
     columns = decision.group.split(" and ")
-    counted = [f"{count:,} groups (by {name})" for count, name in zip(decision.clusters, columns, strict=False)]
+    why = _assumed(decision)
+    counted = [f"{count:,} groups (by {name}{why})" for count, name in zip(decision.clusters, columns, strict=False)]
     return f" in {_enumeration(counted)}" if counted else ""
+
+
+def _assumed(decision: Decision) -> str:
+    return ", since no group is named" if decision.group_assumed else ""
 
 
 def _test(decision: Decision) -> str:

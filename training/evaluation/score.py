@@ -162,8 +162,10 @@ def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
 def same(champion: TrainedModel, challenger: TrainedModel) -> bool:
     """Whether the two are one model: the same weights, which read the same columns in the same way."""
     old, new = champion.module.state_dict(), challenger.module.state_dict()
-    cards = [(model.card.columns, model.card.statistics) for model in (champion, challenger)]
-    return cards[0] == cards[1] and old.keys() == new.keys() and all(_equal(old[name], new[name]) for name in old)
+    # Ids are not read.
+    read = [[column for column in model.card.columns if column.kind != "id"] for model in (champion, challenger)]
+    alike = read[0] == read[1] and champion.card.statistics == challenger.card.statistics
+    return alike and old.keys() == new.keys() and all(_equal(old[name], new[name]) for name in old)
 
 
 def _equal(old: object, new: object) -> bool:
@@ -174,10 +176,12 @@ def _equal(old: object, new: object) -> bool:
 
 def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
     present = {column.name: column for column in data.columns}
-    if absent := [column.name for column in card.columns if column.name not in present]:
+    # Ids are carried along for those who group rows, and that may be by another column today.
+    needed = [column for column in card.columns if column.kind != "id" or column.name in present]
+    if absent := [column.name for column in needed if column.name not in present]:
         shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
         raise UserError(f"the model in {model} needs {shown}: columns that the data does not have.")
-    pairs = {column.name: (present[column.name], column) for column in card.columns}
+    pairs = {column.name: (present[column.name], column) for column in needed}
     for name, (there, learnt) in pairs.items():
         if (there.kind, there.width) != (learnt.kind, learnt.width):
             raise UserError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from training.data.declaration import DAY
 from training.data.manifest import Column, Manifest
 from training.data.rows import Shards
 from training.errors import UserError
@@ -31,6 +32,11 @@ def namers(rows: Shards, task: Task) -> dict[str, tuple[str, Namer]]:
 def _column(dataset: Manifest, name: str) -> Column:
     """The dataset's column behind a slice or group."""
     column = next((column for column in dataset.columns if column.name == name), None)
+    if column is None and name == DAY:
+        raise UserError(
+            "the data was prepared without the day of its rows, by which a task with a time groups them unless it says "
+            'otherwise: prepare it again, or declare group = "row", with which every row counts by itself.'
+        )
     if column is None:
         raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
     return column

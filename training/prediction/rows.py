@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from training.bundle import ModelCard
 from training.data import settings
 from training.data.columns import category_values, fixed_width
+from training.data.declaration import DAY
 from training.data.destination import Destination
 from training.data.engines import ID, Engine, canonical, choice
 from training.data.engines.opening import opened
@@ -118,7 +119,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
     label = rebased.onto(rows, seen, features.labelled(task, seen)).cast("float64").fill_null(float("nan"))
     more: dict[str, ibis.Value] = {features.LABEL: label}
     if task.time:
-        more[features.DAY] = rebased.onto(rows, seen, features.day(task, seen))
+        more[DAY] = rebased.onto(rows, seen, features.day(task, seen))
     with stage("looking back"):
         marked = engine.named(features.ROWS, rows.mutate(**more))
         chosen = _days(task, engine, marked, window) if window else ()
@@ -128,12 +129,12 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         **features.values_of(task, joined),
         **{name: joined[column] for name, column in carried.items()},
         **{task.label: joined[features.LABEL]},
-        **({features.DAY: joined[features.DAY]} if chosen else {}),
+        **({DAY: joined[DAY]} if chosen else {}),
     )
     if chosen:
-        day = made[features.DAY]
+        day = made[DAY]
         inside = [day.between(first, end - 1) for first, end in chosen]
-        made = made.filter(ibis.or_(*inside)).drop(features.DAY)
+        made = made.filter(ibis.or_(*inside)).drop(DAY)
     types = canonical.arrow(made.schema())
     finished.expected = int(engine.read(rows.agg(rows=rows.count()))["rows"][0].as_py())
     with stage("computing features") as work, closing(engine.batches(made)) as batches:
@@ -154,7 +155,7 @@ def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> S
     """The days that are predicted. Raises UserError for a window that is none, or without rows."""
     if not task.time:
         raise UserError(f"window = {window}: {type(task).__name__} has no time column, so all rows are predicted.")
-    chosen, day = parse(window, "window"), rows[features.DAY]
+    chosen, day = parse(window, "window"), rows[DAY]
     first, last = engine.read(rows.agg(first=day.min(), last=day.max())).to_pylist()[0].values()
     if chosen.yearless:
         chosen = chosen.dated(date_of(last).year)

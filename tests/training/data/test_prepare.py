@@ -56,7 +56,7 @@ def test_every_row_of_the_window_arrives_once_and_unchanged(visits, write_csv, t
     assert len({row["row_id"] for row in rows}) == len(rows)
     read = [row for row in csv.DictReader([HEADER, *lines]) if row["day"] < "2024-04"]
     expected = sorted((row["day"], row["page"], row["seconds"][:6], int(row["bought"] == "true")) for row in read)
-    dates = [str(date(1970, 1, 1) + timedelta(row["day"])) for row in rows]
+    dates = [str(date(1970, 1, 1) + timedelta(row["_day"])) for row in rows]
     seconds = [f"{row['seconds']:.3f}"[:6].replace("nan", "") for row in rows]
     assert expected == sorted(
         (day, row["page"], spent, row["label"]) for day, row, spent in zip(dates, rows, seconds, strict=True)
@@ -78,7 +78,7 @@ def test_rows_lie_in_the_order_of_their_ids_which_follow_from_the_key(visits, wr
 def test_windows_split_by_time_and_validation_takes_whole_days(visits, write_csv, tmp_path):
     path = write_csv(visit_rows())
     made = prepare(visits, str(path), tmp_path / "data", options={"train": "1-2", "test": "4"}, workers=1)
-    days = {split: {row["day"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
+    days = {split: {row["_day"] for row in rows} for split, rows in rows_of(tmp_path / "data").items()}
     first_of = {month: (2024 - 1970) * 365 + 13 + offset for month, offset in ((1, 0), (3, 60), (4, 91))}
     assert days["train"] | days["validation"] == set(range(first_of[1], first_of[3]))
     assert not days["train"] & days["validation"]
@@ -104,7 +104,7 @@ def test_windows_split_by_time_and_validation_takes_whole_days(visits, write_csv
 def test_a_window_of_any_length_holds_exactly_the_rows_of_its_days(visits, write_csv, tmp_path, options, train, test):
     made = prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", options=options, workers=1)
     dates = {
-        split: {date(1970, 1, 1) + timedelta(row["day"]) for row in rows}
+        split: {date(1970, 1, 1) + timedelta(row["_day"]) for row in rows}
         for split, rows in rows_of(tmp_path / "data").items()
     }
     for days, (first, last) in ((dates["train"] | dates["validation"], train), (dates["test"], test)):

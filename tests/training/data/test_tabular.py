@@ -1,3 +1,4 @@
+from datetime import date
 from pathlib import Path
 
 import ibis
@@ -5,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from training.data.prepare import prepare
+from training.data.rows import open_rows
 from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.errors import UserError
@@ -44,6 +46,49 @@ def task_of(**attributes) -> type[TabularTask]:
 def test_a_declaration_that_does_not_fit_is_refused_at_once(attributes, says):
     with pytest.raises(UserError, match=says):
         task_of(**attributes)()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "groups", "called"),
+    [
+        ({}, (), ()),
+        ({"time": "day"}, ("_day",), ("day of day",)),
+        ({"time": "day", "group": "day"}, ("_day",), ("day",)),
+        ({"time": "day", "group": ("page", "day")}, ("page", "_day"), ("page", "day")),
+        ({"time": "day", "group": "page"}, ("page",), ("page",)),
+        ({"time": "day", "group": "row"}, (), ()),
+        ({"group": "row"}, (), ()),
+        ({"group": "day"}, ("day",), ("day",)),
+        ({"time": "day", "group": "row", "schema": (DAY, Field("row", pa.string()), DONE)}, ("row",), ("row",)),
+    ],
+)
+def test_rows_of_a_table_with_a_time_are_grouped_by_its_day_unless_the_task_says_otherwise(attributes, groups, called):
+    task = task_of(**attributes)()
+    assert (task.groups, task.grouped_by) == (groups, called)
+
+
+@pytest.mark.parametrize(
+    ("options", "attributes", "by"),
+    [
+        ({"test": "10 days"}, {}, "time (day)"),
+        ({"split": "hash"}, {}, "columns"),
+        ({"split": "hash"}, {"group": "day"}, "group day"),
+    ],
+)
+def test_the_day_of_the_time_stands_beside_a_feature_of_that_name(tmp_path, monkeypatch, options, attributes, by):
+    """Where a hash splits, rows of a day stay together only if the task names it."""
+    rows = [(f"2024-{1 + i // 28:02}-{1 + i % 28:02}", f"p{n}", (i * n) % 3 == 0) for i in range(80) for n in range(5)]
+    lines = [f"{day},{page},{str(done).lower()}" for day, page, done in rows]
+    (tmp_path / "x.csv").write_text("\n".join(["day,page,done", *lines]) + "\n")
+    task = task_of(time="day", features=lambda self, rows: {"day": rows.day.day(), "page": rows.page}, **attributes)
+    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    made = prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", options=options, workers=1)
+    assert made.split["by"] == by and made.column("_day").kind == "id"
+    days = {split: open_rows(tmp_path / "data", split).columns for split in made.splits}
+    since = {int(day): int(of) for kept in days.values() for day, of in zip(kept["_day"], kept["day"], strict=True)}
+    assert since == {(date.fromisoformat(day) - date(1970, 1, 1)).days: int(day[-2:]) for day, _, _ in rows}
+    parted = sum(len(set(split["_day"].tolist())) for split in days.values()) > len(since)
+    assert parted == (by == "columns")
 
 
 OWN_WINDOWS = {**TabularTask.settings, "train": "1-6", "test": "9"}
@@ -178,7 +223,6 @@ def test_the_network_that_comes_with_it_learns(visits_module, write_csv, tmp_pat
     import torch
 
     from training import tasks
-    from training.data.rows import open_rows
 
     name = f"{visits_module}:Visits"
     manifest = prepare(name, str(write_csv(visit_rows())), tmp_path / "data", workers=1)

@@ -244,7 +244,7 @@ def test_groups_that_are_too_few_for_a_years_level_are_told_from_those_that_suff
     assert few.level is None and few.metric is None
     assert few.reason == (
         "Keep the champion: the test data has only 12 groups of rows (by day), and it takes 15 to tell an improvement "
-        "from luck in one of 365 decisions a year."
+        "from luck in one of 365 decisions a year: test on more days, as with a longer window `test`."
     )
     assert decide(save(label, new, champion=old, group=day), nights=1).level is not None
     row = np.arange(len(label))

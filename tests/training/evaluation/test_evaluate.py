@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
+from training.bundle import CARD
 from training.errors import UserError
 from training.evaluation import measure, record
 from training.evaluation.decide import decide
@@ -208,9 +209,78 @@ def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data,
 
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
-    refused(tmp_path, "needs day, colour, tilt, size: columns that the data does not have", digits, model)
+    refused(tmp_path, "needs colour, tilt, size: columns that the data does not have", digits, model)
 
 
 def test_logits_in_place_of_probabilities_are_refused(coins, tmp_path):
     data = coins.dataset(tmp_path / "data", logits=True)
     refused(tmp_path, "Coins.predict must return probabilities", data, coins.trained(tmp_path / "model", data))
+
+
+@pytest.fixture
+def fairs():
+    import fairs
+
+    return fairs
+
+
+@pytest.fixture
+def judged(fairs, tmp_path):
+    """The decision between two models that take the day's crowd to tell something, in opposite ways: both are wrong."""
+
+    def judge(task, **options):
+        folder = tmp_path / task.__name__
+        data = fairs.prepared(folder, task, seed=36, **options)
+        models = [fairs.model(folder / name, data, slope) for name, slope in (("new", 0.1), ("old", -0.1))]
+        evaluate(data, models[0], folder / "out", champion=str(models[1]), baseline=False)
+        return decide(folder / "out")
+
+    return judge
+
+
+def test_luck_of_days_promotes_a_table_with_a_time_only_if_its_author_takes_rows_for_independent(judged, fairs):
+    """Of 60 such tables 10 promote in one night if their rows count by themselves, and none by days."""
+    alone, unnamed, named = judged(fairs.ByRow), judged(fairs.Fairs), judged(fairs.ByDay)
+    assert alone.promote and (alone.group, alone.clusters) == ("", ())
+    assert "on the same 1,200 rows log loss is" in alone.reason
+    assert not unnamed.promote and (unnamed.clusters, unnamed.rows) == ((20,), alone.rows)
+    assert "on the same 1,200 rows in 20 groups (by day of at, since no group is named) log loss is" in unnamed.reason
+    assert "each day of at taken to be like the one before by a correlation of" in unnamed.reason
+    assert named.lower_bound == unnamed.lower_bound and "in 20 groups (by day) log loss is" in named.reason
+
+
+def test_days_that_are_too_few_are_told_with_what_helps(judged, fairs):
+    assert judged(fairs.Fairs, test="12 days").reason == (
+        "Keep the champion: the test data has only 12 groups of rows (by day of at, since no group is named), and it "
+        "takes 15 to tell an improvement from luck in one of 365 decisions a year: test on more days, as with a longer "
+        "window `test`."
+    )
+
+
+def without_days(path):
+    """A manifest or a card as it was before rows of a table with a time were grouped by its days."""
+    text = json.loads(path.read_text())
+    text["columns"] = [column for column in text["columns"] if column["name"] != "_day"]
+    path.write_text(json.dumps(text))
+
+
+def test_a_champion_from_before_its_rows_were_grouped_by_day_is_compared_and_recognised(fairs, tmp_path):
+    data = fairs.prepared(tmp_path / "days")
+    new, old = (fairs.model(tmp_path / name, data, 0.1) for name in ("new", "old"))
+    without_days(old / CARD)
+    evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
+    assert decide(tmp_path / "out").same
+    rows = fairs.prepared(tmp_path / "rows", fairs.ByRow)
+    challenger = fairs.model(tmp_path / "by_row", rows, 0.2)
+    card = json.loads((new / CARD).read_text()) | {"task": "fairs:ByRow"}
+    (new / CARD).write_text(json.dumps(card))
+    evaluate(rows, challenger, tmp_path / "next", champion=str(new), baseline=False)
+    assert decide(tmp_path / "next").metric == "loss"
+
+
+def test_data_that_was_prepared_without_days_is_refused_with_what_to_do(fairs, tmp_path):
+    data = fairs.prepared(tmp_path / "days")
+    model = fairs.model(tmp_path / "model", data, 0.1)
+    without_days(data / "manifest.json")
+    with pytest.raises(UserError, match='without the day of its rows.*: prepare it again, or declare group = "row"'):
+        evaluate(data, model, tmp_path / "out", baseline=False)

@@ -9,7 +9,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from training.data import events as lookback
-from training.data.declaration import RESERVED
+from training.data.declaration import DAY, RESERVED
 from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import Events, hours
 from training.data.identity import numbered, whole
@@ -22,7 +22,7 @@ from training.printable import listed
 #: The column of the finished rows that is their id; beside the label, no feature has its name.
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
-SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST = "_split", "_label", "_day", "_mark", "_kind", "_when", "_past"
+SPLIT, LABEL, MARK, KIND, WHEN, PAST = "_split", "_label", "_mark", "_kind", "_when", "_past"
 HOUR = "_hour"
 #: The name of the rows that are looked at.
 ROWS = "rows"
@@ -41,7 +41,7 @@ def derived(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Val
     if day is not None:
         moment = rows[task.time]
         values[WHEN] = whole(moment, dialect) if moment.type().is_temporal() else day
-        if "day" in task.groups:
+        if DAY in task.groups:
             values[DAY] = day.cast("int32")
     return values
 
@@ -158,7 +158,7 @@ def finished(
     if task.split.deciding and KIND not in kept.columns:
         kept = numbered(kept, task.split.deciding, dialect, KIND)
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
-    rest = [name for name in kept.columns if name not in INTERNAL]
+    rest = [name for name in kept.columns if name not in INTERNAL or name in task.groups]
     kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
     inside = (kept[SPLIT] >= 0) & kept[task.label].notnull()
     return kept.filter(inside | kept[PAST] if past else inside)
@@ -229,7 +229,7 @@ def _feature(name: str, value: Any) -> ir.Value:
 
 
 def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> ir.Value:
-    if group == "day" and task.time:
+    if group == DAY:
         return table[DAY]
     if group not in names:
         raise UserError(

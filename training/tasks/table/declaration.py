@@ -68,7 +68,7 @@ class Declared(_Strict):
     decided_by: Literal["pinball", "squared", "absolute"] = "pinball"
     key: list[str] = []
     time: str = ""
-    #: A column, or two of them.
+    #: A column, or two of them; `day` of the time, which "" is, too; `row`.
     group: str | list[str] = ""
     slices: list[str] = []
     trusted: list[str] = []
@@ -94,7 +94,8 @@ class Declared(_Strict):
     @property
     def features(self) -> dict[str, Kind]:
         """The columns that a model may learn from."""
-        spare = {self.target, *self.key, self.time, *self.groups, self.split.split}
+        groups = {name for name in self.groups if not (self.time and name == "day")}  # of the time: no column
+        spare = {self.target, *self.key, self.time, *groups, self.split.split}
         return {name: kind for name, kind in self.kinds.items() if name not in spare}
 
 

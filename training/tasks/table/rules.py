@@ -42,7 +42,7 @@ def _references(declared: Declared) -> Iterator[Problem]:
     for key in ("target", "key", "time", "group", "slices", "trusted"):
         value = getattr(declared, key)
         for name in filter(None, [value] if isinstance(value, str) else value):
-            if name in declared.columns or (key, name) == ("group", "day"):
+            if name in declared.columns or key == "group" and name in ("day", "row"):
                 continue
             fix = "It stands in [ignored]: move its line." if name in declared.ignored else ""
             yield (key,), f"{key}: [columns] has no {quoted(name)}. {fix or nearest(name, declared.columns)}"
@@ -83,6 +83,8 @@ def _roles(declared: Declared) -> Iterator[Problem]:
         yield ("columns", declared.time), f"{rule}; it must be a date or a timestamp."
     if len(set(declared.groups)) < len(declared.groups) or len(declared.groups) > 2:
         yield ("group",), f"group = {declared.group}: name one column, or two that differ."
+    if "row" in declared.groups and len(declared.groups) > 1 and "row" not in declared.columns:
+        yield ("group",), f'group = {declared.group}: "row" says that every row counts by itself, so it stands alone.'
     if "day" in declared.groups and not time and "day" not in declared.columns:
         yield ("group",), 'group = "day" is the day of the time: name the column of the time.'
     for role, names in (("key", declared.key), ("time", [declared.time]), ("group", declared.groups)):

@@ -33,12 +33,25 @@ def _top(proposal: Proposal) -> Iterator[str]:
     for name, value, why in (
         ("key", list(proposal.key), "names the rows"),
         ("time", proposal.time, "when a row's outcome is not known yet; later rows test"),
-        ("group", proposal.group, "its rows stay in one split"),
+        ("group", *_group(proposal)),
         ("slices", list(proposal.slices), "figures are also told by these"),
         ("missing", list(proposal.missing), "these stand for a missing value, as an empty field does"),
     ):
         if value:
             yield f"{name} = {_list(value) if isinstance(value, list) else quoted(value)}  # {why}"
+
+
+def _group(proposal: Proposal) -> tuple[str | list[str], str]:
+    """What rows share, and why. Days are named although they are the default, so that a person sees them."""
+    if not proposal.time:
+        return proposal.group, "its rows stay in one split"
+    why = 'rows of one day share what it brings, so the decision counts days of the time; "row": all rows by themselves'
+    if not proposal.group:
+        return "day", why
+    return [
+        "day",
+        proposal.group,
+    ], "what rows share: the day of the time, and what they belong to; the decision counts both"
 
 
 def _columns(proposal: Proposal) -> Iterator[str]:

@@ -13,6 +13,15 @@ def test_a_declaration_says_the_type_of_every_column():
     assert list(declared.features) == ["age", "sex", "fare", "born", "name"]
     two = parse(TOML.replace('missing = ["?"]', 'group = ["sex", "name"]').replace('slices = ["sex"]', ""))
     assert two.groups == ("sex", "name") and list(two.features) == ["age", "fare", "born"]
+    alone = parse(TOML.replace('missing = ["?"]', 'group = "row"'))
+    assert alone.groups == ("row",) and alone.features == declared.features
+
+
+def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from():
+    table = 'target = "y"\nkind = "regression"\ntime = "at"\ngroup = "day"\n[columns]\n'
+    table += 'y = "float"\nat = "date"\nday = "int"\n'
+    assert list(parse(table).features) == ["day"]
+    assert list(parse(table.replace('time = "at"\n', "")).features) == ["at"]
 
 
 @pytest.mark.parametrize(
@@ -25,6 +34,7 @@ def test_a_declaration_says_the_type_of_every_column():
         ('["sex"]', '["sexx"]', r"line 5: slices: \[columns\] has no 'sexx'. Did you mean sex\?"),
         ('["id"]', '["alive"]', r"line 4: key: \[columns\] has no 'alive'. It stands in \[ignored\]: move its line."),
         ('missing = ["?"]', 'group = ["sex", "sex"]', r"group = \['sex', 'sex'\]: name one column, or two that differ"),
+        ('missing = ["?"]', 'group = ["sex", "row"]', '"row" says that every row counts by itself, so it stands alone'),
         ('missing = ["?"]', 'group = ["sex", "house"]', r"group: \[columns\] has no 'house'"),
         ('["sex"]', '["age"]', "line 5: slices: 'age' is no category that the model learns from"),
         ('"classes"', '"regression"', r"line 2: the target 'survived' is 'category', and a regression learns a number"),

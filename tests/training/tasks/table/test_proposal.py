@@ -215,6 +215,19 @@ def test_time_and_group_are_found_and_the_last_fifth_of_the_rows_tests(tmp_path)
         },
     )
     assert (made.group, made.time, made.split.test) == ("customer_id", "ordered_at", "2 months")
+    text = written.text(made)
+    assert 'group = ["day", "customer_id"]  # what rows share: the day of the time, and what they belong to' in text
+    assert parse(text).groups == ("day", "customer_id")
+
+
+@pytest.mark.parametrize("other", ["x", "day"])
+def test_a_time_is_written_with_its_day_as_the_group(tmp_path, other):
+    columns = {other: lambda i: i % 31, "at": lambda i: f"2024-{i % 12 + 1:02}-15", "y": y}
+    text = written.text(proposed(tmp_path, columns))
+    assert 'group = "day"  # rows of one day share what it brings' in text and '"row": all rows by themselves' in text
+    assert list(parse(text).features) == [other]
+    untimed = written.text(proposed(tmp_path, {"x": lambda i: NOISE[i], "y": y}))
+    assert "group" not in untimed
 
 
 @pytest.mark.parametrize(
