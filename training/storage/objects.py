@@ -7,6 +7,7 @@ import os
 import shutil
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -57,11 +58,14 @@ class Folder:
 
     def require_writable(self) -> None:
         """Raises UserError if objects cannot be made and deleted here."""
+        from google.api_core.exceptions import NotFound
+
         probe = f"{PROBE}{os.urandom(8).hex()}"
         with os_errors(f"{self.path}/{probe}"), explained(self.path, "written"):
             next(iter(self._list(max_results=1)), None)  # tells a bucket that is not there at once
             self._create(probe, [memoryview(b"x")])
-            self._blob(probe).delete(**self._limits())
+            with suppress(NotFound):  # deleted by a first try whose answer was lost
+                self._blob(probe).delete(**self._limits())
 
     def create(self, name: str, pieces: Sequence[memoryview]) -> bool:
         """Makes a new object of the pieces, its CRC-32C checked by the server; False if there is another already."""

@@ -152,6 +152,13 @@ def test_a_commit_whose_answer_is_lost_is_ours(store, proxy):
     assert store.read("step") == b"mine"
 
 
+def test_a_trial_whose_deletion_is_answered_into_the_void_has_been_written_all_the_same(store, proxy):
+    """The second try of the deletion finds nothing: the bucket is there, and may be written."""
+    proxy.fail("lost", 1, method="DELETE")
+    Folder(str(store)).require_writable()
+    assert proxy.hit() == 1 and store.names() == []
+
+
 def test_a_commit_whose_answer_is_lost_after_another_won_is_theirs(store, proxy):
     BucketStore(str(store)).commit("step", b"them")
     proxy.fail("lost", 1, method="POST")
