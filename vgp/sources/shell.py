@@ -15,6 +15,7 @@ from typing import Any
 from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, load, numbered, parse
 from vgp.documents.node import Computed
+from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
 from vgp.errors import RequestError
 from vgp.sources import gcloud_line
@@ -43,22 +44,22 @@ class _Command:
     broken: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-def documents(file: str, text: str, folder: Path | None = None, *, above: int = 0) -> list[Document]:
+def documents(file: str, text: str, folder: Path | None = None, at: At = Place) -> list[Document]:
     """The jobs and deployments that the script asks for, in their order.
 
     Args:
         file: What the script is called in findings.
         folder: Where the files of --config lie; None: none is read.
-        above: Lines of the file above the text.
+        at: Where the lines of the text stand.
     """
     lines = text.replace("\r\n", "\n").split("\n")[:MAX_LINES]
     written = _written(lines)
     variables = _variables(lines)
     commands = list(islice(_commands(lines), MAX_COMMANDS + 1))
-    found = [_document(file, command, variables, written, folder, above) for command in commands[:MAX_COMMANDS]]
+    found = [_document(file, command, variables, written, folder, at) for command in commands[:MAX_COMMANDS]]
     if len(commands) > MAX_COMMANDS:
         fault = Exhausted(f"The script has more than {MAX_COMMANDS:,} commands of gcloud.")
-        found.append(Document(file, None, "", above=above + commands[-1].line - 1, fault=fault))
+        found.append(Document(file, None, "", above=at(commands[-1].line).line - 1, fault=fault))
     return numbered([document for document in found if document is not None])
 
 
@@ -166,7 +167,7 @@ def _document(
     variables: Mapping[str, str],
     written: Mapping[str, str],
     folder: Path | None,
-    above: int,
+    at: At,
 ) -> Document | None:
     try:
         text = _filled(command.text, variables)
@@ -177,11 +178,11 @@ def _document(
             return None
         data, _ = gcloud_line.data(shlex.join(words), lambda path: _config(path, written, variables, folder))
     except RequestError as error:
-        fault = Unreadable(f"{file}:{above + command.line}", str(error))
-        return Document(file, None, "", above=above + command.line - 1, fault=fault)
-    places = {(): above + command.line, **_places(data, command, above)}
-    broken = tuple(((f"line {above + line}",), text, fix) for line, text, fix in command.broken)
-    places |= {(f"line {above + line}",): above + line for line, _, _ in command.broken}
+        line = at(command.line).line
+        return Document(file, None, "", above=line - 1, fault=Unreadable(f"{file}:{line}", str(error)))
+    broken = tuple(((str(at(line)),), text, fix) for line, text, fix in command.broken)
+    lines = {(): command.line, **_places(data, command)} | {(str(at(line)),): line for line, _, _ in command.broken}
+    places = {path: at(line) for path, line in lines.items()}
     return Document(file, _marked(data), "", places=places, broken=broken)
 
 
@@ -213,15 +214,15 @@ def _config(path: str, written: Mapping[str, str], variables: Mapping[str, str],
     return load(folder / path)
 
 
-def _places(data: Any, command: _Command, above: int) -> dict[tuple[str | int, ...], int]:
+def _places(data: Any, command: _Command) -> dict[tuple[str | int, ...], int]:
     """The lines of the flags that made the parts of the job."""
     at: dict[tuple[str | int, ...], int] = {}
     pools = [number for number, line in command.lines for _ in re.findall(r"--worker-pool-spec\b", line)]
     for index, number in enumerate(pools):
-        at["jobSpec", "workerPoolSpecs", index] = above + number
+        at["jobSpec", "workerPoolSpecs", index] = number
     for number, line in command.lines:
         if "--config" in line:
-            at["jobSpec",] = at["trialJobSpec",] = at["trainingInput",] = above + number
+            at["jobSpec",] = at["trialJobSpec",] = at["trainingInput",] = number
     return at
 
 
