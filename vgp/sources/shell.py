@@ -6,9 +6,11 @@ writes with `cat > FILE << EOF` may be that of --config.
 
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ _OPERATOR = re.compile(r"[();<>|&]+")
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
 #: Of one command, and of what a variable holds: words are split character by character.
 MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
+#: Name of a file -> (line, text) of each time that the script writes it.
+Written = dict[str, list[tuple[int, str]]]
 #: Stands for a dollar sign that the shell leaves alone.
 _LITERAL = "\0"
 
@@ -140,9 +144,9 @@ def _filled(text: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda match: variables.get(match.group(1) or match.group(2), match.group()), text)
 
 
-def _written(lines: list[str]) -> dict[str, str]:
-    """Name of a file -> its text, for every `cat > FILE << EOF`; and the lines of the texts are blanked."""
-    texts: dict[str, str] = {}
+def _written(lines: list[str]) -> Written:
+    """What every `cat > FILE << EOF` writes, and on which line; and the lines of the texts are blanked."""
+    texts: Written = {}
     last = {line.strip(): at for at, line in enumerate(lines)}
     number = 0
     while number < len(lines):
@@ -155,7 +159,8 @@ def _written(lines: list[str]) -> dict[str, str]:
         if name:
             expands = not match.group(1)
             body = "\n".join(lines[number:end])
-            texts[name.group(2)] = body if expands else body.replace("$", _LITERAL)
+            text = body if expands else body.replace("$", _LITERAL)
+            texts.setdefault(name.group(2), []).append((number, text))
         lines[number:end] = [""] * (end - number)
         number = end + 1
     return texts
@@ -165,7 +170,7 @@ def _document(
     file: str,
     command: _Command,
     variables: Mapping[str, str],
-    written: Mapping[str, str],
+    written: Written,
     folder: Path | None,
     at: At,
 ) -> Document | None:
@@ -176,7 +181,9 @@ def _document(
         words = _words(text)
         if not gcloud_line.recognises(words):
             return None
-        data, _ = gcloud_line.data(shlex.join(words), lambda path: _config(path, written, variables, folder))
+        data, _ = gcloud_line.data(
+            shlex.join(words), lambda path: _config(path, command.line, written, variables, folder)
+        )
     except RequestError as error:
         line = at(command.line).line
         return Document(file, None, "", above=line - 1, fault=Unreadable(f"{file}:{line}", str(error)))
@@ -203,15 +210,22 @@ def _words(text: str) -> list[str]:
     return [word for word in words[:2] if word not in ("alpha", "beta")] + words[2:]
 
 
-def _config(path: str, written: Mapping[str, str], variables: Mapping[str, str], folder: Path | None) -> list[Document]:
-    """The documents of the file of --config: one that the script writes, or one beside it."""
+def _config(
+    path: str, line: int, written: Written, variables: Mapping[str, str], folder: Path | None
+) -> list[Document]:
+    """The documents of the file of --config of the command at a line: one that the script writes, or one beside it."""
     if path in written:
-        return parse(path, _filled(written[path], variables).replace(_LITERAL, "$"))
+        return parse(path, _filled(_standing(written[path], line), variables).replace(_LITERAL, "$"))
     if _VARIABLE.search(path):
         raise RequestError(f"--config={path}: which file that is, only the shell knows.")
     if folder is None:
         raise RequestError(f"--config={path}: no file is read for a script without a folder.")
     return load(folder / path)
+
+
+def _standing(texts: list[tuple[int, str]], line: int) -> str:
+    """What was written last above the line; where all of it stands below, as around a function, the first."""
+    return texts[max(bisect_left(texts, line, key=itemgetter(0)) - 1, 0)][1]
 
 
 def _places(data: Any, command: _Command) -> dict[tuple[str | int, ...], int]:

@@ -88,3 +88,15 @@ def test_a_file_of_data_that_begins_like_a_program_is_read_as_data():
     text = "#!/usr/bin/env python\n# hyperparam.yaml\ntrainingInput:\n  scaleTier: BASIC_GPU\n"
     report = check(parse("hyperparam.yaml", text))
     assert not report.unreadable and [finding.rule for finding in report.of_severity("error")] == ["GPU011"]
+
+
+def test_a_file_that_is_written_twice_is_for_each_command_what_it_was_then():
+    write = (
+        "cat > job.yaml << EOF\nworkerPoolSpecs:\n- machineSpec: {{machineType: n1-standard-4, acceleratorType: "
+        "NVIDIA_TESLA_T4, acceleratorCount: {count}}}\n  replicaCount: 1\n  containerSpec: {{imageUri: a.b/c:1}}\nEOF\n"
+    )
+    command = "gcloud ai custom-jobs create --region=us-central1 --config=job.yaml\n"
+    twice = write.format(count=2) + command + write.format(count=8) + command
+    assert told(twice) == [("GPU003", twice.count("\n"))]
+    assert told(write.format(count=8) + command + write.format(count=2) + command) == [("GPU003", 7)]
+    assert told(f"run() {{\n{command}}}\n{write.format(count=8)}run\n") == [("GPU003", 2)]
