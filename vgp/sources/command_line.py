@@ -104,6 +104,11 @@ def parse(line: str) -> Line:
         words = shlex.split(joined, comments=True)
     except ValueError as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
+    return of_words(words)
+
+
+def of_words(words: list[str]) -> Line:
+    """Likewise of the words that a shell makes of a line."""
     at = words.index("--") if "--" in words else len(words)
     return Line([], [], words[at + 1 :]) if not words else _read(words[:at], words[at + 1 :])
 

@@ -181,9 +181,7 @@ def _document(
         words = _words(text)
         if not gcloud_line.recognises(words):
             return None
-        data, _ = gcloud_line.data(
-            shlex.join(words), lambda path: _config(path, command.line, written, variables, folder)
-        )
+        data, _ = gcloud_line.data(words, lambda path: _config(path, command.line, written, variables, folder))
     except RequestError as error:
         line = at(command.line).line
         return Document(file, None, "", above=line - 1, fault=Unreadable(f"{file}:{line}", str(error)))
