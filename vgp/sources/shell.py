@@ -20,7 +20,7 @@ from vgp.documents.node import Computed
 from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
 from vgp.errors import RequestError
-from vgp.sources import gcloud_line
+from vgp.sources import command_line, gcloud_line
 
 _GCLOUD = re.compile(r"(?:^|[\s;&|(`!])gcloud\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+|readonly\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=(.*)$")
@@ -195,14 +195,15 @@ def _words(text: str) -> list[str]:
     """The words of the gcloud command in a line, up to where another command begins."""
     match = _GCLOUD.search(text)
     assert match
-    lexer = shlex.shlex(text[match.start() :].lstrip(" \t;&|(`!"), posix=True, punctuation_chars=True)
+    command = command_line.shielded(text[match.start() :].lstrip(" \t;&|(`!"))
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, "#"
     words: list[str] = []
     try:
         for word in lexer:
             if _OPERATOR.fullmatch(word):
                 break
-            words.append(word.rstrip("`"))
+            words.append(command_line.unshielded(word.rstrip("`")))
     except ValueError as error:
         raise RequestError(f"the command cannot be split into words: {error}.") from None
     return [word for word in words[:2] if word not in ("alpha", "beta")] + words[2:]
@@ -244,5 +245,7 @@ def _marked(value: Any) -> Any:
         return {key: _marked(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_marked(item) for item in value]
+    if isinstance(value, str) and ("$(" in value or "`" in value):
+        return Computed("the shell computes it")
     match = _VARIABLE.search(value) if isinstance(value, str) else None
     return Computed(f"the script gives {match.group()} no text of its own") if match else value
