@@ -32,6 +32,11 @@ class Finding:
     def line(self) -> int:
         return self.document.line(self.path) if self.document else 1
 
+    @property
+    def cell(self) -> str:
+        """Where it stands in a notebook: cell 3, line 7."""
+        return self.document.cell(self.path) if self.document else ""
+
     def as_json(self) -> dict[str, str]:
         names = ("rule", "severity", "file", "step", "field", "message", "suggestion")
         return {name: getattr(self, name) for name in names}

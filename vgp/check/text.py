@@ -23,7 +23,8 @@ def lines(report: Report) -> Iterator[str]:
     numbers = report.lines()
     for finding in sorted(report.findings, key=lambda finding: _ORDER[finding.severity]):
         yield headline(finding)
-        yield f"  {one_line(finding.file)}:{numbers.get(id(finding), 1)}  {_end(finding.field)}"
+        where = ", ".join(dict.fromkeys(part for part in (finding.cell, _end(finding.field)) if part))
+        yield f"  {one_line(finding.file)}:{numbers.get(id(finding), 1)}  {where}"
         if finding.suggestion:
             yield f"  {finding.suggestion}"
     yield report.summary

@@ -82,6 +82,8 @@ def _print(result: Result, form: str) -> None:
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
     text.show(result.report, console(stderr=True))
+    for line in result.report.unreadable:
+        print(f"error: {line}", file=sys.stderr)
     if result.failed:
         comes_near = any(finding.changes for finding in result.report.of_severity("error"))
         hint = " --nearest takes the nearest that works." if comes_near else ""

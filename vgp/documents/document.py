@@ -12,6 +12,7 @@ from vgp.documents import json_text, yaml_lines, yaml_text
 from vgp.documents.budget import Exhausted
 from vgp.documents.field_path import FieldPath
 from vgp.documents.json_text import Repeating
+from vgp.documents.place import Place
 from vgp.documents.reading import Unreadable, read
 
 MAX_DOCUMENTS, MAX_REPEATED = 2_000, 20
@@ -34,8 +35,8 @@ class Document:
     fault: Unreadable | Exhausted | None = None
     #: Where a key is given more than once.
     repeated: tuple[FieldPath, ...] = ()
-    #: The line of each part, where the text is no JSON or YAML; None: it is.
-    places: Mapping[FieldPath, int] | None = None
+    #: Where each part stands, if the text is no JSON or YAML; None: it is.
+    places: Mapping[FieldPath, Place] | None = None
     #: What ends the request before it asks for a machine: where, what, and the fix.
     broken: tuple[tuple[FieldPath, str, str], ...] = ()
 
@@ -53,14 +54,18 @@ class Document:
         if self.fault is not None:
             return dict.fromkeys(paths, self.above + 1)
         if self.places is not None:
-            return {path: _nearest_place(self.places, path) for path in paths}
+            return {path: _nearest_place(self.places, path).line for path in paths}
         here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
         return {path: self.above + line for path, line in here.items()}
 
+    def cell(self, path: FieldPath) -> str:
+        """Of a notebook the cell and the line in it, else empty."""
+        return _nearest_place(self.places, path).cell if self.places is not None else ""
 
-def _nearest_place(places: Mapping[FieldPath, int], path: FieldPath) -> int:
-    """The line of the part, or of the nearest around it that has one."""
-    return next((places[path[:size]] for size in range(len(path), -1, -1) if path[:size] in places), 1)
+
+def _nearest_place(places: Mapping[FieldPath, Place], path: FieldPath) -> Place:
+    """That of the part, or of the nearest around it that has one."""
+    return next((places[path[:size]] for size in range(len(path), -1, -1) if path[:size] in places), Place(1))
 
 
 def load(path: Path) -> list[Document]:

@@ -29,6 +29,8 @@ def _lines(text: str, paths: set[Words], aliases: int) -> dict[Words, int]:
         known.setdefault(place, line)
         if original is not None:
             behind.setdefault(place, original)
+        if len(known) > len(wanted):  # all of them, and the whole
+            break
     moved = {path: (*behind[place], *path[len(place) :]) for path in paths if (place := _within(behind, path))}
     elsewhere = _lines(text, set(moved.values()), aliases - 1) if moved and aliases else {}
     return {path: elsewhere.get(moved.get(path, ())) or known[_within(known, path)] for path in paths}

@@ -17,6 +17,9 @@ _RESOLVER = yaml.resolver.Resolver()
 _TAG = "tag:yaml.org,2002:"
 #: What `<<` and an open anchor are while the text is read.
 _MERGE, _OPEN = object(), object()
+#: Keys that are given again: no reader agrees with another on what such a text says.
+MAX_REPEATED = 10_000
+_PARTS = (yaml.ScalarEvent, yaml.NodeEvent, yaml.CollectionEndEvent)
 
 
 class TooMuch(ValueError):
@@ -47,8 +50,8 @@ def events(text: str) -> Iterator[Any]:
     """The events of the text, one at a time; raises yaml.YAMLError."""
     loader = yaml.CSafeLoader(text)
     try:
-        while loader.check_event():
-            yield loader.get_event()
+        while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
+            yield event
     finally:
         loader.dispose()
 
@@ -62,12 +65,12 @@ def documents(text: str, limits: Limits) -> Iterator[tuple[Any, Repeating]]:
     """
     reader = None
     for event in events(text):
-        if isinstance(event, yaml.DocumentStartEvent):
+        if reader is not None and isinstance(event, _PARTS):
+            reader.take(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
             reader = _Reader(limits)
         elif isinstance(event, yaml.DocumentEndEvent) and reader is not None:
             yield reader.root, reader.repeating
-        elif reader is not None and isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-            reader.take(event)
 
 
 class _Reader:
@@ -140,6 +143,8 @@ class _Reader:
         if key is not _MERGE:
             if key in parent.value:
                 self.repeating.append((parent.value, key))
+                if len(self.repeating) > MAX_REPEATED:
+                    raise TooMuch(f"The document gives more than {MAX_REPEATED:,} keys again.")
             parent.value[key] = value
             return
         mappings = value if isinstance(value, list) else [value]
@@ -151,12 +156,10 @@ class _Reader:
     def count(self, values: int, characters: int) -> None:
         self.values += values
         self.characters += characters
-        for name, count, limit in (
-            ("values", self.values, self.limits.values),
-            ("characters", self.characters, self.limits.characters),
-        ):
-            if count > limit:
-                raise TooMuch(f"The document has more than {limit:,} {name}, its aliases written out.")
+        most = self.limits
+        if self.values > most.values or self.characters > most.characters:
+            what = f"{most.values:,} values" if self.values > most.values else f"{most.characters:,} characters"
+            raise TooMuch(f"The document has more than {what}, its aliases written out.")
 
 
 def _scalar(event: Any) -> Any:

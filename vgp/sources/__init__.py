@@ -2,6 +2,7 @@
 
 account.py       what became of each part of a request that was read
 calls.py         calls of Google's SDK and pipeline components
+cells.py         the code cells of a notebook, and where their lines stand in its file
 classes.py       attributes of classes, dataclasses and enums
 command_line.py  the words of a gcloud line, as gcloud reads them
 constants.py     expressions of Python that are the same in every run
@@ -11,7 +12,7 @@ job_flags.py     the flags of `gcloud ai custom-jobs create` and `hp-tuning-jobs
 kfp_limits.py    set_accelerator_type and what goes with it
 legacy_flags.py  the flags of `gcloud ai-platform jobs submit training`
 names.py         what the names of a Python program stand for
-notebook.py      the code cells of a notebook
+notebook.py      a notebook: its cells as one program and one script
 python_code.py   a Python program
 reading.py       a file by its name: specs, programs, scripts, notebooks
 shell.py         the gcloud commands of a shell script

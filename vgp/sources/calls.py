@@ -10,6 +10,7 @@ from typing import Any
 from vgp.documents.document import Document
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
+from vgp.documents.place import At
 from vgp.sources.constants import Constants, called
 
 _DEFAULT_MACHINE = "n1-standard-4"
@@ -38,8 +39,8 @@ class Found:
     places: dict[FieldPath, int] = field(default_factory=dict)
     broken: list[tuple[FieldPath, str, str]] = field(default_factory=list)
 
-    def document(self, file: str, above: int) -> Document:
-        places = {path: above + line for path, line in {(): self.line, **self.places}.items()}
+    def document(self, file: str, at: At) -> Document:
+        places = {path: at(line) for path, line in {(): self.line, **self.places}.items()}
         return Document(file, self.data, "", places=places, broken=tuple(self.broken))
 
 

@@ -27,6 +27,12 @@ LOST = {
     "staging-bucket": "gcloud puts packages there; upload them, and name them by their gs:// addresses",
 }  # fmt: skip
 
+#: $(...), with one more inside of it at most, and `...`.
+_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*+\)|`[^`]*`")
+#: What splits words, or begins a text or a comment -> characters of no meaning, and back.
+_SHIELD = {ord(character): 0xE000 + index for index, character in enumerate(" \t\n()|;&<>#\"'`\\")}
+_BARE = {shield: character for character, shield in _SHIELD.items()}
+
 
 class FlagError(RequestError):
     """The line is none that is understood, or a flag of it has a wrong value."""
@@ -97,13 +103,27 @@ class Line:
         return data
 
 
+def shielded(text: str) -> str:
+    """The text with each $(...) and `...` of the shell as one word: what it does is not for us to read."""
+    return _SUBSTITUTION.sub(lambda match: match.group().translate(_SHIELD), text)
+
+
+def unshielded(word: str) -> str:
+    return word.translate(_BARE)
+
+
 def parse(line: str) -> Line:
     """Raises FlagError: the line cannot be split into words."""
-    joined = re.sub(r"\\[ \t]*\r?\n", " ", line)
+    joined = shielded(re.sub(r"\\[ \t]*\r?\n", " ", line))
     try:
-        words = shlex.split(joined, comments=True)
+        words = [unshielded(word) for word in shlex.split(joined, comments=True)]
     except ValueError as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
+    return of_words(words)
+
+
+def of_words(words: list[str]) -> Line:
+    """Likewise of the words that a shell makes of a line."""
     at = words.index("--") if "--" in words else len(words)
     return Line([], [], words[at + 1 :]) if not words else _read(words[:at], words[at + 1 :])
 

@@ -43,6 +43,8 @@ class Constants:
             if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
                 owner = call.func.value
                 self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
+        #: Line and value of what names stand for: a text that is put together of itself is read once.
+        self._known: dict[ast.AST, tuple[int, Any]] = {}
         self._targets: dict[ast.AST, list[str]] = {}
         for node in self.nodes:
             if isinstance(node, ast.Assign):
@@ -84,7 +86,7 @@ class Constants:
                 return self._item(node, path, places, depth)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
                 return self._operation(node, path, depth)
-        return Computed(f"the program computes it: {_short(node)}")
+        return _computed(node)
 
     def assigned(self, node: ast.AST | None) -> ast.AST | None:
         """What a name stands for, if it is set once; any other expression is itself."""
@@ -101,8 +103,14 @@ class Constants:
         value = self.names.at(node.id, node.lineno)
         if isinstance(value, str):
             return Computed(value)
+        if value in self._known:
+            places[path], known = self._known[value]
+            return known
         places[path] = value.lineno
-        return self.value(value, path, places, depth + 1)
+        result = self.value(value, path, places, depth + 1)
+        if not isinstance(result, Computed | dict | list):
+            self._known[value] = places[path], result
+        return result
 
     def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         """CONFIG["machine"] of a dictionary or list that is known."""
@@ -111,7 +119,7 @@ class Constants:
         key = self.value(node.slice, path, {}, depth + 1)
         known = isinstance(whole, dict) and isinstance(key, str) and not isinstance(key, Computed) and key in whole
         if not known and not (isinstance(whole, list) and isinstance(key, int) and -len(whole) <= key < len(whole)):
-            return Computed(f"the program computes it: {_short(node)}")
+            return _computed(node)
         places[path] = inside.get((key,), node.lineno)
         return whole[key]
 
@@ -153,7 +161,7 @@ class Constants:
                 pass
         if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
             return self._formatted(node, node.func.value, path, depth)
-        return Computed(f"the program computes it: {_short(node)}")
+        return _computed(node)
 
     def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
         """'{}-{}'.format(...) of what is known."""
@@ -161,28 +169,29 @@ class Constants:
         parts = [self.value(each, path, {}, depth + 1) for each in node.args]
         simple = isinstance(text, str) and text.count("{}") == text.count("{") == text.count("}") == len(parts)
         if not simple or any(isinstance(each, Computed | dict | list) for each in (text, *parts)):
-            return Computed(f"the program computes it: {_short(node)}")
+            return _computed(node)
         return text.format(*parts)[:_MAX_TEXT]
 
     def _operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
-        unknown = Computed(f"the program computes it: {_short(node)}")
+        parts = []
+        for part in _parts(node):
+            value = self.value(part, path, {}, depth + 1)
+            if isinstance(value, Computed | dict):
+                return _computed(node)  # what the others are no longer matters
+            parts.append(value)
         if isinstance(node, ast.JoinedStr):
-            parts = [self.value(_part(part), path, {}, depth + 1) for part in node.values]
-            if any(isinstance(part, Computed | dict | list) for part in parts):
-                return unknown
-            return "".join(map(str, parts))[:_MAX_TEXT]
+            has_list = any(isinstance(part, list) for part in parts)
+            return _computed(node) if has_list else "".join(map(str, parts))[:_MAX_TEXT]
         if isinstance(node, ast.UnaryOp):
-            value = self.value(node.operand, path, {}, depth + 1)
-            negative = isinstance(node.op, ast.USub) and isinstance(value, int | float)
-            return -value if negative else unknown
-        left, right = (self.value(side, path, {}, depth + 1) for side in (node.left, node.right))
+            negative = isinstance(node.op, ast.USub) and isinstance(parts[0], int | float)
+            return -parts[0] if negative else _computed(node)
         function = _OPERATORS.get(type(node.op))
-        if function is None or any(isinstance(side, Computed | dict) for side in (left, right)) or _large(left, right):
-            return unknown
+        if function is None or _large(*parts):
+            return _computed(node)
         try:
-            return function(left, right)
+            return function(*parts)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            return unknown
+            return _computed(node)
 
 
 def called(node: ast.AST) -> str:
@@ -207,6 +216,20 @@ def _large(left: Any, right: Any) -> bool:
         or sizes[0] * sizes[1] > _MAX_TEXT * 1_000
         or (any(isinstance(side, str | list) for side in (left, right)) and max(sizes) > 10_000)
     )
+
+
+def _parts(node: ast.BinOp | ast.UnaryOp | ast.JoinedStr) -> list[ast.expr]:
+    """What an operation takes, in its order."""
+    match node:
+        case ast.JoinedStr():
+            return [_part(part) for part in node.values]
+        case ast.UnaryOp():
+            return [node.operand]
+    return [node.left, node.right]
+
+
+def _computed(node: ast.AST) -> Computed:
+    return Computed(f"the program computes it: {_short(node)}")
 
 
 def _part(node: ast.expr) -> ast.expr:

@@ -35,15 +35,17 @@ def _kind(words: Sequence[str]) -> Callable[[Line], dict[str, Any]] | None:
     return next((kind for command, kind in _JOBS.items() if tuple(words[:3]) == command), None)
 
 
-def data(line: str, read: Callable[[str], list[Document]] | None = None) -> tuple[dict[str, Any], list[Note]]:
-    """What the command line asks for as the data of a file, and what is in no file.
+def data(
+    line: str | list[str], read: Callable[[str], list[Document]] | None = None
+) -> tuple[dict[str, Any], list[Note]]:
+    """What the command line, or its words, ask for as the data of a file, and what is in no file.
 
     `read` gives the documents of the file of --config, where that is not simply a path.
 
     Raises:
         FlagError: no such command, a flag that is not known, or a flag with a wrong value.
     """
-    words = command_line.parse(line)
+    words = command_line.parse(line) if isinstance(line, str) else command_line.of_words(line)
     words.command[1:3] = [word for word in words.command[1:3] if word not in ("alpha", "beta")]
     words.read = read or words.read
     kind = _kind(words.command)

@@ -4,12 +4,11 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from vgp.documents import json_text
 from vgp.documents.document import Document, numbered
 from vgp.documents.reading import Unreadable
-from vgp.sources import python_code, shell
+from vgp.sources import cells, python_code, shell
 
 #: NAME = ! command, or = %magic: what it gives is computed.
 _TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")
@@ -17,7 +16,7 @@ _SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
 
 
 def documents(file: str, text: str, folder: Path | None) -> list[Document]:
-    """What the cells ask for; a finding's line is that of the notebook's code, all cells in one text.
+    """What the cells ask for; a finding's line is that of the file, and its cell is told.
 
     Names that one cell sets are known in all: cells are read as one program. A cell that is no Python is left out.
     """
@@ -29,8 +28,9 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     program: list[str] = []
     script: list[str] = []
     whole = True
-    for source in _code(data):
-        lines = source.split("\n")
+    origins = cells.Origins(text)
+    for cell in cells.code(data):
+        lines = cell.lines
         is_shell = lines[0].strip().startswith(_SHELL_CELLS)
         writes = lines[0].strip().removeprefix("%%writefile ") if lines[0].strip().startswith("%%writefile ") else ""
         python, commands = _parted(lines, is_shell, writes.removeprefix("-a ").strip())
@@ -38,24 +38,12 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
         whole = whole and is_read
         program += python if is_read else [""] * len(python)
         script += commands
-    asked = python_code.documents(file, "\n".join(program))
+        origins.add(cell, len(commands))
+    asked = python_code.documents(file, "\n".join(program), origins)
     if not whole:  # what the program lacks may stand in the cell that is left out
         asked = [replace(document, broken=()) for document in asked]
-    found = asked + shell.documents(file, "\n".join(script), folder)
-    return numbered(sorted(found, key=lambda document: (document.places or {}).get((), document.above)))
-
-
-def _code(data: Any) -> list[str]:
-    """The texts of the code cells; also those of the older form with worksheets."""
-    sheets = data.get("worksheets", [data]) if isinstance(data, dict) else []
-    cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
-    code = [cell for cell in cells if isinstance(cell, dict) and cell.get("cell_type") == "code"]
-    return [_text(cell.get("source", cell.get("input", ""))) for cell in code]
-
-
-def _text(source: Any) -> str:
-    parts = source if isinstance(source, list) else [source]
-    return "".join(part for part in parts if isinstance(part, str)).rstrip("\n")
+    found = asked + shell.documents(file, "\n".join(script), folder, origins)
+    return numbered(sorted(found, key=lambda document: document.line(())))
 
 
 def _parted(lines: list[str], is_shell: bool, writes: str) -> tuple[list[str], list[str]]:

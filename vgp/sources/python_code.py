@@ -15,6 +15,7 @@ from vgp.documents import budget
 from vgp.documents.document import Document, numbered
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
+from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
 from vgp.sources.calls import CALLS, Found
 from vgp.sources.constants import Constants
@@ -41,8 +42,8 @@ def may_ask(text: str) -> bool:
     return _WORDS.search(text) is not None
 
 
-def documents(file: str, text: str, *, above: int = 0) -> list[Document]:
-    """What the program asks for, in the order of its lines.
+def documents(file: str, text: str, at: At = Place) -> list[Document]:
+    """What the program asks for, in the order of its lines; `at`: where these stand.
 
     A program that is no Python, or is too deep, is one document with the fault.
     """
@@ -55,14 +56,13 @@ def documents(file: str, text: str, *, above: int = 0) -> list[Document]:
         with budget.document():
             found = _found(tree)
     except SyntaxError as error:
-        return [
-            _faulty(file, f"no Python: {error.msg} (line {above + (error.lineno or 1)})", above + (error.lineno or 1))
-        ]
+        place = at(error.lineno or 1)
+        return [_faulty(file, f"no Python: {error.msg} ({place})", place.line)]
     except budget.Exhausted as error:
-        return [Document(file, None, "", above=above, fault=error)]
+        return [Document(file, None, "", fault=error)]
     except (RecursionError, MemoryError, ValueError):
         return [_faulty(file, "Python that is nested too deep, or no text")]
-    return numbered([each.document(file, above) for each in sorted(found, key=lambda each: each.line)])
+    return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
 
 
 def _faulty(file: str, why: str, line: int = 1) -> Document:

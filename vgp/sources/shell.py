@@ -6,18 +6,21 @@ writes with `cat > FILE << EOF` may be that of --config.
 
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, load, numbered, parse
 from vgp.documents.node import Computed
+from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
 from vgp.errors import RequestError
-from vgp.sources import gcloud_line
+from vgp.sources import command_line, gcloud_line
 
 _GCLOUD = re.compile(r"(?:^|[\s;&|(`!])gcloud\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+|readonly\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=(.*)$")
@@ -29,6 +32,8 @@ _OPERATOR = re.compile(r"[();<>|&]+")
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
 #: Of one command, and of what a variable holds: words are split character by character.
 MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
+#: Name of a file -> (line, text) of each time that the script writes it.
+Written = dict[str, list[tuple[int, str]]]
 #: Stands for a dollar sign that the shell leaves alone.
 _LITERAL = "\0"
 
@@ -43,22 +48,22 @@ class _Command:
     broken: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-def documents(file: str, text: str, folder: Path | None = None, *, above: int = 0) -> list[Document]:
+def documents(file: str, text: str, folder: Path | None = None, at: At = Place) -> list[Document]:
     """The jobs and deployments that the script asks for, in their order.
 
     Args:
         file: What the script is called in findings.
         folder: Where the files of --config lie; None: none is read.
-        above: Lines of the file above the text.
+        at: Where the lines of the text stand.
     """
     lines = text.replace("\r\n", "\n").split("\n")[:MAX_LINES]
     written = _written(lines)
     variables = _variables(lines)
     commands = list(islice(_commands(lines), MAX_COMMANDS + 1))
-    found = [_document(file, command, variables, written, folder, above) for command in commands[:MAX_COMMANDS]]
+    found = [_document(file, command, variables, written, folder, at) for command in commands[:MAX_COMMANDS]]
     if len(commands) > MAX_COMMANDS:
         fault = Exhausted(f"The script has more than {MAX_COMMANDS:,} commands of gcloud.")
-        found.append(Document(file, None, "", above=above + commands[-1].line - 1, fault=fault))
+        found.append(Document(file, None, "", above=at(commands[-1].line).line - 1, fault=fault))
     return numbered([document for document in found if document is not None])
 
 
@@ -139,9 +144,9 @@ def _filled(text: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda match: variables.get(match.group(1) or match.group(2), match.group()), text)
 
 
-def _written(lines: list[str]) -> dict[str, str]:
-    """Name of a file -> its text, for every `cat > FILE << EOF`; and the lines of the texts are blanked."""
-    texts: dict[str, str] = {}
+def _written(lines: list[str]) -> Written:
+    """What every `cat > FILE << EOF` writes, and on which line; and the lines of the texts are blanked."""
+    texts: Written = {}
     last = {line.strip(): at for at, line in enumerate(lines)}
     number = 0
     while number < len(lines):
@@ -154,7 +159,8 @@ def _written(lines: list[str]) -> dict[str, str]:
         if name:
             expands = not match.group(1)
             body = "\n".join(lines[number:end])
-            texts[name.group(2)] = body if expands else body.replace("$", _LITERAL)
+            text = body if expands else body.replace("$", _LITERAL)
+            texts.setdefault(name.group(2), []).append((number, text))
         lines[number:end] = [""] * (end - number)
         number = end + 1
     return texts
@@ -164,9 +170,9 @@ def _document(
     file: str,
     command: _Command,
     variables: Mapping[str, str],
-    written: Mapping[str, str],
+    written: Written,
     folder: Path | None,
-    above: int,
+    at: At,
 ) -> Document | None:
     try:
         text = _filled(command.text, variables)
@@ -175,13 +181,13 @@ def _document(
         words = _words(text)
         if not gcloud_line.recognises(words):
             return None
-        data, _ = gcloud_line.data(shlex.join(words), lambda path: _config(path, written, variables, folder))
+        data, _ = gcloud_line.data(words, lambda path: _config(path, command.line, written, variables, folder))
     except RequestError as error:
-        fault = Unreadable(f"{file}:{above + command.line}", str(error))
-        return Document(file, None, "", above=above + command.line - 1, fault=fault)
-    places = {(): above + command.line, **_places(data, command, above)}
-    broken = tuple(((f"line {above + line}",), text, fix) for line, text, fix in command.broken)
-    places |= {(f"line {above + line}",): above + line for line, _, _ in command.broken}
+        line = at(command.line).line
+        return Document(file, None, "", above=line - 1, fault=Unreadable(f"{file}:{line}", str(error)))
+    broken = tuple(((str(at(line)),), text, fix) for line, text, fix in command.broken)
+    lines = {(): command.line, **_places(data, command)} | {(str(at(line)),): line for line, _, _ in command.broken}
+    places = {path: at(line) for path, line in lines.items()}
     return Document(file, _marked(data), "", places=places, broken=broken)
 
 
@@ -189,23 +195,26 @@ def _words(text: str) -> list[str]:
     """The words of the gcloud command in a line, up to where another command begins."""
     match = _GCLOUD.search(text)
     assert match
-    lexer = shlex.shlex(text[match.start() :].lstrip(" \t;&|(`!"), posix=True, punctuation_chars=True)
+    command = command_line.shielded(text[match.start() :].lstrip(" \t;&|(`!"))
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, "#"
     words: list[str] = []
     try:
         for word in lexer:
             if _OPERATOR.fullmatch(word):
                 break
-            words.append(word.rstrip("`"))
+            words.append(command_line.unshielded(word.rstrip("`")))
     except ValueError as error:
         raise RequestError(f"the command cannot be split into words: {error}.") from None
     return [word for word in words[:2] if word not in ("alpha", "beta")] + words[2:]
 
 
-def _config(path: str, written: Mapping[str, str], variables: Mapping[str, str], folder: Path | None) -> list[Document]:
-    """The documents of the file of --config: one that the script writes, or one beside it."""
+def _config(
+    path: str, line: int, written: Written, variables: Mapping[str, str], folder: Path | None
+) -> list[Document]:
+    """The documents of the file of --config of the command at a line: one that the script writes, or one beside it."""
     if path in written:
-        return parse(path, _filled(written[path], variables).replace(_LITERAL, "$"))
+        return parse(path, _filled(_standing(written[path], line), variables).replace(_LITERAL, "$"))
     if _VARIABLE.search(path):
         raise RequestError(f"--config={path}: which file that is, only the shell knows.")
     if folder is None:
@@ -213,15 +222,20 @@ def _config(path: str, written: Mapping[str, str], variables: Mapping[str, str],
     return load(folder / path)
 
 
-def _places(data: Any, command: _Command, above: int) -> dict[tuple[str | int, ...], int]:
+def _standing(texts: list[tuple[int, str]], line: int) -> str:
+    """What was written last above the line; where all of it stands below, as around a function, the first."""
+    return texts[max(bisect_left(texts, line, key=itemgetter(0)) - 1, 0)][1]
+
+
+def _places(data: Any, command: _Command) -> dict[tuple[str | int, ...], int]:
     """The lines of the flags that made the parts of the job."""
     at: dict[tuple[str | int, ...], int] = {}
     pools = [number for number, line in command.lines for _ in re.findall(r"--worker-pool-spec\b", line)]
     for index, number in enumerate(pools):
-        at["jobSpec", "workerPoolSpecs", index] = above + number
+        at["jobSpec", "workerPoolSpecs", index] = number
     for number, line in command.lines:
         if "--config" in line:
-            at["jobSpec",] = at["trialJobSpec",] = at["trainingInput",] = above + number
+            at["jobSpec",] = at["trialJobSpec",] = at["trainingInput",] = number
     return at
 
 
@@ -231,5 +245,7 @@ def _marked(value: Any) -> Any:
         return {key: _marked(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_marked(item) for item in value]
+    if isinstance(value, str) and ("$(" in value or "`" in value):
+        return Computed("the shell computes it")
     match = _VARIABLE.search(value) if isinstance(value, str) else None
     return Computed(f"the script gives {match.group()} no text of its own") if match else value

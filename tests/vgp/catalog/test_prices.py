@@ -1,11 +1,12 @@
 """Prices against figures read from Google's SKUs, and the rule that derives the rest."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from vgp.catalog import catalog, prices
+from vgp.catalog import catalog, changes, prices
 from vgp.catalog.accelerator import short_name
 from vgp.placement.combination import combinations
 
@@ -119,11 +120,56 @@ def test_prices_are_known_in_as_many_training_regions_as_the_page_says():
         assert region in why or not why.endswith(": no source")
 
 
+def test_prices_are_the_sums_of_the_skus_that_are_named():
+    skus, prices_json = catalog.document("prices.json")["skus"], catalog.document("prices.json")
+    rows = {key: row for key, row in changes.price_rows().items() if key[1] in skus["regions"]}
+    compared = 0
+    for (name, _), row in rows.items():
+        machine = catalog.machines()[name]
+        family = name.split("-")[0]
+        if family in skus["core"] and (row["date"] or prices_json["date"]) <= skus["date"]:
+            gpus = machine.gpus * skus["gpu"][machine.accelerator][1] if machine.accelerator else 0
+            usd = machine.vcpu * skus["core"][family][1] + machine.memory_gb * skus["memory"][family][1] + gpus
+            assert float(row["on_demand_usd_h"]) == pytest.approx(usd, abs=2e-6), name
+            compared += 1
+    assert compared == 165 or prices_json["date"] > skus["date"]
+    if prices_json["parts"]["date"] <= skus["date"]:
+        for name, regions in prices_json["parts"]["gpu"].items():
+            assert {regions[where][0] for where in skus["regions"] if where in regions} == {skus["gpu"][name][1]}
+
+
+def test_flex_start_is_the_sum_of_its_skus():
+    flex = catalog.document("prices.json")["flex_start"]
+    rates = {part: sum(usd for _, usd in skus) for part, skus in flex["skus"].items()}
+    for name, regions in flex["usd_h"].items():
+        machine = catalog.machines()[name]
+        parts = {"gpu": machine.gpus, "core": machine.vcpu, "memory": machine.memory_gb,
+                 "local_ssd_gib": machine.local_ssd_gib}  # fmt: skip
+        assert regions == {"us-central1": pytest.approx(sum(rates[part] * of for part, of in parts.items()), abs=1e-3)}
+
+
+def test_the_page_tells_the_skus_of_each_group_of_prices():
+    prices_json = catalog.document("prices.json")
+    page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
+    table = page.partition("| what | of | from | SKU ids |")[2].partition("\n\n")[0].splitlines()[2:]
+    told = [line.strip("| ").split(" | ")[3] for line in table]
+    regions = ", ".join(prices_json["skus"]["regions"])
+    named = [" ".join(sorted({family.upper() for family in prices_json["skus"]["core"]})),
+             " ".join(sorted(short_name(name) for name in prices_json["parts"]["gpu"]))]  # fmt: skip
+    assert told == [
+        *(f"on demand of {', '.join(of.split())} in {regions}; none of the others" for of in named),
+        "all", "none", "none",
+    ]  # fmt: skip
+    ids = [skus[0] for part in ("core", "memory", "gpu") for skus in prices_json["skus"][part].values()]
+    ids += [sku for skus in prices_json["flex_start"]["skus"].values() for sku, _ in skus]
+    assert all(re.fullmatch(r"[0-9A-F]{4}(-[0-9A-F]{4}){2}", sku) for sku in ids) and len(ids) == len(set(ids)) == 20
+
+
 def test_the_page_says_of_which_day_each_group_of_prices_is():
     page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
     days = {row.price(way, region).date for row in combinations() for region in row.accelerator.training_regions
             for way in row.machine.provisioning if row.price(way, region)}  # fmt: skip
-    table = page.partition("| what | of | from |")[2].partition("\n\n")[0].splitlines()[2:]
+    table = page.partition("| what | of | from | SKU ids |")[2].partition("\n\n")[0].splitlines()[2:]
     assert {line.split(" | ")[1] for line in table} == days
 
 

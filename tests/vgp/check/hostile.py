@@ -83,6 +83,12 @@ GCLOUD = "gcloud ai custom-jobs create --region=us-central1"
 FILES: dict[str, str] = {
     "aliases, seven levels.yaml": laughs(7), "aliases, nine levels.yaml": laughs(9),
     "aliases, thirty levels.yaml": laughs(30), "merged aliases.yaml": laughs(12, 9, "{<<: [", "]}"),
+    "keys given again.yaml": f"workerPoolSpecs: {json.dumps(job()['workerPoolSpecs'])}\n" + "a: 1\n" * 300_000,
+    "many keys.yaml": "workerPoolSpecs: []\n" + "".join(f"k{n}: 1\n" for n in range(50_000)),
+    "texts of texts.py": "x0 = 'a'\n" + "".join(f"x{n} = f'{{x{n - 1}}}{{x{n - 1}}}'\n" for n in range(1, 40))
+    + "job.run(machine_type=x39, accelerator_count=1)\n",
+    "many cells.ipynb": json.dumps({"nbformat": 4, "cells": [{"cell_type": "code", "source": [
+        "!gcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=n1-standard-8"]}] * 2_000}),
     "an alias inside of itself.yaml": "workerPoolSpecs: &a\n- machineSpec: *a\n",
     "a document inside of itself.yaml": "&a\nworkerPoolSpecs: [*a]\n",
     "a long text a thousand times.yaml": f"a: &a {'x' * 200_000}\nworkerPoolSpecs: [{', '.join(['*a'] * 1_000)}]\n",

@@ -188,3 +188,8 @@ def test_predictions_may_ask_for_fewer_gpus_than_a_machine_has_and_training_may_
 
     assert not errors(served(1)) and "GPU003" in rules(served(1)) and "GPU003" not in rules(served(8))
     assert "GPU003" in errors(served(9)) and "GPU003" in errors(job(pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 1)))
+
+
+def test_a_scale_tier_that_is_none_is_named():
+    wrong = check(parse("job.yaml", "trainingInput: {scaleTier: PREMIUM_2, region: us-central1}")).of_severity("error")
+    assert [(each.rule, each.message) for each in wrong] == [("GPU025", "No scale tier is called 'PREMIUM_2'.")]

@@ -4,9 +4,11 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,8 @@ DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])
 #: Processor time; the slowest takes a third of this.
 SECONDS = 4.0
+#: Of a process that checks one after another; half of it is Python and what is imported.
+MEGABYTES = 100
 
 
 @pytest.fixture
@@ -71,6 +75,22 @@ def test_a_hostile_file_is_answered_in_time_and_the_next_one_is_judged(tmp_path,
         json.loads(forms[form], parse_constant=not_json)
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel tells no peak of a process")
+def test_files_that_grow_when_they_are_read_stay_within_their_memory(tmp_path):
+    """In a process of its own: this one holds more than the check may take."""
+    growing = ("texts of texts.py", "variables that double.sh", "keys given again.yaml", "aliases, thirty levels.yaml")
+    for name in growing:
+        (tmp_path / name).write_text(FILES[name], encoding="utf-8")
+    code = (
+        "import sys\nfrom vgp.check.check import check\nfrom vgp.check.text import lines\n"
+        "assert list(lines(check(sys.argv[1:])))\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    files = [str(tmp_path / name) for name in growing]
+    told = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=True, timeout=60)
+    assert int(told.stdout) < MEGABYTES * 1024
+
+
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith("yaml") and "many" not in name])
 def test_a_hostile_document_leaves_the_others_of_its_file_alone(tmp_path, alarm, name):
     path = tmp_path / "two.yaml"
@@ -84,6 +104,7 @@ def test_a_hostile_document_leaves_the_others_of_its_file_alone(tmp_path, alarm,
     ("name", "reached"),
     [
         ("aliases, seven levels.yaml", "1,000,000 values"), ("merged aliases.yaml", "1,000,000 values"),
+        ("keys given again.yaml", "10,000 keys"), ("many cells.ipynb", "1,000 commands"),
         ("an alias inside of itself.yaml", "it never ends"), ("deep JSON.json", "200 levels"),
         ("a long text a thousand times.yaml", "100,000,000 characters"), ("nested components.json", "10,000 steps"),
         ("a chain of components.json", "50 deep"), ("many wrong jobs.json", "500 searches"),

@@ -329,3 +329,9 @@ def test_a_step_with_a_command_of_its_own_is_not_converted_and_one_with_an_image
         steps.job(file, "train")
     pools = steps.job(file, "prepare").config["workerPoolSpecs"]
     assert pools[0]["containerSpec"]["imageUri"] == "r/own:1"
+
+
+def test_a_command_without_a_machine_is_not_converted_and_says_why(capsys):
+    assert convert("gcloud ai custom-jobs create --region=us-central1 --display-name=a_$(date -u +%s)") == 1
+    printed = capsys.readouterr()
+    assert "Wanted is a compiled pipeline, a custom job, worker pools" in printed.err and not printed.out

@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from tests.vgp.check.forms import rendered
 from vgp.check.check import check
 from vgp.sources.reading import parse
 
@@ -42,3 +45,59 @@ def test_what_a_program_lacks_may_stand_in_a_cell_that_is_left_out():
     job = 'aiplatform.CustomJob("a", [{"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,'
     job += ' "container_spec": {"image_uri": "a.b/c:1"}}])'
     assert errors(job) == ["GPU034"] and errors("no Python at all", job) == []
+
+
+def notebook(*cells, **form):
+    """The text of a notebook as Jupyter writes it; the first cell of each has prose."""
+    code = [{"cell_type": "code", "outputs": [], "source": cell} for cell in cells]
+    data = {"cells": [{"cell_type": "markdown", "source": ["# A\n", "prose"]}, *code], "metadata": {}, "nbformat": 4}
+    return json.dumps(data, **{"indent": 1, **form})
+
+
+def found(text):
+    """(rule, the file's line, the text there, the cell) of each error."""
+    report = check(parse("train.ipynb", text))
+    lines, numbers = text.split("\n"), report.lines()
+    return [
+        (each.rule, numbers[id(each)], lines[numbers[id(each)] - 1].strip(' ",').removesuffix("\\n"), each.cell)
+        for each in report.of_severity("error")
+    ]
+
+
+def test_a_finding_stands_on_the_line_of_the_file_and_names_its_cell():
+    run = ["# train\n", "job.run(\n", "    machine_type='g2-standard-24',\n", "    accelerator_type='NVIDIA_L4',\n"]
+    text = notebook(["import this\n", "GPUS = 4"], [*run, "    accelerator_count=3,\n", ")"])
+    line = next(number for number, each in enumerate(text.split("\n"), 1) if "accelerator_count=3" in each)
+    assert found(text) == [("GPU003", line, "accelerator_count=3,", "cell 3, line 5")]
+    shown = rendered(check(parse("train.ipynb", text)))
+    assert f"train.ipynb:{line}  cell 3, line 5, " in shown["text"]
+    region = json.loads(shown["sarif"])["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
+    assert region == {"startLine": line}
+
+
+def test_a_command_stands_where_its_cell_says_it_behind_files_that_cells_write():
+    text = notebook(BODY.splitlines(keepends=True), ["# submit\n", f"! {COMMAND}"])
+    assert [(rule, shown, cell) for rule, _, shown, cell in found(text)] == [
+        ("GPU003", f"! {COMMAND}", "cell 3, line 2")
+    ]
+
+
+def test_what_cuts_a_command_is_named_by_its_cell():
+    command = [
+        "gcloud ai custom-jobs create --region=us-central1 \\\n",
+        "  # where\n",
+        "  --worker-pool-spec=machine-type=n1-standard-4\n",
+    ]
+    report = check(parse("train.ipynb", notebook(["%%bash\n", *command])))
+    cut = next(each for each in report.findings if each.rule == "GPU034")
+    assert (cut.field, cut.cell) == ("cell 2, line 3", "cell 2, line 3")
+    text = notebook(["%%bash\n", *command])
+    number = 1 + [line.strip() for line in text.split("\n")].index('"  # where\\n",')
+    assert f"  train.ipynb:{number}  cell 2, line 3" in rendered(report)["text"].split("\n")
+
+
+@pytest.mark.parametrize("form", [{}, {"indent": None}])
+def test_a_source_that_is_one_text_stands_where_it_begins(form):
+    text = notebook("import this", f"x = 1\n\n{RUN.replace('GPUS', '3')}", **form)
+    begins = 1 + next(number for number, line in enumerate(text.split("\n")) if "x = 1" in line)
+    assert [(rule, line, cell) for rule, line, _, cell in found(text)] == [("GPU003", begins, "cell 3, line 3")]

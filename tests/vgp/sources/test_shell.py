@@ -88,3 +88,25 @@ def test_a_file_of_data_that_begins_like_a_program_is_read_as_data():
     text = "#!/usr/bin/env python\n# hyperparam.yaml\ntrainingInput:\n  scaleTier: BASIC_GPU\n"
     report = check(parse("hyperparam.yaml", text))
     assert not report.unreadable and [finding.rule for finding in report.of_severity("error")] == ["GPU011"]
+
+
+def test_a_file_that_is_written_twice_is_for_each_command_what_it_was_then():
+    write = (
+        "cat > job.yaml << EOF\nworkerPoolSpecs:\n- machineSpec: {{machineType: n1-standard-4, acceleratorType: "
+        "NVIDIA_TESLA_T4, acceleratorCount: {count}}}\n  replicaCount: 1\n  containerSpec: {{imageUri: a.b/c:1}}\nEOF\n"
+    )
+    command = "gcloud ai custom-jobs create --region=us-central1 --config=job.yaml\n"
+    twice = write.format(count=2) + command + write.format(count=8) + command
+    assert told(twice) == [("GPU003", twice.count("\n"))]
+    assert told(write.format(count=8) + command + write.format(count=2) + command) == [("GPU003", 7)]
+    assert told(f"run() {{\n{command}}}\n{write.format(count=8)}run\n") == [("GPU003", 2)]
+
+
+@pytest.mark.parametrize(
+    "name", ["a_$(date -u +%y%m%d_%H%M%S)", '"a_$(basename $(pwd) | tr - _)"', "a_`date +%s`", "$(id)"]
+)
+def test_what_the_shell_computes_in_a_command_does_not_end_it(name):
+    named = script(count="3").replace("--region", f"--display-name={name} --region")
+    assert told(named) == [("GPU003", 2)] and not told(named.replace("count=3", "count=1"))
+    assert told(f"JOB=$({named.strip()} --format='value(name)')\necho $(date)\n") == [("GPU003", 1)]
+    assert told(f"JOB=`{script(count='3').strip()}`\n") == [("GPU003", 1)]
