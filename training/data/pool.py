@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.connection import wait
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from training.data import place
+from training.data.witness import witnessed
 from training.errors import UserError
 from training.processes.cluster import cores
 
@@ -71,8 +72,12 @@ class WorkerPool:
         alone = self._executor is None and (workers <= 1 or len(items) <= 1)
         call = partial(_called, title, function)
         with self._deaths_named(title, workers):
-            results = map(call, items) if alone else self._pool(workers).map(call, items)
-            yield from progress(title, results, len(items))
+            if not alone:
+                results = self._pool(workers).map(call, items)
+                yield from progress(title, results, len(items))
+                return
+            with witnessed(title, self.scratch / f"place-{os.getpid()}") if self.scratch else nullcontext():
+                yield from progress(title, map(call, items), len(items))
 
     def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
         """The function's result for one item, from a process that is not this one even if it is alone.

@@ -20,6 +20,8 @@ from training.tasks.table.target import Target, target
 
 #: Of a table with a time, which the end of it tests.
 TEST_SHARE = 0.2
+#: Days that a test needs at least, to tell a better model from luck in one of a year's nights: docs/gate.md.
+TEST_DAYS = 15
 
 
 @dataclass(frozen=True)
@@ -192,10 +194,11 @@ def _split(time: Guess | None, whole: bool) -> Split:
     """Of a table with a time the last fifth of its rows tests, in round lengths; of one that goes on the last month."""
     if not time:
         return Split()
-    days, months = roles.days_of_last(time, TEST_SHARE), roles.months(time)
+    days, months = roles.days_of_last(time, TEST_SHARE, TEST_DAYS), roles.months(time)
     if not whole and months > 1:
         return Split(test="1 month")
-    units = (("month", round(days / 30.4)), ("week", round(days / 7)), ("day", days))
+    weeks = max(round(days / 7), 3 if days >= TEST_DAYS else 0)  # two weeks would lack a day
+    units = (("month", round(days / 30.4)), ("week", weeks), ("day", days))
     return next(Split(test=f"{n} {unit}{'s' * (n != 1)}") for unit, n in units if n > 1 or unit == "day")
 
 

@@ -60,10 +60,17 @@ def months(found: Guess) -> int:
     return int(pc.count_distinct(pc.add(pc.multiply(pc.year(days), 12), pc.month(days))).as_py())
 
 
-def days_of_last(found: Guess, share: float) -> int:
-    """The days that this share of the rows takes, the latest of them."""
+def days_of_last(found: Guess, share: float, least: int) -> int:
+    """The days that this share of the rows takes, the latest of them.
+
+    Args:
+        least: So many days with rows are among them, if the table has three times as many.
+    """
     days = np.sort(_days(found).cast(pa.int32()).to_numpy(zero_copy_only=False))
-    return int(days[-1] - days[int((1 - share) * (len(days) - 1))] + 1)
+    first, distinct = days[int((1 - share) * (len(days) - 1))], np.unique(days)
+    if len(distinct) >= 3 * least:
+        first = min(first, distinct[-least])
+    return int(days[-1] - first + 1)
 
 
 def _days(found: Guess) -> pa.Array:

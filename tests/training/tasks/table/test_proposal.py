@@ -220,6 +220,21 @@ def test_time_and_group_are_found_and_the_last_fifth_of_the_rows_tests(tmp_path)
     assert parse(text).groups == ("day", "customer_id")
 
 
+@pytest.mark.parametrize(
+    ("days", "step", "test"),
+    [(30, 1, "7 days"), (60, 1, "3 weeks"), (45, 2, "4 weeks"), (60, 7, "3 months"), (400, 1, "3 months")],
+)
+def test_a_test_is_long_enough_to_decide_by_where_the_table_is(tmp_path, days, step, test):
+    first = date(2024, 1, 1)
+    made = proposed(
+        tmp_path,
+        {"at": lambda i: first + timedelta(i % days * step), "x": lambda i: NOISE[i], "y": y},
+        rows=400,
+        time="at",
+    )
+    assert made.split.test == test
+
+
 @pytest.mark.parametrize("other", ["x", "day"])
 def test_a_time_is_written_with_its_day_as_the_group(tmp_path, other):
     columns = {other: lambda i: i % 31, "at": lambda i: f"2024-{i % 12 + 1:02}-15", "y": y}
