@@ -13,7 +13,7 @@ from vgp.inside.capacity.job_service import page
 from vgp.inside.capacity.jobs import Jobs
 from vgp.inside.capacity.journal import Journal
 from vgp.inside.capacity.ladder import Attempt, Ladder
-from vgp.inside.capacity.outcome import ENDED, Outcome, outcome, state
+from vgp.inside.capacity.outcome import ENDED, Outcome, in_words, outcome, state
 from vgp.inside.capacity.patience import Patience, reason
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.progress import Progress, progress_of
@@ -118,7 +118,7 @@ class Attempts:
                 attempt = self._noted(attempt, job)
                 if state(job) != shown:
                     shown = state(job)
-                    self.tell(f"attempt {attempt.number}: the job is {shown.lower()}")
+                    self.tell(f"attempt {attempt.number}: the job {in_words(shown)}")
                 if shown in ENDED:
                     return self._ended(attempt, job)
                 attempt = self._going_on(attempt, job, look)

@@ -60,6 +60,12 @@ def state(job: Json) -> str:
     return str(job.get("state", "")).removeprefix("JOB_STATE_") or "UNSPECIFIED"
 
 
+def in_words(state: str) -> str:
+    """Behind "the job": is pending, has failed, was cancelled."""
+    verb = {"SUCCEEDED": "has", "FAILED": "has", "EXPIRED": "has", "CANCELLED": "was", "PARTIALLY_SUCCEEDED": "has"}
+    return f"{verb.get(state, 'is')} {state.lower().replace('_', ' ')}"
+
+
 def ran_s(job: Json) -> float:
     """How long all machines ran, in seconds; 0 if they never did."""
     began, ended = read(job.get("startTime")), read(job.get("endTime"))
@@ -106,7 +112,7 @@ def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: flo
             return Outcome("timeout", message or "the job ran into its timeout")
         return Outcome("cancelled", "the job was cancelled by somebody else")
     if name != "FAILED":
-        return Outcome("failed", f"the job is {name.lower()}: {message}".rstrip(": "))
+        return Outcome("failed", f"the job {in_words(name)}: {message}".rstrip(": "))
     return _failed(message, code, strategy, started, timed_out)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.inside.capacity.outcome import outcome, refusal
+from vgp.inside.capacity.outcome import in_words, outcome, refusal
 
 from .conftest import EXITED, QUOTA, STOCKOUT
 
@@ -67,3 +67,9 @@ def test_a_job_that_google_would_not_create_was_refused_by_quota_or_is_wrong():
     assert refusal(429, STOCKOUT).kind == "stockout"
     assert refusal(400, "Machine type is not supported.").kind == "user_error"
     assert refusal(403, "Permission denied on aiplatform.customJobs.create").kind == "user_error"
+
+
+def test_states_are_told_in_english():
+    told = [in_words(state) for state in ("PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "CANCELLING")]
+    assert told == ["is pending", "is running", "has succeeded", "has failed", "was cancelled", "is cancelling"]
+    assert in_words("PARTIALLY_SUCCEEDED") == "has partially succeeded"
