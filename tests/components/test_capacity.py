@@ -14,7 +14,7 @@ from training.capacity.fence import require_turn
 from training.errors import Preempted
 from training.loop import interval, request
 from vgp.compiling import capacity as compiling
-from vgp.inside.capacity import heartbeat, jobs, journal, progress
+from vgp.inside.capacity import heartbeat, jobs, ladder, progress
 from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.measured import at_risk_s
 from vgp.placement import provisioning
@@ -52,7 +52,7 @@ def test_variables_of_a_job_have_one_name_on_both_sides():
 def test_the_documents_have_one_name_and_one_format_on_both_sides():
     control = job.Control("f", TOKEN)
     assert (control.heartbeat, control.progress) == (f"f/{heartbeat.NAME}", f"f/{progress.NAME}")
-    assert {document["format"] for document in (LADDER, HEARTBEAT, PROGRESS)} == {job.FORMAT, journal.FORMAT}
+    assert {document["format"] for document in (LADDER, HEARTBEAT, PROGRESS)} == {job.FORMAT, ladder.FORMAT}
 
 
 def test_a_job_understands_the_heartbeat_as_its_launcher_writes_it(tmp_path):
@@ -74,7 +74,7 @@ def test_a_launcher_understands_the_progress_as_the_job_writes_it(tmp_path):
     assert shape(written) == shape(PROGRESS) and {**written, "at": PROGRESS["at"]} == PROGRESS
     told = progress.progress_of(written)
     assert told and {name: value for name, value in PROGRESS.items() if name in asdict(told)} == asdict(told)
-    ladder = journal.Ladder.from_json(LADDER)
-    assert (ladder.attempts[-1].token, at_risk_s(ladder, told)) == (TOKEN, 60 * 10.5)
+    known = ladder.Ladder.from_json(LADDER)
+    assert (known.attempts[-1].token, at_risk_s(known, told)) == (TOKEN, 60 * 10.5)
     begun = progress.progress_of(written | dict.fromkeys(progress.FIGURES, 0.0))
     assert begun and begun.seconds_per_step is begun.checkpoint_every_s is None, "0 says: not known yet"

@@ -85,7 +85,7 @@ class Vertex:
             for size, placed in ladders.items()
             for rung in capacity.planned(component, ready, placed, self.settings)
         ]
-        plan = capacity.plan(step, rungs, self.ladders[step].deadline_s, probe=request.probe)
+        plan = capacity.plan(step, rungs, self.ladders[step].deadline_s, probe=request.probe is not False)
         climbing = capacity.launcher(ready, plan, self.settings.image)
         if request.sizes:
             climbing = sizes.chosen_by_input(climbing, request.default_size)

@@ -84,8 +84,8 @@ class Request(JobOptions):
     size: str | None = None
     #: When a step with a ladder is to be done, from its first attempt on: 12h.
     deadline: str | int | None = None
-    #: Whether Spot is looked for by small jobs of the rung's machines while a ladder's work goes on on demand.
-    probe: bool = True
+    #: Whether a ladder's launcher looks for Spot by small jobs, while the work goes on on demand. None: it does.
+    probe: bool | None = None
     #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
     max_wait: str | int | None = None
     #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.

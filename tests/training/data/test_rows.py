@@ -38,7 +38,7 @@ def test_rows_are_those_of_the_files_in_order(dataset: Path):
 def test_columns_have_the_types_that_training_expects(dataset: Path):
     columns = open_rows(dataset, "test").columns
     kinds = {name: array.dtype.name for name, array in columns.items()}
-    assert kinds == {"row_id": "int64", "day": "int32", "page": "int32", "seconds": "float32", "label": "int64"}
+    assert kinds == {"row_id": "int64", "_day": "int32", "page": "int32", "seconds": "float32", "label": "int64"}
 
 
 def test_shards_give_the_same_rows_in_batches_of_any_size(dataset: Path):

@@ -122,7 +122,7 @@ def test_a_ladder_on_a_plain_step_is_refused_with_what_to_do():
 def test_probe_without_a_ladder_is_refused():
     with pytest.raises(ValidationError, match="probe is for a step with a ladder"):
         Request(probe=False)
-    assert not Request(probe=False, capacity=({"machine": "g2-standard-4"},)).probe
+    assert Request(probe=False, capacity=({"machine": "g2-standard-4"},)).probe is False
 
 
 def test_a_deadline_without_a_ladder_is_refused():
