@@ -7,6 +7,7 @@ beam/             shards on Apache Beam: here, or on Dataflow
 tree.py           values merged in a tree of a fixed shape
 ids.py            ids that a task gives, compared
 place.py          what a process is at, for messages
+witness.py        says what a lone process was at, if it is killed
 raw.py            files as they are, in a dataset's folder
 destination.py    the folder that a preparation may write to
 pool.py           work on many shards in a pool of processes
