@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from vgp.vertex import clients
 from vgp.vertex.permissions import calls
 
 from .call import Call
@@ -25,11 +26,13 @@ def without_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cloud]:
-    """A Google Cloud of its own for each test, in which this process and its children find themselves."""
+    """A Google Cloud of its own for each test, signed in anew, in which this process and its children are."""
     with Cloud() as cloud:
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)
+        clients.credentials.cache_clear()
         yield cloud
+        clients.credentials.cache_clear()
         if cloud.crashed:
             raise cloud.crashed
         lacking = unlisted(cloud)

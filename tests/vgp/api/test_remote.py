@@ -7,7 +7,6 @@ from loopback.cloud import Cloud
 
 from vgp.api import RequestError, submit
 from vgp.errors import WorkFailed
-from vgp.vertex import clients
 from vgp.vertex.patience import Clock
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
@@ -16,7 +15,6 @@ SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 @pytest.fixture
 def small(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     """A cloud whose time passes while a run is waited for."""
-    clients.credentials.cache_clear()
     monkeypatch.setattr(Clock, "now", lambda self: cloud.clock.now())
     monkeypatch.setattr(Clock, "pause", lambda self, seconds: cloud.clock.advance(seconds))
     return cloud

@@ -13,7 +13,6 @@ from loopback.cloud import Cloud, reset, status
 
 from vgp.__main__ import main
 from vgp.settings import load
-from vgp.vertex import clients
 from vgp.vertex.runs import pipeline_job
 
 METRICS = {"artifacts": {"metrics": {"artifactType": {"schemaTitle": "system.Metrics", "schemaVersion": "0.0.1"}}}}
@@ -38,11 +37,7 @@ SPEC = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def signed_in(cloud: Cloud) -> Any:
-    clients.credentials.cache_clear()
-    yield
-    clients.credentials.cache_clear()
+pytestmark = pytest.mark.usefixtures("cloud")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.__main__ import main
-from vgp.vertex import clients
 
 FILE = """\
 [schedules.nightly]
@@ -50,7 +49,6 @@ class Line:
 def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Line:
     monkeypatch.chdir(repository)
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN_CANARY", SECRET)
-    clients.credentials.cache_clear()
     made = Line(repository, capsys)
     made.file.write_text(FILE)
     return made

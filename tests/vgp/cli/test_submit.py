@@ -2,20 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from loopback.cloud import Cloud
 
 from vgp.__main__ import main
-from vgp.vertex import clients
 
-
-@pytest.fixture(autouse=True)
-def signed_in(cloud: Cloud) -> Any:
-    clients.credentials.cache_clear()
-    yield
-    clients.credentials.cache_clear()
+pytestmark = pytest.mark.usefixtures("cloud")
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

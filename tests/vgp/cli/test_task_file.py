@@ -14,7 +14,6 @@ from vgp.settings import load, repository_of
 from vgp.spec.defaults import with_defaults
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.text.printable import abridged
-from vgp.vertex import clients
 from vgp.vertex.schedules import reconcile
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +39,6 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 def test_the_request_that_is_submitted_holds_the_text_and_no_path(
     cloud: Cloud, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clients.credentials.cache_clear()
     words = (
         "submit",
         "training",
@@ -81,7 +79,6 @@ def test_what_cannot_be_is_refused_before_a_run_has_a_folder(
 def test_data_that_is_not_in_the_bucket_is_refused_when_it_is_submitted(
     cloud: Cloud, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clients.credentials.cache_clear()
     code, _, err = call(capsys, "submit", "training", "--set", "data=gs://test-bucket/nowhere.csv")
     assert code == 2 and "data = gs://test-bucket/nowhere.csv" in err and not cloud.jobs
 

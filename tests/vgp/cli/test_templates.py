@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from killing import ask, ended, forks
@@ -16,7 +15,6 @@ from loopback.cloud import Cloud, lost_response, slow
 
 from vgp.__main__ import main
 from vgp.compiling import commit
-from vgp.vertex import clients
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/test-project/pipelines"
 VERSIONS = "artifactregistry.projects.locations.repositories.packages.versions"
@@ -26,11 +24,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture(autouse=True)
-def signed_in(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Any:
+def committed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "current", lambda folder: commit.Commit(SHA))
-    clients.credentials.cache_clear()
-    yield
-    clients.credentials.cache_clear()
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

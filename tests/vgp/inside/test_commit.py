@@ -8,7 +8,6 @@ from loopback.cloud import Cloud, status
 
 from vgp.inside import commit, google_api
 from vgp.settings import Settings, load
-from vgp.vertex import clients
 from vgp.vertex.runs import pipeline_job
 
 SHA = "0123456789abcdef" * 2 + "01234567"
@@ -18,7 +17,6 @@ GET = "aiplatform.projects.locations.pipelineJobs.get"
 
 @pytest.fixture
 def settings(cloud: Cloud) -> Settings:
-    clients.credentials.cache_clear()
     return load()
 
 

@@ -1,7 +1,6 @@
 """The exit step, called as kfp calls it, against the loopback cloud and a real receiver: it tells, and never fails."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,7 @@ from .receiver import Receiver
 SECRET = "/services/T0/B0/XXXXXXXXXXXXXXXX?token=abc"
 
 
-@pytest.fixture(autouse=True)
-def credentials(cloud: Cloud) -> Iterator[None]:
-    clients.credentials.cache_clear()
-    yield
-    clients.credentials.cache_clear()
+pytestmark = pytest.mark.usefixtures("cloud")
 
 
 def started(cloud: Cloud, run: str, **settings: Any) -> str:

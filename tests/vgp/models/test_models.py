@@ -15,7 +15,6 @@ from training.registry import changes
 from training.registry.documents import Spent, Version
 from training.registry.registry import open as open_
 from training.storage import storage
-from vgp.vertex import clients
 
 from .conftest import Told, filled
 
@@ -157,7 +156,6 @@ def test_the_registry_of_the_bucket_is_meant_with_an_environment_and_keeps_the_a
     here: None, cloud: Cloud, tmp_path: Path, models: Models
 ) -> None:
     storage._client.cache_clear()
-    clients.credentials.cache_clear()
     place = filled("gs://test-bucket/registry", tmp_path)
     assert models("rollback", "--vertex")[:2] == (
         0,

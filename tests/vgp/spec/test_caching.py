@@ -16,7 +16,6 @@ from vgp.compiling.vertex import Vertex
 from vgp.settings import Settings, load, repository_of
 from vgp.spec.caching import as_pinned, cached, pins_first, switched
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.vertex import clients
 from vgp.vertex.runs.submission import Options, submit
 
 TESTS = Path(__file__).parents[1]
@@ -89,9 +88,7 @@ def test_steps_in_groups_and_loops_are_switched_too(branching: dict[str, Any]) -
 
 @pytest.fixture
 def settings(cloud: Cloud) -> Any:
-    clients.credentials.cache_clear()
-    yield load()
-    clients.credentials.cache_clear()
+    return load()
 
 
 @pytest.mark.parametrize(

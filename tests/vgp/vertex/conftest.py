@@ -1,7 +1,7 @@
 """The settings with which the tests find the loopback cloud; each test signs in anew."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ TRAINING = json.loads((Path(__file__).parents[2] / "golden/training.json").read_
 
 
 @pytest.fixture
-def settings(cloud: Cloud) -> Iterator[Settings]:
-    clients.credentials.cache_clear()
-    yield load()
-    clients.credentials.cache_clear()
+def settings(cloud: Cloud) -> Settings:
+    return load()
 
 
 class CloudClock(Clock):

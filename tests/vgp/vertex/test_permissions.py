@@ -17,7 +17,7 @@ from loopback.front import DOCUMENTS
 
 from vgp.__main__ import main
 from vgp.cli.verbs import VERBS
-from vgp.vertex import clients, permissions
+from vgp.vertex import permissions
 from vgp.vertex.images import cloud_build
 from vgp.vertex.permissions import calls, holders, role_for, roles
 
@@ -183,7 +183,6 @@ def git(*words: str) -> None:
 def line(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The command line in a repository with a commit, whose caller may do what the table says, and nothing else."""
     monkeypatch.chdir(repository)
-    clients.credentials.cache_clear()
     (repository / "Dockerfile").write_text("FROM scratch\n")
     (repository / "pipelines.toml").write_text(FILE)
     git("init", "-q")

@@ -84,7 +84,6 @@ TYPES = {
 @pytest.fixture
 def google(cloud, monkeypatch):
     """SKUs on two pages, and machine types; `status` makes it fail. Tokens are the loopback cloud's."""
-    clients.credentials.cache_clear()
     monkeypatch.setattr(clients, "CALL_S", 0.1)
     state = {"status": 200, "tokens": set()}
 
@@ -114,7 +113,6 @@ def google(cloud, monkeypatch):
     for name in ("CLOUDBILLING", "COMPUTE"):
         monkeypatch.setenv(f"PIPELINES_ENDPOINTS__{name}", f"http://127.0.0.1:{server.server_port}")
     yield state
-    clients.credentials.cache_clear()
     server.shutdown()
     thread.join()
     server.server_close()

@@ -59,7 +59,6 @@ def built(
     """Builds the repository's image; a build takes half a second."""
     monkeypatch.setattr(cloud_build, "LOOK_S", 0.05)
     monkeypatch.chdir(root)
-    clients.credentials.cache_clear()
     cloud.clock.run(100)
 
     def run(write: bool = True, **options: Any) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from loopback.cloud import Cloud, status
 from vgp.check.finding import StepRow
 from vgp.settings import Settings, load
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.vertex import clients
 from vgp.vertex.preflight import preflight
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -93,7 +92,6 @@ class World:
 @pytest.fixture
 def world(cloud, monkeypatch):
     """Everything fine: no finding of this project is a warning, an error or unknown."""
-    clients.credentials.cache_clear()
     made = World(cloud, image=f"{IMAGE}@{DIGEST}", service_account=RUNNER, encryption_key=KEY,
                  build_service_account=BUILDER,
                  network="projects/123456789012/global/networks/default")  # fmt: skip
@@ -117,5 +115,4 @@ def world(cloud, monkeypatch):
     cloud.quotas.set("CustomModelTrainingL4GPUsPerProjectPerRegion", 8, metric=f"{VERTEX}/{L4}", region="us-central1")
     made.quota(T4, 8, region="us-central1")
     made.quota(CPUS, 2200, region="us-central1")
-    yield made
-    clients.credentials.cache_clear()
+    return made

@@ -20,7 +20,7 @@ from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
 from vgp.spec.caching import cached
 from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.vertex import clients, names
+from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
@@ -221,19 +221,15 @@ def test_the_whole_command_killed_and_repeated_starts_one_run(cloud: Cloud, caps
             assert process.poll() is None and time.monotonic() < until, "the command never asked for a run"
             time.sleep(0.01)
         process.kill()
-    clients.credentials.cache_clear()
     with pytest.raises(SystemExit) as ended:
         main(["submit", "training", "--no-preflight"])
-    clients.credentials.cache_clear()
     assert (ended.value.code, capsys.readouterr().out.startswith("nothing was started: ")) in [(0, False), (4, True)]
     assert len(started(cloud)) == 1
 
 
 def test_the_link_and_the_id_are_printed(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
-    clients.credentials.cache_clear()
     with pytest.raises(SystemExit) as ended:
         main(["submit", "training", "--no-preflight", "--json"])
-    clients.credentials.cache_clear()
     out, err = capsys.readouterr()
     assert not ended.value.code, err
     result = json.loads(out)

@@ -8,7 +8,6 @@ from loopback.cloud import Cloud
 
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings, load
-from vgp.vertex import clients
 from vgp.vertex.schedules import reconcile
 
 NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "30 3 * * *"\ntime_zone = "Europe/Berlin"\n'
@@ -35,7 +34,6 @@ def build(target):
 @pytest.fixture
 def write(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Settings of a pipelines.toml with this text."""
-    clients.credentials.cache_clear()
     monkeypatch.chdir(repository)
 
     def settings(text: str) -> Settings:
