@@ -50,7 +50,7 @@ class Declaration:
             raise UserError(f"{self.task} declares no schema: name the columns of the table and their types.")
         if not self.before:
             raise UserError(
-                f"{self.task}.schema has no column that is known before the outcome: nothing to learn from."
+                f"{self.task}.schema has no column known before the outcome: there is nothing to learn from."
             )
         self._check_names()
         canonical.schema(self.schema)

@@ -259,8 +259,7 @@ def test_the_limit_of_a_plain_step_counts_only_where_its_command_keeps_it(comman
 @pytest.mark.parametrize(
     ("max_hours", "said"),
     [
-        ({"max_hours": 6}, "The step is ended after 4h 00m and then cancels its Dataflow job, which max_hours lets run "
-         "for 6h 00m."),
+        ({"max_hours": 6}, "after 4h 00m and then cancels its Dataflow job, which max_hours lets run for 6h 00m."),
         ({"max_hours": 4}, "lets run for 4h 00m"), ({}, "lets run for 1d 00h"), ({"max_hours": 3.9}, ""),
     ],
 )  # fmt: skip
