@@ -41,7 +41,7 @@ def spoken(value, dialect="bigquery"):
          "GREATEST(COALESCE(`t0`.`a`, `t0`.`b`), COALESCE(`t0`.`b`, `t0`.`a`))"),
         (ibis.least(ROWS.a, ROWS.b, 7.0), [2.0, 1.5, 7.0],
          "LEAST( COALESCE(`t0`.`a`, `t0`.`b`, 7.0), COALESCE(`t0`.`b`, 7.0, `t0`.`a`), COALESCE(7.0, `t0`.`a`, `t0`"),
-        (ROWS.m.epoch_seconds(), [1704067200, -1, 1483228799], "UNIX_SECONDS(TIMESTAMP_TRUNC(`t0`.`m`, SECOND))"),
+        (ROWS.m.epoch_seconds(), [1704067200, -1, 1483228799], "FLOOR(UNIX_SECONDS(`t0`.`m`))"),
         (ROWS.s.re_extract(r"(?i)([A-Z])(\d(\d))", 2), ["12", "", ""], r"REGEXP_EXTRACT(`t0`.`s`, '(?i)(?:[A-Z])("),
         (ROWS.s.re_extract("[(b]", 0), ["b", "", ""], "COALESCE(REGEXP_EXTRACT(`t0`.`s`, '([(b])', 1), '')"),
         (ibis.greatest(ROWS.a, ibis.least(ROWS.b, ROWS.a)), [2.0, 1.5, None], "LEAST(COALESCE"),
