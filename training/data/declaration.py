@@ -48,6 +48,10 @@ class Declaration:
         fields = {field.name: field for field in self.schema}
         if not fields:
             raise UserError(f"{self.task} declares no schema: name the columns of the table and their types.")
+        if not self.before:
+            raise UserError(
+                f"{self.task}.schema has no column known before the outcome: there is nothing to learn from."
+            )
         self._check_names()
         canonical.schema(self.schema)
         for attribute, names in (("key", self.key), ("time", [self.time]), ("target", [self.target])):

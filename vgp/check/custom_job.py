@@ -59,7 +59,9 @@ def judge(
         _quota(reader, job_terms, judged, trials)
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # the chief alone speaks to other services
-        rows[0] = replace(rows[0], services=services.of(nodes[0].get("containerSpec").get("env")))
+        used = services.of(nodes[0].get("containerSpec").get("env"))
+        judgement.report(step, job_terms.scheduling, *services.ended_early(used, timeout_s))
+        rows[0] = replace(rows[0], services=used)
     named = bool(spec.get("persistentResourceId").text())
     judgement.steps += [replace(row, is_persistent=named) for row in rows]
 

@@ -34,8 +34,9 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))
-    used = services.of(container.get("env"))
-    _row(judgement, step, combination, accelerator, count or 0, _timeout_s(container), used)
+    used, timeout_s = services.of(container.get("env")), _timeout_s(container)
+    judgement.report(step, container.get("env"), *services.ended_early(used, timeout_s))
+    _row(judgement, step, combination, accelerator, count or 0, timeout_s, used)
 
 
 def _newer(node: Node, new: str, old: str) -> Node:

@@ -1,12 +1,14 @@
 """What a step may use besides its machine, as its environment says: BigQuery and Dataflow, with what that can cost."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgp.catalog import services as prices
 from vgp.documents.node import Node
 from vgp.placement import plain
-from vgp.text.figures import number
+from vgp.placement.rules import Problem
+from vgp.text.figures import number, took
 
 if TYPE_CHECKING:
     from vgp.placement.engines import BigQuery, Job
@@ -22,6 +24,8 @@ class Service:
     region: str
     #: The most that it can cost; None where that is not known.
     usd: float | None
+    #: How long a job may take that the step waits for.
+    limit_s: float = 0
 
     @property
     def not_known(self) -> str:
@@ -60,6 +64,18 @@ def of(env: Node) -> tuple[Service, ...]:
     )
 
 
+def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[Problem]:
+    """A step that is ended cancels its job, and each further try begins another: it has to outlive the job."""
+    for service in used:
+        if timeout_s is not None and timeout_s <= service.limit_s:
+            text = (
+                f"The step is ended after {took(timeout_s)} and then cancels its {service.name} job, which max_hours "
+                f"lets run for {took(service.limit_s)}."
+            )
+            fix = "Raise the timeout of the step above the job's max_hours, or lower max_hours."
+            yield Problem("GPU028", "timeout", text, fix, "warning")
+
+
 def _bigquery(asked: "BigQuery") -> Service:
     usd = prices.bigquery_usd(asked.max_gb, asked.location)
     return Service("BigQuery", f"{number(asked.max_gb)} GB", asked.location or "anywhere", usd)
@@ -68,4 +84,4 @@ def _bigquery(asked: "BigQuery") -> Service:
 def _dataflow(asked: "Job") -> Service:
     usd = prices.dataflow_usd(asked.machine, asked.disk_gb, asked.max_workers, asked.max_hours, asked.region)
     what = f"{asked.max_workers} x {asked.machine} for {number(asked.max_hours)} h"
-    return Service("Dataflow", what, asked.region, usd)
+    return Service("Dataflow", what, asked.region, usd, asked.max_hours * 3600)

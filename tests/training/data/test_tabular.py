@@ -25,6 +25,7 @@ def task_of(**attributes) -> type[TabularTask]:
     ("attributes", "says"),
     [
         ({"schema": ()}, "declares no schema"),
+        ({"schema": (DONE,)}, "has no column known before the outcome: there is nothing to learn from"),
         ({"target": ""}, "needs `target`"),
         ({"target": "don"}, "target names 'don'. Did you mean done?"),
         ({"key": ("pge",)}, "key names 'pge'. Did you mean page?"),

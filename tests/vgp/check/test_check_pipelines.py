@@ -256,6 +256,37 @@ def test_the_limit_of_a_plain_step_counts_only_where_its_command_keeps_it(comman
     assert without.timeout_s == 604_800
 
 
+@pytest.mark.parametrize(
+    ("max_hours", "said"),
+    [
+        ({"max_hours": 6}, "after 4h 00m and then cancels its Dataflow job, which max_hours lets run for 6h 00m."),
+        ({"max_hours": 4}, "lets run for 4h 00m"), ({}, "lets run for 1d 00h"), ({"max_hours": 3.9}, ""),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_job", [False, True])
+def test_a_step_that_ends_before_its_dataflow_job_may_is_a_warning(max_hours, said, is_job):
+    engines = json.dumps({"dataflow": {"region": "us-central1", "max_workers": 3, **max_hours}})
+    env = [{"name": "STEP_TIMEOUT_S", "value": "14400"}, {"name": "PREPARE_ENGINES", "value": engines}]
+    pool = {"machineSpec": {"machineType": "n2-standard-4"}, "containerSpec": {"imageUri": "a/b/c:1", "env": env}}
+    job = {"workerPoolSpecs": [{**pool, "replicaCount": 1}], "scheduling": {"timeout": "14400s"}}
+    plain = {"image": "a/b/c:1", "command": ["sh", "-c", 'timeout "$STEP_TIMEOUT_S" "$0"', "python"], "env": env}
+    executor = {"customJob": {"customJob": {"jobSpec": job}}} if is_job else {"container": plain}
+    found = [finding for finding in checked(executor).findings if finding.rule == "GPU028"]
+    assert bool(found) == bool(said)
+    for finding in found:
+        assert finding.severity == "warning" and said in finding.message
+        assert finding.suggestion == "Raise the timeout of the step above the job's max_hours, or lower max_hours."
+
+
+def checked(executor):
+    spec = {
+        "components": {"work": {"executorLabel": "e"}},
+        "deploymentSpec": {"executors": {"e": executor}},
+        "root": {"dag": {"tasks": {"work": {"componentRef": {"name": "work"}}}}},
+    }
+    return check([Document("p.json", spec, "")], as_of=DAY)
+
+
 def test_the_trials_of_a_tuning_job_run_in_rounds(report):
     (row,) = [row for row in report.steps if row.step == "hyperparameter-tuning-job"]
     assert (row.replicas, row.tries) == (2, 2)

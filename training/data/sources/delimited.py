@@ -194,6 +194,9 @@ class Delimited:
             if self.decimal == "." and re.fullmatch(r"-?\d+,\d+", value[2]):
                 hint = ' If its decimals follow a comma, give task_options={"decimal": ","}.'
             return f"{quoted(value[2])} is not of type {value[1]}.{hint}"
+        if value := re.match(r"CSV conversion error to (.+?): expected (a|no) zone offset in '(.*?)'", reason):
+            has, other = ("no", 'pa.timestamp("us")') if value[2] == "a" else ("a", 'pa.timestamp("us", tz="UTC")')
+            return f"{quoted(value[3])} has {has} zone (as Z or +01:00), and is to be {value[1]}: declare {other}."
         if "UTF8" in reason:
             try:
                 data.decode()

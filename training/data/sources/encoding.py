@@ -16,6 +16,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+#: What files that are no text begin with, and how their names end.
+PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet", b"PK\x03\x04": ".zip"}
 
 
 def found(head: bytes, name: str, encoding: str) -> tuple[str, int]:
@@ -25,11 +27,13 @@ def found(head: bytes, name: str, encoding: str) -> tuple[str, int]:
         encoding: As it was given; a mark outweighs it, since no table begins with its letters by chance.
 
     Raises:
-        UserError: it is UTF-16 without a mark, or no text at all.
+        UserError: it is UTF-16 without a mark, packed, or no text at all.
     """
     for mark, told in MARKS.items():
         if head.startswith(mark):
             return told, len(mark)
+    if packed := next((ending for mark, ending in PACKED.items() if head.startswith(mark)), ""):
+        raise UserError(f"{name} is no text; by its first bytes its name should end in {packed}.")
     encoding = codecs.lookup(encoding or "utf-8").name
     zeros = [head[start:1000:2].count(0) for start in (0, 1)]
     if encoding == "utf-8" and 3 * sum(zeros) > len(head[:1000]):

@@ -1,6 +1,7 @@
 """JSON lines: blocks of whole lines, an object on each, as typed columns; and what is wrong with one."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,6 +96,8 @@ class JsonLines:
             return f" is not one JSON object ({str(error)[:100]}): write one on each line, and each on one.{cut_off}"
         if not isinstance(members, dict):
             return f" is {_shown(members)}, and not a JSON object with the columns as its members."
+        if "too big" in message and (name := next((key for key, value in members.items() if _infinite(value)), "")):
+            return f", column {listed([name])}: the number is beyond 1.8e308, the largest that a float64 holds."
         for field in fields:
             if not self._readable(line, [field]):
                 return self._wrong(members, field, message)
@@ -127,6 +130,10 @@ def _meant(data: bytes, field: Field) -> bool:
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The lines that hold something, each with the lines before it."""
     return ((number, text) for number, text in enumerate(data.split(b"\n")) if text.strip())
+
+
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and math.isinf(value)
 
 
 def _shown(value: Any) -> str:

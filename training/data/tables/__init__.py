@@ -9,6 +9,7 @@ own_code.py      where a task's own Python raised an error
 rebased.py       what a task's methods say, over the columns they may see
 future.py        features that look into the future
 order.py         orders that nobody stated
+agreeing.py      values that engines would compute differently, said so that they do not
 sorting.py       finished rows in the order of split and id
 shards.py        sorted rows into Parquet files, and their figures
 """

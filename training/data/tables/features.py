@@ -1,6 +1,6 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from training.data.engines import ID, PLACE, Engine, canonical
 from training.data.events import Events, hours
 from training.data.identity import numbered, whole
 from training.data.schema import Field
-from training.data.tables import order, rebased
+from training.data.tables import agreeing, order, rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.printable import listed
@@ -172,19 +172,30 @@ def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
     return {name: rebased.onto(table, rows, value) for name, value in said.items()}
 
 
-def notes(task: TabularTask, table: ir.Table) -> tuple[str, ...]:
-    """What is said of features that nothing checks: without a time no row comes before another, so a mean over the
-    table is one over the rows that test, too."""
-    if task.time:
-        return ()
-    several = [name for name, value in values_of(task, table).items() if order.takes_several_rows(value.op())]
-    if not several:
-        return ()
-    note = (
-        f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "
-        "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
-    )
-    return (note,)
+def notes(task: TabularTask, table: ir.Table, dialect: str) -> tuple[str, ...]:
+    """What is said of features that nothing checks: what this engine may compute in its own way; and without a time no
+    row comes before another, so a mean over the table is one over the rows that test, too."""
+    values = values_of(task, table)
+    return (*_own_ways(values, dialect), *_across_rows(values, bool(task.time)))
+
+
+def _own_ways(values: Mapping[str, ir.Value], dialect: str) -> Iterator[str]:
+    found = {name: ways for name, value in values.items() if (ways := agreeing.own_ways(value))}
+    if found and dialect != "duckdb":
+        told = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in found.items())
+        yield (
+            f"Features that BigQuery may compute otherwise than DuckDB, which computes those of a request: {told}. "
+            "docs/bigquery.md says how, and what to write instead."
+        )
+
+
+def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
+    several = [name for name, value in values.items() if order.takes_several_rows(value.op())]
+    if several and not has_time:
+        yield (
+            f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "
+            "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
+        )
 
 
 def _visible(task: TabularTask, table: ir.Table) -> list[str]:

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
+from training.data.tables import agreeing
 from training.errors import UserError
 
 #: What engines compute in ways of their own: other hashes and sketches; hours that begin, or that are over.
 _OWN = (ops.Hash, ops.ApproxCountDistinct, ops.ApproxMedian, ops.ApproxQuantile, ops.ApproxMultiQuantile,
         ops.TimestampDelta)  # fmt: skip
+#: Of several rows that are equal in what is asked these take any.
+_ANY_OF = (ops.ArgMax, ops.ArgMin, ops.Mode)
 #: Of rows in no stated order these take whichever come.
 _ORDERED = (ops.First, ops.Last, ops.ArrayCollect, ops.GroupConcat)
 
@@ -29,6 +32,17 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
         yield f"uses {type(own[0]).__name__}, which each engine computes in its own way."
     if any(cast.arg.dtype.is_floating() and cast.to.is_integer() for cast in operation.find((ops.Cast, ops.TryCast))):
         yield "casts a float to a whole number, which one engine rounds and another cuts off: say round, floor or ceil."
+    for cast in operation.find((ops.Cast, ops.TryCast)):
+        if cast.to.is_string() and (cast.arg.dtype.is_floating() or cast.arg.dtype.is_timestamp()):
+            say = "say strftime." if cast.arg.dtype.is_timestamp() else 'say round().cast("int64") before.'
+            yield f"makes a text of a {cast.arg.dtype}, which engines write differently: {say}"
+    for pattern in (found for found in operation.find(ops.RegexExtract)):
+        if not all(isinstance(part, ops.Literal) for part in (pattern.pattern, pattern.index)):
+            yield "has a re_extract whose pattern or group is no constant, which engines take differently."
+        elif not 0 <= pattern.index.value <= (most := agreeing.groups(pattern.pattern.value)):
+            yield f"has a re_extract of group {pattern.index.value}, where its pattern has {most}."
+    if several := operation.find(_ANY_OF):
+        yield f"takes {type(several[0]).__name__}, which takes any of several that are equal: say first(order_by=...)."
     for first, second in _in_other_letters(expression):
         yield f"makes a table with both {first} and {second}: no two names may differ in case only."
     if operation.find(ops.Arbitrary):

@@ -59,7 +59,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
-    notes = (*engine.notes, *planned.get("notes", ()), *features.notes(task, joined))
+    notes = (*engine.notes, *planned.get("notes", ()), *features.notes(task, joined, engine.dialect))
     return {**planned, "rows_read": counted.rows, "notes": notes}
 
 

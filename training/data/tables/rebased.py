@@ -3,6 +3,7 @@ table that has more."""
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import ibis
@@ -11,7 +12,7 @@ from ibis import Deferred
 from ibis.common.exceptions import IntegrityError
 
 from training.data.events import Events
-from training.data.tables import order, own_code
+from training.data.tables import agreeing, order, own_code
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.options import nearest
@@ -64,7 +65,17 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         expression = part.table if isinstance(part, Events) else part
         if isinstance(expression, ir.Expr):
             order.check(f"{where}: {name}" if name else where, expression)
-    return answer
+    return _agreed(task, answer)
+
+
+def _agreed(task: TabularTask, answer: Any) -> Any:
+    """The answer with the same values on every engine."""
+    if isinstance(answer, Mapping):
+        return {name: _agreed(task, part) for name, part in answer.items()}
+    if isinstance(answer, Events):
+        return replace(answer, table=_agreed(task, answer.table))
+    never_null = frozenset(field.name for field in task.schema if not field.nullable)
+    return agreeing.agreed(answer, never_null) if isinstance(answer, ir.Value | ir.Table) else answer
 
 
 def _bound(answer: Any, rows: ir.Table) -> Any:

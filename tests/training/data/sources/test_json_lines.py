@@ -53,6 +53,8 @@ def test_numbers_text_dates_and_times_come_in_the_declared_types(read):
         (b'{"n": 7,', " is not one JSON object"),
         (b"n,word,size", " is not one JSON object"),
         (b'{"n": 7, "n": 8, "word": "x"}', ", column n occurs twice"),
+        (b'{"n": 1e400, "word": "x"}', ", column n: the number is beyond 1.8e308"),
+        (b'{"n": 7, "word": "x", "size": 1e400}', ", column size: the number is beyond 1.8e308"),
         (b'{"n": 7, "word": "caf\xe9"}', ": the text is not UTF-8; as Windows-1252 it would say .*café"),
         (b'{"n": 7, "word": "x", "size": ' + b"[" * 50_000, " is nested too deeply"),
     ],

@@ -18,11 +18,11 @@ def task(made, time: str = "") -> TabularTask:
     return type("Mine", (TabularTask,), said)()
 
 
-def notes(time: str = "", **values) -> tuple[str, ...]:
+def notes(time: str = "", dialect: str = "duckdb", **values) -> tuple[str, ...]:
     def made(rows):
         return {"x": rows.x, **{name: value(rows) for name, value in values.items()}}
 
-    return features.notes(task(made, time), ROWS)
+    return features.notes(task(made, time), ROWS, dialect)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,11 @@ def test_features_of_one_row_each_are_not_worth_a_word():
 def test_how_the_rows_themselves_were_made_is_no_matter():
     """Rows without a key are numbered by a window."""
     numbered = ROWS.mutate(_row_id=ibis.row_number().over(ibis.window(order_by="x")))
-    assert features.notes(task(lambda rows: {"x": rows.x}), numbered) == ()
+    assert features.notes(task(lambda rows: {"x": rows.x}), numbered, "duckdb") == ()
+
+
+def test_what_bigquery_may_compute_in_its_own_way_is_noted_there_and_only_there():
+    assert notes(half=lambda rows: rows.x.round(1)) == ()
+    (note,) = notes(dialect="bigquery", half=lambda rows: rows.x.round(1))
+    assert "otherwise than DuckDB" in note and "half: numbers half-way between two that are rounded to digits." in note
+    assert notes(dialect="bigquery", half=lambda rows: rows.x.round()) == ()

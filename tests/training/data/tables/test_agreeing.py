@@ -1,0 +1,107 @@
+"""What engines would answer differently is said so that they answer alike: held to DuckDB's answers, and to the words
+that BigQuery gets."""
+
+import ibis
+import pytest
+
+from training.data.tables import agreeing, order
+from training.errors import UserError
+
+ROWS = ibis.table(
+    {"k": "int64", "a": "float64", "b": "float64", "s": "string", "m": "timestamp('UTC')", "d": "date"}, name="rows"
+)
+VALUES = """
+    (1, 2.0, NULL, 'ab\ncd12', TIMESTAMPTZ '2024-01-01 00:00:00.7+00', DATE '2024-01-01'),
+    (2, NULL, 1.5, 'x', TIMESTAMPTZ '1969-12-31 23:59:59.5+00', NULL),
+    (3, NULL, NULL, '', TIMESTAMPTZ '2016-12-31 23:59:59+00', NULL)
+"""
+BY_A = ibis.window(order_by=ROWS.a)
+
+
+@pytest.fixture(scope="module")
+def duckdb():
+    connection = ibis.duckdb.connect()
+    connection.raw_sql("SET TimeZone = 'UTC'")
+    connection.raw_sql(f"CREATE TABLE rows AS SELECT * FROM (VALUES {VALUES}) AS v(k, a, b, s, m, d)")
+    return connection
+
+
+def agreed(value):
+    return agreeing.agreed(value, frozenset({"k", "m"}))
+
+
+def spoken(value, dialect="bigquery"):
+    return " ".join(str(ibis.to_sql(ROWS.select(x=agreed(value)), dialect=dialect)).split())
+
+
+@pytest.mark.parametrize(
+    ("value", "answers", "words"),
+    [
+        (ibis.greatest(ROWS.a, ROWS.b), [2.0, 1.5, None],
+         "GREATEST(COALESCE(`t0`.`a`, `t0`.`b`), COALESCE(`t0`.`b`, `t0`.`a`))"),
+        (ibis.least(ROWS.a, ROWS.b, 7.0), [2.0, 1.5, 7.0],
+         "LEAST( COALESCE(`t0`.`a`, `t0`.`b`, 7.0), COALESCE(`t0`.`b`, 7.0, `t0`.`a`), COALESCE(7.0, `t0`.`a`, `t0`"),
+        (ROWS.m.epoch_seconds(), [1704067200, -1, 1483228799], "FLOOR(UNIX_SECONDS(`t0`.`m`))"),
+        (ROWS.s.re_extract(r"(?i)([A-Z])(\d(\d))", 2), ["12", "", ""], r"REGEXP_EXTRACT(`t0`.`s`, '(?i)(?:[A-Z])("),
+        (ROWS.s.re_extract("[(b]", 0), ["b", "", ""], "COALESCE(REGEXP_EXTRACT(`t0`.`s`, '([(b])', 1), '')"),
+        (ibis.greatest(ROWS.a, ibis.least(ROWS.b, ROWS.a)), [2.0, 1.5, None], "LEAST(COALESCE"),
+        (ibis.row_number().over(BY_A), [0, 1, 2], "ORDER BY `t0`.`a` IS NULL ASC, `t0`.`a` ASC"),
+        (ROWS.k.first().over(ibis.window(order_by=[ibis.desc(ROWS.a, nulls_first=True), ROWS.k])), [2, 2, 2],
+         "ORDER BY `t0`.`a` IS NULL DESC, `t0`.`a` DESC, `t0`.`k` ASC"),
+        (ROWS.k.first().over(ibis.window(order_by=ROWS.k)), [1, 1, 1], "OVER (ORDER BY `t0`.`k` ASC"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_value_is_the_same_on_both_engines(value, answers, words, duckdb):
+    sql = str(ibis.to_sql(ROWS.select("k", x=agreed(value)).order_by("k"), dialect="duckdb"))
+    assert [row[1] for row in duckdb.con.execute(sql).fetchall()] == answers
+    assert words in spoken(value)
+
+
+def test_a_window_of_values_keeps_its_one_key():
+    value = ROWS.b.sum().over(ibis.range_window(preceding=3, following=0, order_by=ROWS.a))
+    assert agreed(value).equals(value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "index", "alone"),
+    [
+        ("(a)(b)", 2, "(?:a)(b)"), ("(a)(b)", 0, "((?:a)(?:b))"), (r"\((x)[()]\)", 1, r"\((x)[()]\)"),
+        (r"\Q(\E(y)", 1, r"\Q(\E(y)"), ("(?P<n>a)(?:b)(c)", 2, "(?:a)(?:b)(c)"), ("[]()](z)", 1, "[]()](z)"),
+        (r"[[:alpha:](]+(q)", 1, r"[[:alpha:](]+(q)"), ("(?i)a", 0, "((?i)a)"),
+    ],
+)  # fmt: skip
+def test_of_a_pattern_one_group_is_kept(pattern, index, alone):
+    assert agreeing._alone(pattern, index) == alone
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (ROWS.a.cast("string"), "makes a text of a float64, which engines write differently: say round()"),
+        (ROWS.m.cast("string"), "makes a text of a timestamp('UTC'), which engines write differently: say strftime."),
+        (ROWS.s.re_extract(ROWS.s, 0), "has a re_extract whose pattern or group is no constant"),
+        (ROWS.s.re_extract("(a)", 2), "has a re_extract of group 2, where its pattern has 1."),
+        (ROWS.k.argmax(ROWS.a), r"takes ArgMax, which takes any of several that are equal: say first(order_by=...)."),
+        (ROWS.s.mode(), "takes Mode, which takes any"),
+    ],
+)
+def test_what_cannot_be_the_same_is_refused(value, says):
+    with pytest.raises(UserError) as refused:
+        order.check("Mine.features: made", value)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "ways"),
+    [
+        (ROWS.s.upper(), ["Uppercase of texts beyond ASCII"]),
+        (ROWS.s.try_cast("int64"), ["texts read as numbers, where they are spelled otherwise than 12 or -1.5"]),
+        (ROWS.a.round(2), ["numbers half-way between two that are rounded to digits"]),
+        (ROWS.a / ROWS.b > 1, ["what is compared with 0 / 0 (divide by a `nullif(0)`)"]),
+        (ROWS.a / ROWS.b.nullif(0) > 1, []), (ROWS.a / 7 > 1, []), (ROWS.a / ROWS.b, []), (ROWS.a.round(), []),
+        (ROWS.d.cast("string"), []), (ROWS.k.cast("string"), []),
+    ],
+)  # fmt: skip
+def test_what_is_left_to_the_engines_is_told(value, ways):
+    assert agreeing.own_ways(value) == ways
