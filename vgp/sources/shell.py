@@ -16,6 +16,7 @@ from typing import Any
 
 from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, load, numbered, parse
+from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
 from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
@@ -175,7 +176,8 @@ def _document(
     at: At,
 ) -> Document | None:
     broken = tuple(((str(at(line)),), text, fix) for line, text, fix in command.broken)
-    places = {(): at(command.line)} | {(str(at(line)),): at(line) for line, _, _ in command.broken}
+    places: dict[FieldPath, Place] = {(): at(command.line)}
+    places |= {(str(at(line)),): at(line) for line, _, _ in command.broken}
     try:
         text = _filled(command.text, variables)
         if len(text) > MAX_COMMAND:
