@@ -8,6 +8,7 @@ import yaml
 
 from vgp.check.check import check
 from vgp.documents.document import parse
+from vgp.placement import plain
 
 DAY = date(2026, 11, 20)
 PLACEHOLDER = "{{$.inputs.parameters['machine']}}"
@@ -122,8 +123,19 @@ def test_pools_of_equal_machines_are_one_row_whose_number_is_known_or_not():
 
 
 def test_the_services_of_a_step_are_those_of_its_chief():
-    env = [{"name": "BIGQUERY_MAX_GIB", "value": "1024"}]
-    chief = job(pool(), pool("e2-standard-4"))
-    chief["workerPoolSpecs"][0]["containerSpec"]["env"] = env
-    assert [bool(row.services) for row in judged(chief).steps] in ([True, False], [False, False])
-    assert judged(job({}, {})).steps == [] or all(not row.services for row in judged(job({}, {})).steps)
+    asks = {"env": [{"name": plain.ENGINES_VARIABLE, "value": json.dumps({"bigquery": {"max_gb": 1024}})}]}
+
+    def services(which):
+        pools = [pool(), pool("e2-standard-4")]
+        pools[which]["containerSpec"] = {**pools[which]["containerSpec"], **asks}
+        return [[service.name for service in row.services] for row in judged(job(*pools)).steps]
+
+    assert services(0) == [["BigQuery"], []] and services(1) == [[], []]
+    assert judged(job({}, {})).steps == []
+
+
+@pytest.mark.parametrize(("pools", "rules", "steps"), [(PLACEHOLDER, ["GPU015"], 1), ([], ["GPU025"], 0)])
+def test_pools_that_are_not_known_are_a_row_without_a_machine_and_an_empty_list_is_none(pools, rules, steps):
+    report = judged({"workerPoolSpecs": pools})
+    assert [finding.rule for finding in report.of_severity("error")] == rules and len(report.steps) == steps
+    assert all(row.machine_type is None for row in report.steps)
