@@ -10,18 +10,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from vgp.catalog import catalog
-from vgp.catalog.billing import MachinePrice
+from vgp.catalog import catalog, skus
+from vgp.catalog.billing import COMPUTE_ENGINE, MachinePrice, Rates
 from vgp.text import files
 
 DATA = Path(__file__).parent / "data"
-_COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "date")
+_COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "source")
 _INNERMOST = re.compile(r"\[\s+([^\[\]{}]*?)\s+\]")
 
 #: How the change of a machine type that is new begins.
 _NEW = "GPU machine "
 
 Rows = dict[tuple[str, str], dict[str, str]]
+SkuRows = dict[tuple[str, str, str], dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,27 @@ def price_rows(folder: Path = DATA) -> Rows:
         return {(row["machine_type"], row["region"]): row for row in csv.DictReader(file)}
 
 
+def sku_rows(folder: Path = DATA) -> SkuRows:
+    with (folder / "skus.csv").open(encoding="utf-8", newline="") as file:
+        return {(row["part"], row["region"], row["usage"]): row for row in csv.DictReader(file)}
+
+
+def new_skus(rows: SkuRows, fresh: Rates) -> tuple[SkuRows, list[Change]]:
+    """The rows with the ids and prices of the fresh SKUs, and how many ids are new. What the fresh data lacks stays."""
+    result = {key: {**row, "source": row["source"] or _reading()} for key, row in rows.items()}
+    for key, rate in sorted(fresh.items()):
+        if rate.sku:
+            values = (*key, rate.sku, _number(rate.usd, 9), "")
+            result[key] = dict(zip(skus.COLUMNS, values, strict=True))
+    new = sum(rows.get(key, {}).get("sku") != row["sku"] for key, row in result.items())
+    changes = [Change("ids of SKUs", f"{len(rows)} known", f"{len(result)} known, {new} of them new")] if new else []
+    return result, changes
+
+
 def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tuple[Rows, list[Change]]:
-    """The rows with the fresh prices, and what changed. Rows that the fresh data lacks keep price and date."""
-    date = catalog.document("prices.json")["date"]
-    result = {key: row if key in fresh else {**row, "date": row["date"] or date} for key, row in rows.items()}
+    """The rows with the fresh prices, and what changed. Rows that the fresh data lacks keep price and source."""
+    reading = _reading()
+    result = {key: row if key in fresh else {**row, "source": row["source"] or reading} for key, row in rows.items()}
     changes = []
     for key, price in sorted(fresh.items()):
         after = {
@@ -54,11 +72,11 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
             "spot_usd_h": "" if price.spot is None else _number(price.spot),
             # The sums of parts have no local SSD in them.
             "local_ssd_usd_h": "0",
-            "date": "",
+            "source": "",
         }
         before = rows.get(key)
         if before is not None and _same(before, after):
-            result[key] = {**before, "date": ""}
+            result[key] = {**before, "source": ""}
             continue
         result[key] = after
         changes.append(Change(f"price of {key[0]} in {key[1]}", _shown(before) if before else "", _shown(after)))
@@ -119,34 +137,36 @@ def new_types(machines: dict[str, Any], found: Iterable[Change]) -> None:
     machines["new_types"] = sorted({*machines["new_types"], *names})
 
 
-def new_attached(prices: dict[str, Any], fresh: Mapping[tuple[str, str], list[float | None]]) -> list[Change]:
-    """Puts the prices of attached GPUs into prices.json's data, and returns what changed. Their day is that of all."""
-    parts = prices["parts"]
-    known = {(name, region) for name, regions in parts["gpu"].items() for region in regions}
-    if known <= set(fresh):
-        parts["date"] = ""
-    changes = []
-    for (name, region), pair in sorted(fresh.items()):
-        before = prices["parts"]["gpu"].setdefault(name, {}).get(region)
-        if before != pair:
-            changes.append(Change(f"price of {name} in {region}", "" if before is None else str(before), str(pair)))
-            prices["parts"]["gpu"][name][region] = pair
-    return changes
-
-
-def write(folder: Path, rows: Rows, prices: dict[str, Any], machines: dict[str, Any], day: date) -> None:
-    """Writes the three data files, each whole or not at all."""
-    prices["date"] = day.isoformat()
-    prices["source"] = "Cloud Billing catalog, services/6F81-5844-456A, by `pipelines machines --refresh`"
-    prices["parts"]["date"] = prices["parts"]["date"] or day.isoformat()
+def write(
+    folder: Path, rows: Rows, sku_ids: SkuRows, prices: dict[str, Any], machines: dict[str, Any], day: date
+) -> None:
+    """Writes the data files, each whole or not at all. Rows without a source are of this day's reading."""
+    reading = f"catalog-{day.isoformat()}"
+    used = {row["source"] for table in (rows, sku_ids) for row in table.values()} | {"flex_start"}
+    prices["sources"] = {key: source for key, source in prices["sources"].items() if key in used}
+    prices["sources"][reading] = {
+        "date": day.isoformat(),
+        "page": "https://cloud.google.com/skus",
+        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE}, by `pipelines machines --refresh`",
+    }
+    prices["reading"] = reading
     machines["sources"]["compute-regions"]["date"] = day.isoformat()
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows.values())
-    files.write(folder / "prices.csv", text.getvalue())
+    files.write(folder / "prices.csv", _as_csv(_COLUMNS, rows.values()))
+    files.write(folder / "skus.csv", _as_csv(skus.COLUMNS, sku_ids.values()))
     files.write(folder / "prices.json", as_text(prices))
     files.write(folder / "machines.json", as_text(machines))
+
+
+def _as_csv(columns: tuple[str, ...], rows: Iterable[dict[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _reading() -> str:
+    return str(catalog.document("prices.json")["reading"])
 
 
 def as_text(data: Any) -> str:
@@ -159,8 +179,8 @@ def _on_one_line(match: re.Match[str]) -> str:
     return f"[{items}]"
 
 
-def _number(value: float) -> str:
-    return f"{value:.6f}".rstrip("0").rstrip(".")
+def _number(value: float, digits: int = 6) -> str:
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def _same(before: dict[str, str], after: dict[str, str]) -> bool:

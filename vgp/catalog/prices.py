@@ -8,7 +8,9 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
+from vgp.catalog import skus
 from vgp.catalog.catalog import document
 from vgp.catalog.machine import Machine
 from vgp.text.figures import dollars
@@ -18,13 +20,19 @@ PROVISIONING = ("standard", "spot", "flex_start", "reservation")
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars per machine and hour in `region`. `at_most`: the true price is not known, this is its bound."""
+    """US dollars per machine and hour in `region`. `at_most`: the true price is not known, this is its bound.
+
+    `sources` names where it is from, as `source` tells it; `skus` are the ids of the SKUs that are in it, empty where
+    not all are known.
+    """
 
     usd_per_hour: float
     region: str
     provisioning: str
     date: str
     at_most: bool = False
+    sources: tuple[str, ...] = ()
+    skus: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         bound = "at most " if self.at_most else ""
@@ -36,7 +44,17 @@ class _Compute:
     on_demand: float
     spot: float | None
     local_ssd: float
-    date: str
+    sources: tuple[str, ...]
+
+
+def source(key: str) -> dict[str, Any]:
+    """Page, date and words of what a price or a SKU is from.
+
+    Raises:
+        KeyError: prices.json has no such source.
+    """
+    found: dict[str, Any] = document("prices.json")["sources"][key]
+    return found
 
 
 def price(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
@@ -44,47 +62,54 @@ def price(machine: Machine, accelerator: str | None, count: int, region: str, pr
     compute = _compute(machine, accelerator, count, region)
     if compute is None:
         return None
-    data = document("prices.json")
     base = compute.on_demand - compute.local_ssd
-    fee = base * data["vertex"]["fee"]
+    fee = base * document("prices.json")["vertex"]["fee"]
+    if provisioning == "flex_start" and (known := _flex_start(machine, region)):
+        return known
+    usages: tuple[str, ...] = (skus.ON_DEMAND,)
+    usd = base + fee
     if provisioning == "spot":
-        return None if compute.spot is None else Price(compute.spot + fee, region, provisioning, compute.date)
-    if provisioning == "flex_start":
-        usd = data["flex_start"]["usd_h"].get(machine.name, {}).get(region)
-        if usd is not None:
-            return Price(usd, region, provisioning, data["flex_start"]["date"])
-        return Price(base + fee, region, provisioning, compute.date, at_most=True)
-    return Price(base + fee, region, provisioning, compute.date)
+        if compute.spot is None:
+            return None
+        usages, usd = (skus.SPOT, skus.ON_DEMAND), compute.spot + fee
+    return Price(
+        usd,
+        region,
+        provisioning,
+        min(source(key)["date"] for key in compute.sources),
+        at_most=provisioning == "flex_start",
+        sources=compute.sources,
+        skus=skus.ids(machine, accelerator, count, region, usages),
+    )
+
+
+def _flex_start(machine: Machine, region: str) -> Price | None:
+    """What its own SKUs say, those of Vertex AI's fee included."""
+    data = document("prices.json")["flex_start"]
+    usd = data["usd_h"].get(machine.name, {}).get(region)
+    if usd is None:
+        return None
+    ids = tuple(sku for part in data["skus"].values() for sku, _ in part)
+    return Price(usd, region, "flex_start", data["date"], sources=("flex_start",), skus=ids)
 
 
 def _compute(machine: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
     """Compute Engine's price of the machine, with attached GPUs where it is an N1."""
-    host = _table().get((machine.name, region)) or _of_page(machine, region)
+    host = _table().get((machine.name, region))
     if host is None or not count or machine.accelerator:
         return host
-    parts = document("prices.json")["parts"]
-    rate = parts["gpu"].get(accelerator, {}).get(region)
-    if rate is None:
+    gpu = _table().get((accelerator or "", region))
+    if gpu is None:
         return None
-    gpu_on_demand, gpu_spot = rate
-    spot = None if host.spot is None or gpu_spot is None else host.spot + count * gpu_spot
-    return _Compute(host.on_demand + count * gpu_on_demand, spot, host.local_ssd, min(host.date, parts["date"]))
-
-
-def _of_page(machine: Machine, region: str) -> _Compute | None:
-    """What prices.csv lacks and Google's page quotes, or a copy of the catalog that agrees with the page."""
-    for name in ("page", "copy"):
-        page = document("prices.json")[name]
-        rates = page["usd_h"].get(machine.name, {}).get(region)
-        if rates is not None:
-            on_demand, spot, local_ssd = rates
-            return _Compute(on_demand, spot, local_ssd, page["date"])
-    return None
+    spot = None if host.spot is None or gpu.spot is None else host.spot + count * gpu.spot
+    sources = tuple(dict.fromkeys((*host.sources, *gpu.sources)))
+    return _Compute(host.on_demand + count * gpu.on_demand, spot, host.local_ssd, sources)
 
 
 @cache
 def _table() -> dict[tuple[str, str], _Compute]:
-    date = document("prices.json")["date"]
+    """prices.csv: the machine types, and the GPUs that attach to N1."""
+    reading = document("prices.json")["reading"]
     text = (files("vgp.catalog") / "data" / "prices.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return {
@@ -92,7 +117,7 @@ def _table() -> dict[tuple[str, str], _Compute]:
             float(row["on_demand_usd_h"]),
             float(row["spot_usd_h"]) if row["spot_usd_h"] else None,
             float(row["local_ssd_usd_h"]),
-            row["date"] or date,
+            (row["source"] or reading,),
         )
         for row in rows
     }

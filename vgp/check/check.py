@@ -70,13 +70,13 @@ def _within_budget(judgement: Judgement) -> None:
     whole, step = Node(None), document.default_step
     try:
         with budget.document() as searches, judgement.guarded(step, whole):
+            for path, text, fix in document.broken:
+                judgement.add(step, Node(None, path), "GPU034", text, fix)
             if document.fault is not None:
                 raise document.fault
             for path in document.repeated:
                 text = f"The key '{path[-1]}' is given twice: strict readers refuse that, others take the last."
                 judgement.add(step, Node(None, path), "GPU025", text, "Keep one of them.")
-            for path, text, fix in document.broken:
-                judgement.add(step, Node(None, path), "GPU034", text, fix)
             kinds.judge(judgement)
     except budget.Exhausted as error:
         fix = "Split the file, or write it with fewer aliases and less nesting."

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgp.catalog.prices import Price
 from vgp.check.services import Service
 from vgp.documents.document import Document
 from vgp.documents.edits import Change
@@ -119,12 +120,16 @@ class StepRow:
         return known(self.machine_type, self.accelerator_type, self.accelerator_count)
 
     @property
-    def price_date(self) -> str | None:
-        """Of which day its price is; None where it has none."""
+    def price(self) -> Price | None:
+        """The price that `usd_per_hour` is of; None where it has none."""
         if self.usd_per_hour is None or self.combination is None:
             return None
-        price = self.combination.price(STRATEGIES.get(self.strategy, "standard"), self.region)
-        return price.date if price else None
+        return self.combination.price(STRATEGIES.get(self.strategy, "standard"), self.region)
+
+    @property
+    def price_date(self) -> str | None:
+        """Of which day its price is; None where it has none."""
+        return self.price.date if self.price else None
 
     @property
     def max_usd(self) -> float | None:
@@ -175,6 +180,7 @@ class StepRow:
             **{name: getattr(self, name) for name in names},
             "usd_per_hour": price,
             "price_date": self.price_date,
+            "price_skus": list(self.price.skus) or None if self.price else None,
             "services": services,
             **ladder,
         }

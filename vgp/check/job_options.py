@@ -13,6 +13,7 @@ _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
 #: Names of resources, and the rule for each.
 _NAMES = {"persistentResourceId": resource_names.persistent_resource, "tensorboard": resource_names.tensorboard}
 _FLAGS = ("enableWebAccess", "enableDashboardAccess")
+_BOOLEANS = {"true": True, "false": False}
 _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")
 
 
@@ -36,9 +37,11 @@ def judge(reader: Reader, terms: Terms, spec: Node) -> None:
 
 
 def _flag(reader: Reader, node: Node, name: str) -> bool:
-    if node.known and node.value is not None and not isinstance(node.value, bool):
+    """Whether it is on. In a pipeline it may be a text, "false": so Google's components before 2.0 write it."""
+    value = _BOOLEANS.get(node.value.lower()) if node.scope and isinstance(node.value, str) else node.value
+    if node.known and node.value is not None and not isinstance(value, bool):
         reader.judgement.malformed(reader.step, node, name, "true or false")
-    return node.known and node.value is True
+    return node.known and value is True
 
 
 def _names(reader: Reader, terms: Terms, spec: Node) -> None:

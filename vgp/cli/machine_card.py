@@ -1,6 +1,6 @@
 """One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from vgp.catalog import catalog
 from vgp.catalog.accelerator import Accelerator, Quota
 from vgp.catalog.machine import Machine
-from vgp.catalog.prices import Price
+from vgp.catalog.prices import Price, source
 from vgp.placement import compatibility
 from vgp.placement.combination import Combination, of_machine
 from vgp.placement.rules import PlacementError
@@ -40,9 +40,11 @@ def card(machine: Machine, as_of: date) -> RenderableType:
         parts += ["", "[bold]$/hour on Vertex AI[/]", _price_table(prices)]
         old = price_dates.too_old((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
+        parts += filter(None, [price_dates.without_skus([price for _, price in prices])])
     for quota in _quotas(machine, as_of):
         parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
-    sources = [f"{source['what']}: {source['page']} ({source['date']})" for source in _sources(machine)]
+    sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in _sources(machine)]
+    sources += [f"prices of {row['date']}: {row['page']}" for row in _price_sources(prices).values()]
     return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
@@ -63,6 +65,7 @@ def as_json(machine: Machine, as_of: date) -> dict[str, Any]:
         "provisioning": list(machine.provisioning),
         "boot_disks": {"allowed": list(machine.boot_disks), "not_confirmed": list(machine.unconfirmed_boot_disks)},
         "prices": [_price_json(combination, price) for combination, price in _prices(machine, as_of)],
+        "price_sources": _price_sources(_prices(machine, as_of)),
         "quotas": [_quota_json(quota) for quota in _quotas(machine, as_of)],
         "note": machine.note,
         "confidence": machine.confidence,
@@ -93,6 +96,12 @@ def _quotas(machine: Machine, as_of: date) -> list[Quota]:
 
 def _sources(machine: Machine) -> list[dict[str, str]]:
     return [dict(catalog.source(key)) for key in machine.sources]
+
+
+def _price_sources(prices: Iterable[tuple[Combination, Price]]) -> dict[str, dict[str, Any]]:
+    """Name of a source -> page, date and words, of every price."""
+    keys = sorted({key for _, price in prices for key in price.sources})
+    return {key: source(key) for key in keys}
 
 
 def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
@@ -176,6 +185,8 @@ def _price_json(combination: Combination, price: Price) -> dict[str, Any]:
         "usd_per_hour": round(price.usd_per_hour, 4),
         "at_most": price.at_most,
         "date": price.date,
+        "sources": list(price.sources),
+        "skus": list(price.skus) or None,
     }
 
 

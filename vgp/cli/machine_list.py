@@ -71,6 +71,7 @@ def as_json(offer: Offer) -> dict[str, Any]:
         "usd_per_hour": round(price.usd_per_hour, 4) if price else None,
         "at_most": price.at_most if price else False,
         "price_date": price.date if price else None,
+        "price_skus": list(price.skus) or None if price else None,
         "end_of_support": end.isoformat() if end else None,
     }
 
@@ -85,8 +86,9 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Table:
     lines = [
         f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
     ]
-    lines += filter(None, [price_dates.words((offer.price.date for offer in offers if offer.price), today)])
-    drawn.caption, drawn.caption_justify = ("\n".join(lines) or None), "left"
+    prices = [offer.price for offer in offers if offer.price]
+    lines += [price_dates.words((price.date for price in prices), today), price_dates.without_skus(prices)]
+    drawn.caption, drawn.caption_justify = ("\n".join(filter(None, lines)) or None), "left"
     return drawn
 
 

@@ -1,6 +1,9 @@
 """What `pipelines convert` is given: a file, standard input, or a whole gcloud command line."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from vgp.documents.document import Document, parse
 from vgp.documents.field_path import dotted
@@ -8,6 +11,9 @@ from vgp.documents.reading import read, standard_input
 from vgp.errors import RequestError
 from vgp.sources import gcloud_line
 from vgp.sources.account import Note
+from vgp.text.figures import listed
+
+_VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
 
 
 def document(source: str) -> tuple[Document, list[Note]]:
@@ -22,6 +28,7 @@ def document(source: str) -> tuple[Document, list[Note]]:
         text, name = (standard_input(), "<stdin>") if is_stdin else (read(Path(source)), source)
     if _is_command(text):
         data, lost = gcloud_line.data(text.strip().removeprefix("$ "))
+        _refuse_variables(data)
         return Document(name, data, ""), lost
     documents = parse(name, text)
     if not documents:
@@ -34,6 +41,28 @@ def document(source: str) -> tuple[Document, list[Note]]:
 
 def _is_command(text: str) -> bool:
     return text.strip().removeprefix("$ ").startswith("gcloud ")
+
+
+def _refuse_variables(data: Any) -> None:
+    """Raises RequestError for variables of the shell where the job needs a value."""
+    names = list(dict.fromkeys(_variables(data)))
+    if names:
+        raise RequestError(
+            f"What {listed(names, 'and')} stands for only your shell knows. Write the value, or let the shell fill it "
+            'in: give the line in double quotes, "gcloud ...".'
+        )
+
+
+def _variables(value: Any) -> Iterator[str]:
+    """Those that a container's own command does not need itself."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from () if key in ("args", "command", "env") else _variables(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _variables(item)
+    elif isinstance(value, str):
+        yield from _VARIABLE.findall(value)
 
 
 def _lost(documents: list[Document]) -> list[Note]:

@@ -51,10 +51,10 @@ class Document:
 
     def lines(self, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
         """The lines of several paths, for which the text is read once."""
-        if self.fault is not None:
-            return dict.fromkeys(paths, self.above + 1)
         if self.places is not None:
             return {path: _nearest_place(self.places, path).line for path in paths}
+        if self.fault is not None:
+            return dict.fromkeys(paths, self.above + 1)
         here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
         return {path: self.above + line for path, line in here.items()}
 

@@ -3,15 +3,19 @@
 import re
 import warnings
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from vgp.documents import json_text
+from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, numbered
 from vgp.documents.reading import Unreadable
 from vgp.sources import cells, python_code, shell
 
 #: NAME = ! command, or = %magic: what it gives is computed.
 _TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")
+#: Each is read as Python by itself first.
+MAX_CELLS = 10_000
 _SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
 
 
@@ -29,7 +33,8 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     script: list[str] = []
     whole = True
     origins = cells.Origins(text)
-    for cell in cells.code(data):
+    every = cells.code(data)
+    for cell in islice(every, MAX_CELLS):
         lines = cell.lines
         is_shell = lines[0].strip().startswith(_SHELL_CELLS)
         writes = lines[0].strip().removeprefix("%%writefile ") if lines[0].strip().startswith("%%writefile ") else ""
@@ -43,7 +48,10 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     if not whole:  # what the program lacks may stand in the cell that is left out
         asked = [replace(document, broken=()) for document in asked]
     found = asked + shell.documents(file, "\n".join(script), folder, origins)
-    return numbered(sorted(found, key=lambda document: document.line(())))
+    found.sort(key=lambda document: document.line(()))
+    if next(every, None) is not None:
+        found.append(Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells.")))
+    return numbered(found)
 
 
 def _parted(lines: list[str], is_shell: bool, writes: str) -> tuple[list[str], list[str]]:

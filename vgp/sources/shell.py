@@ -16,6 +16,7 @@ from typing import Any
 
 from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, load, numbered, parse
+from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
 from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
@@ -174,6 +175,9 @@ def _document(
     folder: Path | None,
     at: At,
 ) -> Document | None:
+    broken = tuple(((str(at(line)),), text, fix) for line, text, fix in command.broken)
+    places: dict[FieldPath, Place] = {(): at(command.line)}
+    places |= {(str(at(line)),): at(line) for line, _, _ in command.broken}
     try:
         text = _filled(command.text, variables)
         if len(text) > MAX_COMMAND:
@@ -184,10 +188,9 @@ def _document(
         data, _ = gcloud_line.data(words, lambda path: _config(path, command.line, written, variables, folder))
     except RequestError as error:
         line = at(command.line).line
-        return Document(file, None, "", above=line - 1, fault=Unreadable(f"{file}:{line}", str(error)))
-    broken = tuple(((str(at(line)),), text, fix) for line, text, fix in command.broken)
-    lines = {(): command.line, **_places(data, command)} | {(str(at(line)),): line for line, _, _ in command.broken}
-    places = {path: at(line) for path, line in lines.items()}
+        fault = Unreadable(f"{file}:{line}", str(error))
+        return Document(file, None, "", above=line - 1, fault=fault, places=places, broken=broken)
+    places |= {path: at(line) for path, line in _places(data, command).items()}
     return Document(file, _marked(data), "", places=places, broken=broken)
 
 

@@ -40,7 +40,8 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
     rows, differences = changes.new_prices(changes.price_rows(folder), billing.machine_prices(rates))
-    differences += changes.new_attached(prices, billing.attached_prices(rates))
+    sku_ids, told = changes.new_skus(changes.sku_rows(folder), rates)
+    differences += told
     differences += (found := changes.shapes(types))
     changes.new_types(machines, found)
     changes.new_regions(machines, types)
@@ -48,9 +49,9 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(differences)} differences.", highlight=False)
     today = date.today()
-    confirmed = (today - date.fromisoformat(catalog.document("prices.json")["date"])).days >= CONFIRMED_DAYS
-    if write and (differences or confirmed):
-        changes.write(folder, rows, prices, machines, today)
+    read = date.fromisoformat(prices["sources"][prices["reading"]]["date"])
+    if write and (differences or (today - read).days >= CONFIRMED_DAYS):
+        changes.write(folder, rows, sku_ids, prices, machines, today)
         console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
     elif differences:
         console.print("Nothing is written; --write does.", highlight=False)

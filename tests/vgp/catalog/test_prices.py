@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from vgp.catalog import catalog, changes, prices
+from vgp.catalog import catalog, changes, prices, skus
 from vgp.catalog.accelerator import short_name
-from vgp.placement.combination import combinations
+from vgp.placement.combination import combinations, without_gpus
 
 
 def price(name, accelerator, count, region, provisioning):
@@ -121,21 +121,32 @@ def test_prices_are_known_in_as_many_training_regions_as_the_page_says():
 
 
 def test_prices_are_the_sums_of_the_skus_that_are_named():
-    skus, prices_json = catalog.document("prices.json")["skus"], catalog.document("prices.json")
-    rows = {key: row for key, row in changes.price_rows().items() if key[1] in skus["regions"]}
-    compared = 0
-    for (name, _), row in rows.items():
-        machine = catalog.machines()[name]
-        family = name.split("-")[0]
-        if family in skus["core"] and (row["date"] or prices_json["date"]) <= skus["date"]:
-            gpus = machine.gpus * skus["gpu"][machine.accelerator][1] if machine.accelerator else 0
-            usd = machine.vcpu * skus["core"][family][1] + machine.memory_gb * skus["memory"][family][1] + gpus
-            assert float(row["on_demand_usd_h"]) == pytest.approx(usd, abs=2e-6), name
-            compared += 1
-    assert compared == 165 or prices_json["date"] > skus["date"]
-    if prices_json["parts"]["date"] <= skus["date"]:
-        for name, regions in prices_json["parts"]["gpu"].items():
-            assert {regions[where][0] for where in skus["regions"] if where in regions} == {skus["gpu"][name][1]}
+    """Where public code quotes an id with its price, the copies of the catalog are their sums."""
+    document, ids = catalog.document("prices.json"), changes.sku_rows()
+    compared = Counter()
+    sums = [(name, list(skus.parts(machine))) for name, machine in catalog.machines().items()]
+    sums += [(name, [(part, 1)]) for name, part in skus.ATTACHED.items()]
+    for name, parts in sums:
+        for region in {region for _, region, _ in ids}:
+            rates = [ids.get((part, region, "OnDemand"), {}).get("usd_h") for part, _ in parts]
+            row = changes.price_rows().get((name, region))
+            if row and parts and all(rates):
+                usd = sum(float(rate) * amount for rate, (_, amount) in zip(rates, parts, strict=True))
+                on_demand = float(row["on_demand_usd_h"]) - float(row["local_ssd_usd_h"])
+                assert on_demand == pytest.approx(usd, abs=3e-6), (name, region)
+                compared[region] += 1
+    shipped = {"us-central1": 68, "us-east1": 62, "us-west1": 62, "europe-west1": 10}
+    assert compared == shipped or document["reading"] != "compute-2026-07-30"
+
+
+def test_vertex_ais_own_skus_are_those_of_compute_engine_and_the_fee():
+    document = catalog.document("prices.json")
+    fee, ids = document["vertex"]["fee"], changes.sku_rows()
+    for part, (on_demand, *fees) in document["vertex"]["skus"].items():
+        compute = float(ids[part, "us-central1", "OnDemand"]["usd_h"])
+        assert on_demand[1] == pytest.approx(compute * (1 + fee), abs=9e-6)
+        assert [usd for _, usd in fees] == [pytest.approx(compute * fee, abs=1e-6)] * len(fees)
+    assert len(document["vertex"]["skus"]) == 4
 
 
 def test_flex_start_is_the_sum_of_its_skus():
@@ -148,28 +159,54 @@ def test_flex_start_is_the_sum_of_its_skus():
         assert regions == {"us-central1": pytest.approx(sum(rates[part] * of for part, of in parts.items()), abs=1e-3)}
 
 
-def test_the_page_tells_the_skus_of_each_group_of_prices():
-    prices_json = catalog.document("prices.json")
+def every_price():
+    rows = [*combinations(), *without_gpus()]
+    return [(row, price_) for row in rows for way in row.machine.provisioning for price_ in row.prices(way)]
+
+
+def test_every_price_is_from_sources_that_have_a_page_and_a_date():
+    document = catalog.document("prices.json")
+    for row, known in every_price():
+        assert 1 <= len(known.sources) <= 2 and known.date == min(prices.source(key)["date"] for key in known.sources)
+        # A host and the GPUs on it may be from two; what is built in is from one.
+        assert len(known.sources) == 1 or row.machine.family == "n1"
+    tables = [*changes.price_rows().values(), *changes.sku_rows().values()]
+    used = {row["source"] or document["reading"] for row in tables} | {"flex_start"}
+    assert used == set(document["sources"]), "no row without a source, no source without a row"
+    for source in document["sources"].values():
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", source["date"]) and source["page"].startswith("https://")
+
+
+def test_a_price_names_all_skus_that_are_in_it_or_none():
+    table = changes.sku_rows()
+    for row, known in every_price():
+        usages = {"spot": ("Preemptible", "OnDemand")}.get(known.provisioning, ("OnDemand",))
+        parts = [part for part, _ in skus.parts(row.machine, row.accelerator_type, row.count)]
+        expected = [table.get((part, known.region, usage)) for usage in usages for part in parts]
+        if known.sources == ("flex_start",):
+            assert len(known.skus) == 7
+        elif all(expected):
+            assert known.skus == tuple(sku["sku"] for sku in expected)
+        else:
+            assert known.skus == ()
+    ids = [row["sku"] for row in table.values()]
+    assert all(re.fullmatch(r"[0-9A-F]{4}(-[0-9A-F]{4}){2}", sku) for sku in ids)
+    described = {(row["sku"], row["part"], row["usage"]) for row in table.values()}
+    assert len(described) == len(set(ids)), "an id is of one part and one usage"
+
+
+def test_the_page_counts_the_prices_whose_skus_are_known():
     page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
-    table = page.partition("| what | of | from | SKU ids |")[2].partition("\n\n")[0].splitlines()[2:]
-    told = [line.strip("| ").split(" | ")[3] for line in table]
-    regions = ", ".join(prices_json["skus"]["regions"])
-    named = [" ".join(sorted({family.upper() for family in prices_json["skus"]["core"]})),
-             " ".join(sorted(short_name(name) for name in prices_json["parts"]["gpu"]))]  # fmt: skip
-    assert told == [
-        *(f"on demand of {', '.join(of.split())} in {regions}; none of the others" for of in named),
-        "all", "none", "none",
-    ]  # fmt: skip
-    ids = [skus[0] for part in ("core", "memory", "gpu") for skus in prices_json["skus"][part].values()]
-    ids += [sku for skus in prices_json["flex_start"]["skus"].values() for sku, _ in skus]
-    assert all(re.fullmatch(r"[0-9A-F]{4}(-[0-9A-F]{4}){2}", sku) for sku in ids) and len(ids) == len(set(ids)) == 20
+    counts = Counter((row.accelerator_type is not None, bool(known.skus)) for row, known in every_price())
+    told = f"{counts[True, True]:,} of {counts[True, True] + counts[True, False]:,} prices with GPUs"
+    assert told in page
+    assert f"{counts[False, True]:,} of {counts[False, True] + counts[False, False]:,} without" in page
 
 
 def test_the_page_says_of_which_day_each_group_of_prices_is():
     page = (Path(__file__).parents[3] / "docs/machines.md").read_text()
-    days = {row.price(way, region).date for row in combinations() for region in row.accelerator.training_regions
-            for way in row.machine.provisioning if row.price(way, region)}  # fmt: skip
-    table = page.partition("| what | of | from | SKU ids |")[2].partition("\n\n")[0].splitlines()[2:]
+    days = {known.date for row, known in every_price() if row.is_in(known.region)}
+    table = page.partition("| what | of | from |")[2].partition("\n\n")[0].splitlines()[2:]
     assert {line.split(" | ")[1] for line in table} == days
 
 

@@ -48,6 +48,48 @@ def test_an_option_that_cannot_be_is_a_finding(fields, rule, severity, words):
     assert [(one[0], one[1]) for one in findings] == [(rule, severity)] and words in findings[0][2]
 
 
+@pytest.mark.parametrize(("text", "wrong"), [("false", False), ("True", False), ("yes", True)])
+def test_a_switch_that_a_pipeline_fills_in_is_a_text(text, wrong):
+    """As the components of Google Cloud Pipeline Components before 2.0 wrote it, which ran."""
+    payload = json.dumps({"display_name": "j", "job_spec": {
+        "worker_pool_specs": [POOL], "scheduling": {"timeout": "3600s"},
+        "enable_web_access": "{{$.inputs.parameters['web']}}",
+    }})  # fmt: skip
+    task = {"componentRef": {"name": "comp-j"}, "taskInfo": {"name": "j"},
+            "inputs": {"parameters": {"web": {"runtimeValue": {"constantValue": {"stringValue": text}}}}}}  # fmt: skip
+    launcher = {"image": "gcr.io/ml-pipeline/google-cloud-pipeline-components:1.0.0",
+                "args": ["--type", "CustomJob", "--payload", payload]}  # fmt: skip
+    spec = {
+        "schemaVersion": "2.0.0", "pipelineInfo": {"name": "p"},
+        "deploymentSpec": {"executors": {"exec-j": {"container": launcher}}},
+        "components": {"comp-j": {"executorLabel": "exec-j",
+                                  "inputDefinitions": {"parameters": {"web": {"type": "STRING"}}}}},
+        "root": {"dag": {"tasks": {"j": task}}},
+    }  # fmt: skip
+    report = check(parse("p.json", json.dumps(spec)))
+    assert report.steps and [one.rule for one in report.of_severity("error")] == ["GPU025"] * wrong
+
+
+def test_what_is_no_object_where_one_belongs_is_named_and_nothing_else_is_said_of_it():
+    for fields in ({"pscInterfaceConfig": {"networkAttachment": "x", "dnsPeeringConfigs": ["corp"]}},
+                   {"workerPoolSpecs": [{**POOL, "nfsMounts": ["nfs"]}]}):  # fmt: skip
+        assert [one[0] for one in found(fields)] == ["GPU025"]
+    mount = {"server": "10.0.0.2", "path": "a", "mountPoint": "b"}
+    assert found({"workerPoolSpecs": [{**POOL, "nfsMounts": [mount]}]}) == []
+    [wrong] = found({"workerPoolSpecs": [{**POOL, "nfsMounts": [{**mount, "mountpoint": "c"}]}]})
+    assert wrong[0] == "GPU025" and "mountpoint" in wrong[2]
+
+
+def test_only_what_is_known_of_a_tensorboard_a_network_and_a_persistent_resource_is_judged():
+    assert not found({"network": "projects/1/global/networks/n", "pscInterfaceConfig": {}})
+    away = {"tensorboard": BOARD, "serviceAccount": "a", "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}
+    assert not found(away, regions=())
+    spot = found({"persistentResourceId": "mine"}, strategy="SPOT")
+    assert [one[0] for one in spot] == ["GPU035"] and "SPOT has no effect" in spot[0][2]
+    assert not [one for one in found({"persistentResourceId": "mine"}) if one[0] == "GPU035"]
+    assert not [one for one in found({}, restartJobOnWorkerRestart=True) if one[0] == "GPU035"]
+
+
 def test_a_tensorboard_of_another_region_and_two_words_on_retries_are_findings():
     fields = {"tensorboard": BOARD, "serviceAccount": "a", "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}
     assert [one[:2] for one in found(fields, regions=("europe-west4",))] == [("GPU035", "warning")]

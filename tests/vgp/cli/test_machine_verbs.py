@@ -211,6 +211,35 @@ def test_one_machine_shows_everything_and_the_quota_to_ask_for(capsys):
     assert detail["quotas"][-1]["metric"] == "aiplatform.googleapis.com/custom_model_training_cpus"
 
 
+def test_a_price_tells_its_source_and_whether_its_skus_are_known(capsys):
+    detail = json.loads(_shown(capsys, "machines", "n1-standard-8", "--json"))
+    prices = {
+        (row["accelerator_type"], row["accelerator_count"], row["region"], row["provisioning"]): row
+        for row in detail["prices"]
+    }
+    t4 = prices["NVIDIA_TESLA_T4", 1, "us-central1", "standard"]
+    assert t4["skus"] == ["2E27-4F75-95CD", "6C71-E844-38BC", "88B8-C3ED-03F0"]
+    assert t4["sources"] == ["compute-2026-07-30", "gpus-2026-07-09"]
+    assert prices["NVIDIA_TESLA_T4", 1, "europe-west4", "standard"]["skus"] is None
+    assert {key: source["date"] for key, source in detail["price_sources"].items()} == {
+        "compute-2026-07-30": "2026-07-30", "gpus-2026-07-09": "2026-07-09",
+    }  # fmt: skip
+    unknown = sum(row["skus"] is None for row in detail["prices"])
+    text = _shown(capsys, "machines", "n1-standard-8")
+    assert f"without a known SKU id: {unknown} of {len(detail['prices'])} (--json has the ids)" in text
+    assert "prices of 2026-07-09: https://github.com/skypilot-org/skypilot-catalog" in text
+
+
+def test_a_list_tells_how_many_of_its_prices_have_no_known_sku(capsys):
+    here, there = (["machines", "--accelerator", "L4", "--provisioning", "standard", "--region", region]
+                   for region in ("us-central1", "europe-west4"))  # fmt: skip
+    assert "SKU" not in _shown(capsys, *here)
+    rows = json.loads(_shown(capsys, *there, "--json"))
+    assert all(row["price_skus"] is None for row in rows)
+    assert f"without a known SKU id: {len(rows)} of {len(rows)}" in _shown(capsys, *there)
+    assert all(len(row["price_skus"]) == 3 for row in json.loads(_shown(capsys, *here, "--json")))
+
+
 def test_an_unknown_machine_gets_the_nearest(capsys):
     code, _, err = run(capsys, "machines", "g2-standard-25")
     assert code == 2 and "g2-standard-24" in err

@@ -331,6 +331,19 @@ def test_a_step_with_a_command_of_its_own_is_not_converted_and_one_with_an_image
     assert pools[0]["containerSpec"]["imageUri"] == "r/own:1"
 
 
+def test_a_variable_of_the_shell_is_named_with_what_helps_and_a_container_may_have_its_own(capsys):
+    pool = "--worker-pool-spec=machine-type=e2-standard-4,replica-count=${N},container-image-uri=r/i:1"
+    line = f"gcloud ai custom-jobs create --region=$REGION --display-name=j {pool} --args='echo $HOME'"
+    assert convert(line) == 2
+    printed = capsys.readouterr()
+    assert (
+        "What ${N} and $REGION stands for only your shell knows." in printed.err and "$HOME stands" not in printed.err
+    )
+    assert 'in double quotes, "gcloud ..."' in printed.err and not printed.out
+    assert convert(line.replace("${N}", "1").replace("$REGION", "us-central1")) == 0
+    assert "echo $HOME" in capsys.readouterr().out
+
+
 def test_a_command_without_a_machine_is_not_converted_and_says_why(capsys):
     assert convert("gcloud ai custom-jobs create --region=us-central1 --display-name=a_$(date -u +%s)") == 1
     printed = capsys.readouterr()

@@ -1,10 +1,11 @@
 """Machine x accelerator x count: accepted exactly where the catalog has the combination."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
 from vgp.catalog import catalog
+from vgp.placement import compatibility
 from vgp.placement.combination import combinations
 from vgp.placement.compatibility import problems
 
@@ -68,3 +69,54 @@ def test_p100_is_right_then_near_its_end_then_retired():
 def test_without_a_machine_only_what_holds_for_all_is_judged():
     assert errors(None, "NVIDIA_L4", 3)[0].rule == "GPU003"
     assert not errors(None, "NVIDIA_L4", 4)
+
+
+WHY_NOT = {
+    ("a2-highgpu-1g", "NVIDIA_L4"): "a2-highgpu-1g comes with 1 x NVIDIA_TESLA_A100; it does not take NVIDIA_L4.",
+    ("e2-standard-4", "NVIDIA_L4"): (
+        "e2-standard-4 takes no accelerator; GPUs attach to N1 only, A2, A3, A4, G2 and G4 have them."
+    ),
+    ("n1-standard-96", "NVIDIA_TESLA_P100"): "NVIDIA_TESLA_P100 is retired since 2026-09-15.",
+    (
+        "n1-standard-8",
+        "NVIDIA_L4",
+    ): "n1-standard-8 does not take NVIDIA_L4; it takes NVIDIA_TESLA_P4, NVIDIA_TESLA_T4, NVIDIA_TESLA_V100.",
+}
+
+
+@pytest.mark.parametrize(("machine", "accelerator"), WHY_NOT)
+def test_each_reason_why_a_machine_does_not_take_a_gpu_is_told_in_its_own_words(machine, accelerator):
+    [problem] = compatibility.problems(machine, accelerator, 1, as_of=date(2026, 11, 20))
+    assert problem.message == WHY_NOT[machine, accelerator]
+
+
+def test_a_machine_that_is_none_is_told_by_what_it_is(monkeypatch):
+    def message(name):
+        return compatibility.unknown_machine(name).message
+
+    assert message("  ") == "The machine type is empty."
+    assert message("n9-standard-8") == "No machine type of custom training is called 'n9-standard-8'."
+    other = catalog.document("machines.json")["not_for_training"][0]
+    assert message(other["machine_type"]) == f"{other['note']}."
+    monkeypatch.setattr(catalog, "is_new", lambda name: name == "x9-ultragpu-8g")
+    assert message("x9-ultragpu-8g").startswith("Compute Engine has x9-ultragpu-8g; whether custom training takes it")
+
+
+def test_an_end_of_support_is_a_warning_in_the_half_year_before_it():
+    [gpu] = [each for each in catalog.accelerators().values() if each.name == "NVIDIA_TESLA_P100"]
+    assert gpu.end_of_support
+
+    def severities(days):
+        day = gpu.end_of_support - timedelta(days=days)
+        problems = compatibility.problems("n1-standard-8", gpu.name, 1, as_of=day)
+        return [problem.severity for problem in problems if problem.rule == "GPU011"]
+
+    assert severities(181) == [] and severities(180) == ["warning"] and severities(1) == ["warning"]
+    [after] = compatibility.problems("n1-standard-8", gpu.name, 1, as_of=gpu.end_of_support)
+    assert after.rule == "GPU011" and after.severity != "warning"
+
+
+def test_what_no_name_is_near_to_names_every_gpu_that_lives():
+    problem = compatibility.unknown_accelerator("zzzzzzzz", date(2026, 11, 20))
+    assert "NVIDIA_L4" in problem.suggestion and "NVIDIA_TESLA_T4" in problem.suggestion
+    assert "K80" not in problem.suggestion and "P100" not in problem.suggestion and "TPU" not in problem.suggestion

@@ -6,6 +6,7 @@ import pytest
 
 from tests.vgp.check.forms import rendered
 from vgp.check.check import check
+from vgp.sources import notebook as notebooks
 from vgp.sources.reading import parse
 
 RUN = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=GPUS)'
@@ -101,3 +102,15 @@ def test_a_source_that_is_one_text_stands_where_it_begins(form):
     text = notebook("import this", f"x = 1\n\n{RUN.replace('GPUS', '3')}", **form)
     begins = 1 + next(number for number, line in enumerate(text.split("\n")) if "x = 1" in line)
     assert [(rule, line, cell) for rule, line, _, cell in found(text)] == [("GPU003", begins, "cell 3, line 3")]
+
+
+def test_a_notebook_of_too_many_cells_is_read_so_far_and_says_so(monkeypatch):
+    monkeypatch.setattr(notebooks, "MAX_CELLS", 2)
+    source = "!gcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=n1-standard-4"
+    cell = {"cell_type": "code", "source": source, "outputs": []}
+    for count in (2, 3):
+        text = json.dumps({"cells": [cell] * count, "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
+        report = check(parse("many.ipynb", text))
+        told = [finding.message for finding in report.findings if finding.rule == "GPU031"]
+        assert len(report.steps) == 2 and len(told) == (count > 2)
+        assert not told or told[0].startswith("The notebook has more than 2 code cells.")

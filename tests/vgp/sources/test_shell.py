@@ -110,3 +110,13 @@ def test_what_the_shell_computes_in_a_command_does_not_end_it(name):
     assert told(named) == [("GPU003", 2)] and not told(named.replace("count=3", "count=1"))
     assert told(f"JOB=$({named.strip()} --format='value(name)')\necho $(date)\n") == [("GPU003", 1)]
     assert told(f"JOB=`{script(count='3').strip()}`\n") == [("GPU003", 1)]
+
+
+@pytest.mark.parametrize("config", ["missing.yaml", "$UNKNOWN"])
+def test_what_cuts_a_command_is_named_also_where_its_file_cannot_be_read(tmp_path, config):
+    command = "gcloud ai custom-jobs create --region=us-central1 \\\n --display-name=a \\ # cut\n"
+    (tmp_path / "run.sh").write_text(f"{command}  --config={config}\n")
+    report = check([tmp_path / "run.sh"])
+    findings = report.as_json()["findings"]
+    assert [(each["rule"], each["line"]) for each in findings] == [("GPU034", 2)]
+    assert len(report.unreadable) == 1 and report.exit_code == 2

@@ -1,7 +1,9 @@
 """Refreshing prices and machine types, against answers in the shapes of Cloud Billing and Compute Engine."""
 
+import hashlib
 import http.server
 import json
+import re
 import shutil
 import threading
 import urllib.parse
@@ -10,7 +12,7 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from vgp.catalog import catalog, changes
+from vgp.catalog import catalog, changes, skus
 from vgp.errors import RequestError, WorkFailed
 from vgp.placement import compatibility
 from vgp.settings import Settings, load
@@ -21,10 +23,12 @@ from vgp.vertex.refresh import refresh
 def sku(description, usage, price, regions=("us-central1",), unit="h"):
     """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list#Sku"""
     units, nanos = divmod(round(price * 1e9), 10**9)
+    name = hashlib.sha256(f"{description} {regions}".encode()).hexdigest()[:12].upper()
+    sku_id = f"{name[:4]}-{name[4:8]}-{name[8:]}"
     rate = {"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": str(units), "nanos": nanos}}
     return {
-        "name": "services/6F81-5844-456A/skus/0000-0000-0000",
-        "skuId": "0000-0000-0000",
+        "name": f"services/6F81-5844-456A/skus/{sku_id}",
+        "skuId": sku_id,
         "description": description,
         "category": {
             "serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "CPU",
@@ -56,6 +60,24 @@ SKUS = [
     sku("Nvidia Tesla A100 80GB GPU running in Iowa", "OnDemand", 3.0),
     sku("A2 Instance Core running in Iowa", "OnDemand", 0.03),
     sku("A2 Instance Ram running in Iowa", "OnDemand", 0.004),
+    sku("A3Plus Instance Core running in Americas", "OnDemand", 0.02),
+    sku("A3Plus Instance Ram running in Americas", "OnDemand", 0.002),
+    sku("Nvidia H100 80GB Plus GPU running in Americas", "OnDemand", 10.0),
+    sku("Reserved Nvidia H100 80GB Mega GPU in Americas in Calendar Mode", "OnDemand", 4.8),
+    sku("Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs running in Americas", "OnDemand", 4.4),
+    sku("A3Ultra Instance Core running in Americas", "OnDemand", 0.03),
+    sku("A3Ultra Instance Ram running in Americas", "OnDemand", 0.003),
+    sku("H200 141GB GPU running in Americas", "OnDemand", 9.0),
+    sku("G4 Instance Core running in Iowa", "OnDemand", 0.05),
+    sku("G4 Instance Ram running in Iowa", "OnDemand", 0.005),
+    sku("RTX 6000 96GB running in Iowa", "OnDemand", 2.0),
+    sku("A4 Nvidia B200 (1 gpu slice) running in Americas", "OnDemand", 16.0),
+    sku("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas", "OnDemand", 5.0),
+    sku("Memory-optimized Instance Core running in Iowa", "OnDemand", 0.04),
+    sku("Memory-optimized Instance Ram running in Iowa", "OnDemand", 0.006),
+    sku("Memory Optimized Upgrade Premium for Memory-optimized Instance Core running in Iowa", "OnDemand", 0.01),
+    sku("Compute optimized Instance Core running in Tel Aviv", "OnDemand", 0.05, ("me-west1",)),
+    sku("Compute optimized Instance Ram running in Tel Aviv", "OnDemand", 0.007, ("me-west1",)),
 ]
 # The A2 parts have no Spot SKUs on purpose: then an A2 has no Spot price.
 
@@ -142,7 +164,8 @@ def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
         in text
     )
     assert "2.759546 Spot -> 4.04 on demand, no Spot" in text
-    assert "price of NVIDIA_TESLA_T4 in us-central1: [0.35, 0.1915] -> [0.36, None]" in text
+    assert "price of NVIDIA_TESLA_T4 in us-central1: 0.35 on demand, 0.1915 Spot -> 0.36 on demand, no Spot" in text
+    assert re.search(r"ids of SKUs: \d+ known -> \d+ known, \d+ of them new", text)
     assert "shape of g2-standard-8: 8 vCPU, 32 GB -> 8 vCPU, 33 GB" in text
     assert "GPU machine a9-ultragpu-8g: new -> on Compute Engine, not in the catalog" in text
     assert "f1-micro" not in text and "Nothing is written; --write does." in text
@@ -157,15 +180,55 @@ def test_written_prices_are_those_of_the_parts(google, folder):
     assert float(rows["g2-standard-96", "us-central1"]["on_demand_usd_h"]) == pytest.approx(
         96 * 0.03 + 384 * 0.003 + 8 * 0.6
     )
-    # What the answer lacks keeps its price, and the day of it.
+    # What the answer lacks keeps its price, and where it is from.
     old = changes.price_rows()["g2-standard-4", "europe-west4"]
-    assert rows["g2-standard-4", "europe-west4"] == {**old, "date": "2026-07-30"}
-    assert rows["g2-standard-4", "us-central1"]["date"] == ""
+    assert rows["g2-standard-4", "europe-west4"] == {**old, "source": "compute-2026-07-30"}
+    assert rows["NVIDIA_TESLA_T4", "europe-west4"]["source"] == "gpus-2026-07-09"
+    assert rows["g2-standard-4", "us-central1"]["source"] == rows["NVIDIA_TESLA_T4", "us-central1"]["source"] == ""
+    assert rows["NVIDIA_TESLA_T4", "us-central1"]["on_demand_usd_h"] == "0.36"
     prices = json.loads((folder / "prices.json").read_text())
-    assert prices["parts"]["gpu"]["NVIDIA_TESLA_T4"]["us-central1"] == [0.36, None]
-    assert "--refresh" in prices["source"] and prices["date"] == date.today().isoformat()
-    assert prices["parts"]["date"] == "2026-07-09", "not all of them are in the answer"
+    reading = prices["sources"][prices["reading"]]
+    assert "--refresh" in reading["source"] and reading["date"] == date.today().isoformat()
+    named = {row["source"] for row in [*rows.values(), *changes.sku_rows(folder).values()]} - {""}
+    assert set(prices["sources"]) == named | {prices["reading"], "flex_start"}, "what no row is from any more is gone"
     assert json.loads((folder / "machines.json").read_text())["new_types"] == ["a9-ultragpu-8g"]
+
+
+def test_every_price_of_the_answer_has_the_ids_of_its_skus(google, folder):
+    shown(folder, write=True)
+    table, asked = changes.sku_rows(folder), {each["description"]: each["skuId"] for each in SKUS}
+    machines, checked = catalog.machines(), 0
+    for (name, region), row in changes.price_rows(folder).items():
+        if row["source"] == "":
+            parts = [part for part, _ in skus.parts(machines[name])] if name in machines else [skus.ATTACHED[name]]
+            found = [table[part, region, "OnDemand"] for part in parts]
+            found += [table[part, region, "Preemptible"] for part in parts if row["spot_usd_h"]]
+            assert found and all(sku["sku"] in asked.values() and sku["source"] == "" for sku in found)
+            checked += 1
+    assert checked == 29
+    gpu = table["Nvidia L4 GPU", "us-central1", "Preemptible"]
+    assert gpu["sku"] == asked["Nvidia L4 GPU attached to Spot Preemptible VMs running in Iowa"]
+    assert gpu["usd_h"] == "0.2"
+    # The answer has none of it: the id stays, with where it is from.
+    assert table["Nvidia L4 GPU", "us-east4", "OnDemand"]["source"] == "skus-g2-us"
+
+
+def test_parts_are_found_by_every_name_that_the_catalog_has_for_them(google, folder):
+    shown(folder, write=True)
+    rows = changes.price_rows(folder)
+
+    def usd(name, region="us-central1"):
+        row = rows[name, region]
+        return float(row["on_demand_usd_h"]), row["spot_usd_h"]
+
+    # Neither what is reserved nor Flex-start is on demand, though Google files it so.
+    assert usd("a3-megagpu-8g") == (pytest.approx(208 * 0.02 + 1872 * 0.002 + 8 * 10), "")
+    assert usd("a3-ultragpu-8g") == (pytest.approx(224 * 0.03 + 2952 * 0.003 + 8 * 9), "")
+    assert usd("g4-standard-48") == (pytest.approx(48 * 0.05 + 180 * 0.005 + 2), "")
+    # vCPU and memory are in the slice; its Spot SKU is filed as on demand.
+    assert usd("a4-highgpu-8g") == (128.0, "40")
+    assert usd("m1-ultramem-40") == (pytest.approx(40 * 0.04 + 961 * 0.006), "")
+    assert usd("c2-standard-8", "me-west1") == (pytest.approx(8 * 0.05 + 32 * 0.007), "")
 
 
 def test_a_second_refresh_finds_the_prices_unchanged(google, folder, monkeypatch):
@@ -186,7 +249,7 @@ def test_a_machine_type_that_is_new_is_told_once_and_named_to_who_asks_for_it(go
 
 def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder, monkeypatch):
     monkeypatch.setattr(changes, "new_prices", lambda rows, fresh: (rows, []))
-    monkeypatch.setattr(changes, "new_attached", lambda prices, fresh: [])
+    monkeypatch.setattr(changes, "new_skus", lambda rows, fresh: (rows, []))
     monkeypatch.setattr(changes, "shapes", lambda types: [])
     monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 10**6)
     before = files(folder)
@@ -194,7 +257,7 @@ def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder
     assert files(folder) == before
     monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 0)
     shown(folder, write=True)
-    assert json.loads((folder / "prices.json").read_text())["date"] == date.today().isoformat()
+    assert json.loads((folder / "prices.json").read_text())["reading"] == f"catalog-{date.today().isoformat()}"
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "not signed in"), (403, "not allowed"), (500, "answered 500")])

@@ -1,0 +1,141 @@
+"""What is said of the pools of a custom job together, to the edge of each condition."""
+
+import json
+from datetime import date
+
+import pytest
+import yaml
+
+from vgp.check.check import check
+from vgp.documents.document import parse
+from vgp.placement import plain
+
+DAY = date(2026, 11, 20)
+PLACEHOLDER = "{{$.inputs.parameters['machine']}}"
+
+
+def pool(machine="n1-standard-8", accelerator=None, count=1, replicas=1, **more):
+    gpus = {"acceleratorType": accelerator, "acceleratorCount": count} if accelerator else {}
+    given = {} if replicas is None else {"replicaCount": replicas}
+    image = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}
+    return {"machineSpec": {"machineType": machine, **gpus}, **given, "containerSpec": image, **more}
+
+
+def judged(spec, **options):
+    return check(parse("job.yaml", yaml.safe_dump(spec)), as_of=DAY, **options)
+
+
+def job(*pools, **more):
+    return {"workerPoolSpecs": list(pools), "scheduling": {"timeout": "3600s", **more.pop("scheduling", {})}, **more}
+
+
+def pipeline(spec):
+    """A compiled pipeline whose only step is that custom job."""
+    resolved = {"runtimeValue": {"constant": json.dumps({"display_name": "j", "job_spec": spec})}}
+    container = {"image": "gcr.io/ml-pipeline/google-cloud-pipeline-components:2.18.0",
+                 "args": ["--type", "CustomJob", "--payload", resolved["runtimeValue"]["constant"]],
+                 "command": ["python3", "-m",
+                             "google_cloud_pipeline_components.container.v1.custom_job.launcher"]}  # fmt: skip
+    return {
+        "pipelineInfo": {"name": "p"}, "schemaVersion": "2.1.0",
+        "deploymentSpec": {"executors": {"exec-j": {"container": container}}},
+        "components": {"comp-j": {"executorLabel": "exec-j"}},
+        "root": {"dag": {"tasks": {"j": {"componentRef": {"name": "comp-j"}, "taskInfo": {"name": "j"}}}}},
+    }  # fmt: skip
+
+
+def messages(spec, rule, **options):
+    return [finding.message for finding in judged(spec, **options).findings if finding.rule == rule]
+
+
+def test_flex_start_needs_one_machine_everywhere_and_judges_only_what_is_known():
+    def flex(*machines):
+        pools = [pool(name, "NVIDIA_L4") if name else pool(PLACEHOLDER, "NVIDIA_L4") for name in machines]
+        return [text for text in messages(job(*pools, scheduling={"strategy": "FLEX_START"}), "GPU008")
+                if "same machine in every pool" in text]  # fmt: skip
+
+    assert len(flex("g2-standard-8", "g2-standard-12")) == 1
+    assert not flex("g2-standard-8", "g2-standard-8")
+    assert not flex(None, "g2-standard-12") and not flex("g2-standard-8", None)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_job_without_pools_is_one_only_where_a_persistent_resource_has_them(named):
+    resource = {"persistentResourceId": "r"} if named else {"persistentResourceId": ""}
+    report = judged({"displayName": "j", "jobSpec": {**resource, "workerPoolSpecs": None}})
+    assert [finding.rule for finding in report.findings if finding.severity == "error"] == ([] if named else ["GPU025"])
+    wrong = judged({"displayName": "j", "jobSpec": {**resource, "workerPoolSpecs": "text"}})
+    assert "GPU025" in {finding.rule for finding in wrong.findings}
+
+
+@pytest.mark.parametrize(("count", "words"), [(4, None), (5, ""), (100, ""), (101, "The first 100 are judged.")])
+def test_more_pools_than_a_job_has_are_one_error_and_of_many_a_hundred_are_looked_at(count, words):
+    report = judged(job(*[pool() for _ in range(count)]))
+    found = [finding.message for finding in report.findings if finding.rule == "GPU007"]
+    many = [text for text in found if "at most 4 worker pools" in text]
+    assert len(many) == (count > 4) and all(text.endswith(words or ".") for text in many)
+    assert ("are judged" in " ".join(many)) == (count > 100)
+    assert report.steps[0].replicas == min(count, 100)
+
+
+def test_a_first_pool_that_is_empty_is_named_and_the_others_are_judged():
+    assert messages(job({}, pool()), "GPU007") == ["Pool 0 is empty; it holds the chief, which every job needs."]
+    assert not messages(job(pool(), {}, pool()), "GPU007")
+
+
+def test_a_mapping_in_place_of_the_pools_is_an_error_only_where_the_client_refuses_it():
+    body = {"workerPoolSpecs": pool()}
+    severities = {
+        name: [finding.severity for finding in judged(spec).findings if finding.rule == "GPU026"]
+        for name, spec in (("config", body), ("step", pipeline(body)))
+    }
+    assert severities == {"config": ["warning"], "step": ["error"]}
+
+
+def test_gpus_that_share_no_zone_are_told_where_no_region_is_given_for_the_default_one():
+    first, other = pool("a2-ultragpu-1g", "NVIDIA_A100_80GB"), pool("a3-ultragpu-8g", "NVIDIA_H200_141GB", 8)
+
+    def told(spec):
+        return [each for each in judged(spec).findings if "The job mixes" in each.message]
+
+    [mixed] = told(job(first, other))
+    assert "us-central1" in mixed.message and mixed.path[:2] == ("workerPoolSpecs", 1)
+    [behind] = told(job(first, pool("e2-standard-4"), other))
+    assert behind.path[:2] == ("workerPoolSpecs", 2)
+    assert not told(job(first, first)) and not told({**job(first, other), "persistentResourceId": "r"})
+
+
+def test_a_quota_is_counted_over_all_pools_and_told_once():
+    l4 = job(pool("g2-standard-8", "NVIDIA_L4"), pool("g2-standard-8", "NVIDIA_L4", replicas=3))
+    assert [text for text in messages(l4, "GPU017", regions=["us-central1"]) if "needs 4" in text]
+    assert len(messages(l4, "GPU017", regions=["us-central1"])) == 1
+    assert not messages({**l4, "persistentResourceId": "r"}, "GPU017", regions=["us-central1"])
+    affinity = {"reservationAffinityType": "ANY_RESERVATION"}
+    reserved = job(pool("g2-standard-8", "NVIDIA_L4"))
+    reserved["workerPoolSpecs"][0]["machineSpec"]["reservationAffinity"] = affinity
+    assert not messages(reserved, "GPU017", regions=["us-central1"])
+
+
+def test_pools_of_equal_machines_are_one_row_whose_number_is_known_or_not():
+    assert [row.replicas for row in judged(job(pool(), pool(replicas=3))).steps] == [4]
+    unknown = judged(job(pool(replicas=PLACEHOLDER), pool(replicas=3), pool("e2-standard-4"))).steps
+    assert [row.replicas for row in unknown] == [None, 1]
+
+
+def test_the_services_of_a_step_are_those_of_its_chief():
+    asks = {"env": [{"name": plain.ENGINES_VARIABLE, "value": json.dumps({"bigquery": {"max_gb": 1024}})}]}
+
+    def services(which):
+        pools = [pool(), pool("e2-standard-4")]
+        pools[which]["containerSpec"] = {**pools[which]["containerSpec"], **asks}
+        return [[service.name for service in row.services] for row in judged(job(*pools)).steps]
+
+    assert services(0) == [["BigQuery"], []] and services(1) == [[], []]
+    assert judged(job({}, {})).steps == []
+
+
+@pytest.mark.parametrize(("pools", "rules", "steps"), [(PLACEHOLDER, ["GPU015"], 1), ([], ["GPU025"], 0)])
+def test_pools_that_are_not_known_are_a_row_without_a_machine_and_an_empty_list_is_none(pools, rules, steps):
+    report = judged({"workerPoolSpecs": pools})
+    assert [finding.rule for finding in report.of_severity("error")] == rules and len(report.steps) == steps
+    assert all(row.machine_type is None for row in report.steps)

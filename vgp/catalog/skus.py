@@ -1,0 +1,73 @@
+"""Of which SKUs of Google's Cloud Billing catalog the Compute Engine price of a machine is the sum.
+
+The catalog sells machines by the part: a vCPU, a GB, a GPU, each by region and usage. skus.csv has the ids that are
+known, prices.json where each is from. Whoever has one looks it up: https://cloud.google.com/skus?filter=ID
+"""
+
+import csv
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+
+from vgp.catalog.machine import Machine
+
+#: Family -> how the descriptions of its vCPU, memory and GPU SKUs begin. A slice of an A4 has vCPU and memory in it.
+_PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
+    "a2-highgpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
+    "a2-megagpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
+    "a2-ultragpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 80GB GPU"),
+    "a3-highgpu": ("A3 Instance Core", "A3 Instance Ram", "Nvidia H100 80GB GPU"),
+    "a3-megagpu": ("A3Plus Instance Core", "A3Plus Instance Ram", "Nvidia H100 80GB Mega GPU"),
+    "a3-ultragpu": ("A3Ultra Instance Core", "A3Ultra Instance Ram", "H200 141GB GPU"),
+    "a4-highgpu": (None, None, "A4 Nvidia B200 (1 gpu slice)"),
+    "g2": ("G2 Instance Core", "G2 Instance Ram", "Nvidia L4 GPU"),
+    "g4": ("G4 Instance Core", "G4 Instance Ram", "RTX 6000 96GB"),
+    "n1": ("N1 Predefined Instance Core", "N1 Predefined Instance Ram", None),
+    "e2": ("E2 Instance Core", "E2 Instance Ram", None),
+    "n2": ("N2 Instance Core", "N2 Instance Ram", None),
+    "n4": ("N4 Instance Core", "N4 Instance Ram", None),
+    "c2": ("Compute optimized Core", "Compute optimized Ram", None),
+    "m1": ("Memory-optimized Instance Core", "Memory-optimized Instance Ram", None),
+}
+#: What attaches to N1.
+ATTACHED = {
+    "NVIDIA_TESLA_T4": "Nvidia Tesla T4 GPU",
+    "NVIDIA_TESLA_P4": "Nvidia Tesla P4 GPU",
+    "NVIDIA_TESLA_P100": "Nvidia Tesla P100 GPU",
+    "NVIDIA_TESLA_V100": "Nvidia Tesla V100 GPU",
+}
+#: The same part by another name, in some regions or by usage.
+ALSO = {
+    "Nvidia H100 80GB Plus GPU": "Nvidia H100 80GB Mega GPU",
+    "A3 Ultra Instance Core": "A3Ultra Instance Core",
+    "A3 Ultra Instance Ram": "A3Ultra Instance Ram",
+    "Compute optimized Instance Core": "Compute optimized Core",
+    "Compute optimized Instance Ram": "Compute optimized Ram",
+}
+PARTS = {part for row in _PARTS.values() for part in row if part} | set(ATTACHED.values())
+COLUMNS = ("part", "region", "usage", "sku", "usd_h", "source")
+#: By the catalog's own words: what is paid as long as it runs, and what Spot costs.
+ON_DEMAND, SPOT = "OnDemand", "Preemptible"
+
+
+def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> Iterator[tuple[str, float]]:
+    """Each part of the machine, and how much of it: vCPU, GB, GPUs. Nothing for a family that is sold otherwise."""
+    core, memory, gpu = _PARTS.get(machine.family, (None, None, None))
+    for part, amount in ((core, machine.vcpu), (memory, machine.memory_gb), (gpu, machine.gpus)):
+        if part:
+            yield part, amount
+    if accelerator in ATTACHED and count:
+        yield ATTACHED[accelerator], count
+
+
+def ids(machine: Machine, accelerator: str | None, count: int, region: str, usages: tuple[str, ...]) -> tuple[str, ...]:
+    """The id of every SKU in the price of the machine with its GPUs; none where one is not known."""
+    table = _table()
+    found = [table.get((part, region, usage)) for usage in usages for part, _ in parts(machine, accelerator, count)]
+    return tuple(sku for sku in found if sku) if all(found) else ()
+
+
+@cache
+def _table() -> dict[tuple[str, str, str], str]:
+    text = (files("vgp.catalog") / "data" / "skus.csv").read_text(encoding="utf-8")
+    return {(row["part"], row["region"], row["usage"]): row["sku"] for row in csv.DictReader(text.splitlines())}
