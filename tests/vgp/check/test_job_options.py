@@ -50,7 +50,7 @@ def test_an_option_that_cannot_be_is_a_finding(fields, rule, severity, words):
 
 @pytest.mark.parametrize(("text", "wrong"), [("false", False), ("True", False), ("yes", True)])
 def test_a_switch_that_a_pipeline_fills_in_is_a_text(text, wrong):
-    """As the components of Google Cloud Pipeline Components before 2.0 wrote it, which ran."""
+    """As the components of Google Cloud Pipeline Components before 2.0 wrote it."""
     payload = json.dumps({"display_name": "j", "job_spec": {
         "worker_pool_specs": [POOL], "scheduling": {"timeout": "3600s"},
         "enable_web_access": "{{$.inputs.parameters['web']}}",
