@@ -7,8 +7,10 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from training.bundle import CARD
+from training.data import manifest
+from training.data.rows import open_rows
 from training.errors import UserError
-from training.evaluation import measure, record
+from training.evaluation import measure, record, score
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.pins import champion as champions
@@ -210,6 +212,18 @@ def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data,
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
     refused(tmp_path, "needs colour, tilt, size: columns that the data does not have", digits, model)
+
+
+def test_a_model_does_not_need_the_categories_that_grouped_its_rows(prices, tmp_path):
+    folder = prices.trained(tmp_path / "model", prices.data, steps=1, task="prices:ByCity")
+    data = manifest.load(prices.data)
+    lacking = data.model_copy(update={"columns": tuple(c for c in data.columns if c.name != "city")})
+    batch = {name: np.array(values[:50]) for name, values in open_rows(prices.data, "test").columns.items()}
+    expected = score.load(folder, data)(batch)
+    del batch["city"]
+    np.testing.assert_array_equal(score.load(folder, lacking)(batch), expected)
+    with pytest.raises(UserError, match="needs city: columns that the data does not have"):
+        score.load(prices.trained(tmp_path / "other", prices.data, steps=1), lacking)
 
 
 def test_logits_in_place_of_probabilities_are_refused(coins, tmp_path):

@@ -48,6 +48,12 @@ def test_a_killed_rank_is_named_with_its_signal_and_last_words():
     assert time.monotonic() - began < 20
 
 
+def test_a_rank_that_crashes_shows_where_and_not_which_libraries_it_had_loaded():
+    with pytest.raises(ProcessFailed, match=r"(?s)was killed by SIGSEGV.*launched\.py\", line \d+ in crashing") as caught:
+        launch("launched:crashing", {}, nproc=1)
+    assert "Extension modules" not in str(caught.value)
+
+
 def test_an_exit_code_is_kept_in_the_message():
     with pytest.raises(ProcessFailed, match="rank 1 of 2 on .* failed with exit code 41; it had said nothing"):
         launch("launched:exiting", {}, nproc=2)
