@@ -49,7 +49,9 @@ def test_a_killed_rank_is_named_with_its_signal_and_last_words():
 
 
 def test_a_rank_that_crashes_shows_where_and_not_which_libraries_it_had_loaded():
-    with pytest.raises(ProcessFailed, match=r"(?s)was killed by SIGSEGV.*launched\.py\", line \d+ in crashing") as caught:
+    with pytest.raises(
+        ProcessFailed, match=r"(?s)was killed by SIGSEGV.*launched\.py\", line \d+ in crashing"
+    ) as caught:
         launch("launched:crashing", {}, nproc=1)
     assert "Extension modules" not in str(caught.value)
 
