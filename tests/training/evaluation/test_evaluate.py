@@ -282,8 +282,10 @@ def test_a_champion_from_before_its_rows_were_grouped_by_day_is_compared_and_rec
     data = fairs.prepared(tmp_path / "days")
     new, old = (fairs.model(tmp_path / name, data, 0.1) for name in ("new", "old"))
     without_days(old / CARD)
-    evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
+    found = evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
     assert decide(tmp_path / "out").same
+    shown = [row.values for listed in found.examples.lists for row in listed.rows]
+    assert shown and not any("_day" in values for values in shown), "the time tells it"
     rows = fairs.prepared(tmp_path / "rows", fairs.ByRow)
     challenger = fairs.model(tmp_path / "by_row", rows, 0.2)
     card = json.loads((new / CARD).read_text()) | {"task": "fairs:ByRow"}

@@ -11,7 +11,7 @@ from vgp.inside.capacity.plan import filled
 from vgp.inside.capacity.probe_body import probe_body
 from vgp.inside.capacity.probes import may_send
 
-from .conftest import CREATE, QUOTA, STOCKOUT, ladder_of, rung
+from .conftest import CREATE, LIST, QUOTA, STOCKOUT, ladder_of, rung
 
 LONG = {"seconds": 6600}
 PROBING = {"probe_s": 180.0, "probes_an_hour_s": 300.0}
@@ -163,6 +163,42 @@ def test_of_a_request_that_arrives_twice_one_probe_is_followed_and_the_other_end
     assert {name: on_demand.jobs[name] for name in names} == {
         name: "SUCCEEDED" if name == followed else "CANCELLED" for name in names
     } and len(names) == 2  # fmt: skip
+
+
+def test_one_whose_job_google_forgets_is_given_up_after_minutes_and_not_before(on_demand):
+    def forget(call):
+        jobs = on_demand.cloud.custom_jobs.jobs
+        if made := [name for name, job in jobs.items() if "training-probe" in job.message.labels][:1]:
+            forgotten.append(jobs.pop(made[0])) if not forgotten else None
+
+    forgotten = []
+    on_demand.cloud.on(CREATE, forget)
+    assert on_demand.run() == 0
+    lost, granted = told(on_demand)
+    assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job any more" in lost["words"]
+    assert probes.UNKNOWN_S < seconds_between(lost["created"], lost["ended"]) <= probes.UNKNOWN_S + 60
+
+
+def test_one_that_may_not_be_looked_for_is_told_and_the_training_goes_on(on_demand):
+    on_demand.cloud.fail(CREATE, Fault(), lost_response())
+    on_demand.cloud.fail(LIST, status(403, "Permission aiplatform.customJobs.list denied."))
+    assert on_demand.run() == 0 and on_demand.outcomes == ["quota", "moved", "succeeded"]
+    probe, granted = told(on_demand)
+    assert (probe["outcome"], probe["job"], granted["outcome"]) == ("failed", None, "granted")
+    assert "its job cannot be looked for: " in probe["words"] and "customJobs.list denied" in probe["words"]
+
+
+def test_one_that_does_not_end_when_it_is_cancelled_is_not_waited_for_for_ever(on_demand, monkeypatch):
+    monkeypatch.setattr(probes, "PATIENCE_S", 900.0)
+    on_demand.probes_do({"waits_s": 86_400})
+    on_demand.cloud.on(CREATE, lambda call: [
+        setattr(job, "cancel", lambda now: None) for job in on_demand.cloud.custom_jobs.jobs.values()
+        if "training-probe" in job.message.labels
+    ])  # fmt: skip
+    assert on_demand.run() == 0
+    first = told(on_demand)[0]
+    assert first["outcome"] == "wait_expired" and "has not ended 5m 00s after its cancellation" in first["words"]
+    assert 1200 < seconds_between(first["created"], first["ended"]) <= 1320
 
 
 def test_no_more_machine_time_goes_to_probes_than_the_plan_allows(on_demand):
