@@ -11,7 +11,7 @@ from vgp.inside.capacity.plan import filled
 from vgp.inside.capacity.probe_body import probe_body
 from vgp.inside.capacity.probes import may_send
 
-from .conftest import CREATE, LIST, QUOTA, STOCKOUT, ladder_of, rung
+from .conftest import CREATE, QUOTA, STOCKOUT, ladder_of, rung
 
 LONG = {"seconds": 6600}
 PROBING = {"probe_s": 180.0, "probes_an_hour_s": 300.0}
@@ -177,15 +177,6 @@ def test_one_whose_job_google_forgets_is_given_up_after_minutes_and_not_before(o
     lost, granted = told(on_demand)
     assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job any more" in lost["words"]
     assert probes.UNKNOWN_S < seconds_between(lost["created"], lost["ended"]) <= probes.UNKNOWN_S + 60
-
-
-def test_one_that_may_not_be_looked_for_is_told_and_the_training_goes_on(on_demand):
-    on_demand.cloud.fail(CREATE, Fault(), lost_response())
-    on_demand.cloud.fail(LIST, status(403, "Permission aiplatform.customJobs.list denied."))
-    assert on_demand.run() == 0 and on_demand.outcomes == ["quota", "moved", "succeeded"]
-    probe, granted = told(on_demand)
-    assert (probe["outcome"], probe["job"], granted["outcome"]) == ("failed", None, "granted")
-    assert "its job cannot be looked for: " in probe["words"] and "customJobs.list denied" in probe["words"]
 
 
 def test_one_that_does_not_end_when_it_is_cancelled_is_not_waited_for_for_ever(on_demand, monkeypatch):
