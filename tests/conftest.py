@@ -7,6 +7,7 @@ import inspect
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -19,6 +20,7 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from isolation import as_found
 from loopback.fixture import cloud, sdk, without_lookups
 
 __all__ = ["cloud", "sdk", "without_lookups"]
@@ -82,6 +84,13 @@ def _turn(file: str) -> int:
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["PIPELINES_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def left_as_found(own_cache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A file leans on nothing that the file before it in the same worker has left, whichever that was."""
+    with as_found(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -219,6 +219,11 @@ class Task(ABC):
         return self.groups
 
     @property
+    def carried(self) -> tuple[str, ...]:
+        """Columns that are there to group rows, and that the model is known not to read."""
+        return ()
+
+    @property
     def regression(self) -> bool:
         """Whether the label is a number, and `predict` gives its mean and `quantiles`."""
         return bool(self.quantiles)

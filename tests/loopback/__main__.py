@@ -24,11 +24,24 @@ SETTINGS = ("PIPELINES_PROJECT", "PIPELINES_REGION", "PIPELINES_BUCKET", "PIPELI
 PROXY = ("HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE")
 
 
+def folder(text: str) -> Path:
+    """Made, if it is not there."""
+    try:
+        Path(text).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text} cannot be a folder for the files of steps: {error.strerror}"
+        ) from None
+    return Path(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.loopback", description=__doc__.splitlines()[0])
     parser.add_argument("--speed", type=float, default=60, help="seconds that pass in a second (default: 60)")
     parser.add_argument("--out", type=Path, default=Path("build/loopback.env"), help="where the variables are written")
-    parser.add_argument("--work", type=Path, metavar="FOLDER", help="steps and jobs work, their files are below FOLDER")
+    parser.add_argument(
+        "--work", type=folder, metavar="FOLDER", help="steps and jobs work, their files are below FOLDER"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the capacity that jobs find (with --work; default: 0)")
     given = parser.parse_args()
     ends = {signal.SIGINT, signal.SIGTERM}

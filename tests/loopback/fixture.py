@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from isolation import sign_out
 
-from vgp.vertex import clients
 from vgp.vertex.permissions import calls
 
 from .call import Call
@@ -30,9 +30,9 @@ def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cl
     with Cloud() as cloud:
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)
-        clients.credentials.cache_clear()
+        sign_out()
         yield cloud
-        clients.credentials.cache_clear()
+        sign_out()
         if cloud.crashed:
             raise cloud.crashed
         lacking = unlisted(cloud)

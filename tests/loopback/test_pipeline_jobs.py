@@ -109,7 +109,7 @@ def test_a_cancelled_job_stops_and_says_so(cloud, pipelines, job):
 
 def test_many_jobs_are_cancelled_at_once(cloud, pipelines, job):
     names = [pipelines.create_pipeline_job(parent=PARENT, pipeline_job=job, pipeline_job_id=i).name for i in "abc"]
-    answer = pipelines.batch_cancel_pipeline_jobs(parent=PARENT, names=names[:2]).result(timeout=5)
+    answer = pipelines.batch_cancel_pipeline_jobs(parent=PARENT, names=names[:2]).result(timeout=120)
     assert [each.name for each in answer.pipeline_jobs] == names[:2]
     cloud.clock.advance(10)
     states = [pipelines.get_pipeline_job(name=name).state.name for name in names]

@@ -94,7 +94,7 @@ def test_packages_versions_and_tags_are_read_in_pages(artifacts, registry, templ
     assert [tag.name for tag in version.related_tags] == [f"{package}/tags/v1"]
     with pytest.raises(exceptions.BadRequest, match="tagged"):
         artifacts.delete_version(name=version.name)
-    artifacts.delete_version(request={"name": version.name, "force": True}).result(timeout=5)
+    artifacts.delete_version(request={"name": version.name, "force": True}).result(timeout=120)
     assert len(list(artifacts.list_tags(parent=package))) == 2
 
 
@@ -114,7 +114,7 @@ def test_repositories_have_a_format_and_an_id(artifacts):
     assert artifacts.get_repository(name=REPOSITORY).format_.name == "KFP"
     made = artifacts.create_repository(
         parent=PARENT, repository_id="more", repository={"format_": "DOCKER", "labels": {"a": "b"}}
-    ).result(timeout=5)
+    ).result(timeout=120)
     assert (made.name, made.format_.name) == (f"{PARENT}/repositories/more", "DOCKER")
     assert len(list(artifacts.list_repositories(parent=PARENT))) == 3
     with pytest.raises(exceptions.Conflict):

@@ -191,6 +191,6 @@ def test_lists_are_filtered_and_read_in_pages(cloud, create, schedules):
 
 def test_deleting_is_an_operation_that_ends(create, schedules):
     made = create("0 3 * * *")
-    schedules.delete_schedule(name=made.name).result(timeout=5)
+    schedules.delete_schedule(name=made.name).result(timeout=120)
     with pytest.raises(exceptions.NotFound):
         schedules.get_schedule(name=made.name)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from google.api_core import exceptions
 
+from loopback.__main__ import main
 from loopback.capacity import FOREVER, Place, World
 from loopback.cloud import late, repeated
 from loopback.conftest import PARENT
@@ -313,3 +314,12 @@ def test_capacity_is_the_same_for_the_same_seed_and_another_elsewhere():
 
     assert times(3, "us-east4") == times(3, "us-east4")
     assert len({tuple(times(seed, region)) for seed in (3, 4) for region in ("us-east4", "us-west1")}) == 4
+
+
+def test_a_file_where_the_files_of_steps_would_go_is_refused_before_anything_starts(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["loopback", "--work", str(tmp_path / "file"), "--out", str(tmp_path / "env")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2 and "cannot be a folder for the files of steps: File exists" in capsys.readouterr().err
+    assert not (tmp_path / "env").exists()

@@ -41,6 +41,13 @@ class Halves(Prices):
     quantiles = (0.25, 0.5, 0.75)
 
 
+class ByCity(Prices):
+    """The same table, whose rows of one city are not independent."""
+
+    group = "city"
+    slices = ()
+
+
 def rows(count: int = ROWS) -> list[dict[str, object]]:
     """Every tenth has no price."""
     random = np.random.default_rng(7)

@@ -160,6 +160,11 @@ class TabularTask(Task):
         return tuple(day if name == DAY else name for name in self.groups)
 
     @property
+    def carried(self) -> tuple[str, ...]:
+        """The groups, unless the task has a network of its own."""
+        return self.groups if type(self).model is TabularTask.model else ()
+
+    @property
     def reading(self) -> Reading:
         chosen = {**self.defaults(), **self.options}
         separator, quote, encoding, decimal = (str(chosen[option]) for option in OPTIONS if option != "engine")

@@ -105,8 +105,8 @@ def load(model: str | Path, data: Manifest) -> TrainedModel:
     Raises:
         UserError: the directory holds no model, or the data lacks what it was trained with.
     """
-    columns = _columns(model, bundle.load_card(model), data)
     task, module, card = bundle.load(model)
+    columns = _columns(model, task, card, data)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return TrainedModel(str(model), task, module.to(device), device, columns, card)
 
@@ -174,10 +174,11 @@ def _equal(old: object, new: object) -> bool:
     return bool(old == new)
 
 
-def _columns(model: str | Path, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
+def _columns(model: str | Path, task: Task, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
     present = {column.name: column for column in data.columns}
-    # Ids are carried along for those who group rows, and that may be by another column today.
-    needed = [column for column in card.columns if column.kind != "id" or column.name in present]
+    # Some are carried along for those who group rows, and that may be by another column today.
+    read = [column for column in card.columns if column.name not in task.carried]
+    needed = [column for column in read if column.kind != "id" or column.name in present]
     if absent := [column.name for column in needed if column.name not in present]:
         shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
         raise UserError(f"the model in {model} needs {shown}: columns that the data does not have.")

@@ -48,6 +48,6 @@ class NewRows:
 
 
 def learned(task: Task, card: ModelCard) -> list[Column]:
-    """The columns that the model learned from; ids and the label are none of them."""
-    kinds = ("number", "category", "vector")
-    return [column for column in card.columns if column.kind in kinds and column.name != task.label]
+    """The columns that the model learned from; ids, the label and what only groups rows are none of them."""
+    kinds, spare = ("number", "category", "vector"), (task.label, *task.carried)
+    return [column for column in card.columns if column.kind in kinds and column.name not in spare]

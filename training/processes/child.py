@@ -1,5 +1,6 @@
 """One rank, seen from its launcher: its output, how it ended, and whether it is to blame."""
 
+import re
 import signal
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from training.processes.hang import Trace
 _LAST_LINES = 15
 #: From the last line of NCCL's watchdog (`ProcessGroupNCCL.cpp`).
 _NCCL_LATE = b"Watchdog caught collective operation timeout"
+#: With which faulthandler ends: some eighty names of libraries, after the stack that tells where it was.
+_MODULES = re.compile(rb"Extension modules: .* \(total: \d+\)")
 
 
 @dataclass
@@ -36,7 +39,7 @@ class Child:
     def hear(self, data: bytes, descriptor: int) -> list[bytes]:
         """Takes output in; returns the lines that are complete."""
         *lines, self.partial[descriptor] = (self.partial.get(descriptor, b"") + data).split(b"\n")
-        self.last.extend(map(_shown, lines))
+        self.last.extend(_shown(line) for line in lines if not _MODULES.fullmatch(line))
         self.aborted = self.aborted or _NCCL_LATE in data
         return lines
 

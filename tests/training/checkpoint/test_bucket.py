@@ -195,7 +195,7 @@ def test_a_store_that_is_down_is_given_up_after_the_deadline(bucket, proxy):
         began = time.monotonic()
         with pytest.raises(ConnectionError, match="503"):
             call()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
 
 
 # ---- checkpoints

@@ -15,7 +15,8 @@ from pathlib import Path
 from hostile import CASES
 
 MEMORY_BYTES = 3 << 30
-SECONDS = 8
+#: Of the clock, for a file that waits: a minute passes on a busy machine while little of it runs.
+SECONDS = 60
 
 TASK = """
 import pyarrow as pa
@@ -81,9 +82,9 @@ def main(root: Path) -> None:
         place.mkdir()
         path = place / case.name
         case.content(path) if callable(case.content) else path.write_bytes(case.content)
-        began = time.monotonic()
+        began = time.process_time()
         said = outcome(path, place / "data")
-        print(json.dumps([name, said, time.monotonic() - began, (place / "data").exists()]), flush=True)
+        print(json.dumps([name, said, time.process_time() - began, (place / "data").exists()]), flush=True)
 
 
 if __name__ == "__main__":

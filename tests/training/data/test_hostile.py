@@ -21,7 +21,7 @@ def outcomes(tmp_path_factory):
     scratch = tmp_path_factory.mktemp("scratch")
     environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(Path(training.__file__).parents[1])}
     script = str(Path(__file__).with_name("hostile_run.py"))
-    done = subprocess.run([sys.executable, script, str(folder)], capture_output=True, env=environment, timeout=120)
+    done = subprocess.run([sys.executable, script, str(folder)], capture_output=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     assert not os.listdir(scratch)
     return {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
@@ -33,5 +33,5 @@ def test_a_hostile_file_gives_a_sentence_or_a_dataset_in_bounded_time_and_memory
     assert "Traceback" not in said
     assert re.search(CASES[name].says, said, re.DOTALL) if CASES[name].says else not said
     assert len(said) < 1000 and "\n" not in said
-    assert seconds < 10  # a file that hangs is ended after eight
+    assert seconds < 10  # of a core; a file that hangs is ended after a minute of the clock, and says so
     assert made == (not said)

@@ -325,7 +325,7 @@ def test_workers_end_and_scratch_is_removed_when_their_parent_is_killed(visits_m
         finally:
             process.send_signal(signal.SIGKILL)
     assert first == b"started\n"
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=30)
     assert children and not alive
     assert any(path.is_dir() for path in scratch.glob("prepare-*"))
     prepare(f"{visits_module}:Pieces", "", tmp_path / "data", workers=1)

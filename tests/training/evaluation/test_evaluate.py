@@ -7,8 +7,10 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from training.bundle import CARD
+from training.data import manifest
+from training.data.rows import open_rows
 from training.errors import UserError
-from training.evaluation import measure, record
+from training.evaluation import measure, record, score
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
 from training.pins import champion as champions
@@ -212,6 +214,18 @@ def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, dig
     refused(tmp_path, "needs colour, tilt, size: columns that the data does not have", digits, model)
 
 
+def test_a_model_does_not_need_the_categories_that_grouped_its_rows(prices, tmp_path):
+    folder = prices.trained(tmp_path / "model", prices.data, steps=1, task="prices:ByCity")
+    data = manifest.load(prices.data)
+    lacking = data.model_copy(update={"columns": tuple(c for c in data.columns if c.name != "city")})
+    batch = {name: np.array(values[:50]) for name, values in open_rows(prices.data, "test").columns.items()}
+    expected = score.load(folder, data)(batch)
+    del batch["city"]
+    np.testing.assert_array_equal(score.load(folder, lacking)(batch), expected)
+    with pytest.raises(UserError, match="needs city: columns that the data does not have"):
+        score.load(prices.trained(tmp_path / "other", prices.data, steps=1), lacking)
+
+
 def test_logits_in_place_of_probabilities_are_refused(coins, tmp_path):
     data = coins.dataset(tmp_path / "data", logits=True)
     refused(tmp_path, "Coins.predict must return probabilities", data, coins.trained(tmp_path / "model", data))
@@ -268,8 +282,10 @@ def test_a_champion_from_before_its_rows_were_grouped_by_day_is_compared_and_rec
     data = fairs.prepared(tmp_path / "days")
     new, old = (fairs.model(tmp_path / name, data, 0.1) for name in ("new", "old"))
     without_days(old / CARD)
-    evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
+    found = evaluate(data, new, tmp_path / "out", champion=str(old), baseline=False)
     assert decide(tmp_path / "out").same
+    shown = [row.values for listed in found.examples.lists for row in listed.rows]
+    assert shown and not any("_day" in values for values in shown), "the time tells it"
     rows = fairs.prepared(tmp_path / "rows", fairs.ByRow)
     challenger = fairs.model(tmp_path / "by_row", rows, 0.2)
     card = json.loads((new / CARD).read_text()) | {"task": "fairs:ByRow"}

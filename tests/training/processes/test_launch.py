@@ -45,7 +45,15 @@ def test_a_killed_rank_is_named_with_its_signal_and_last_words():
     began = time.monotonic()
     with pytest.raises(ProcessFailed, match=r"rank 1 of 2 on .* was killed by SIGKILL.*last words:\nmy last words$"):
         launch("launched:killed", {}, nproc=2)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 100
+
+
+def test_a_rank_that_crashes_shows_where_and_not_which_libraries_it_had_loaded():
+    with pytest.raises(
+        ProcessFailed, match=r"(?s)was killed by SIGSEGV.*launched\.py\", line \d+ in crashing"
+    ) as caught:
+        launch("launched:crashing", {}, nproc=1)
+    assert "Extension modules" not in str(caught.value)
 
 
 def test_an_exit_code_is_kept_in_the_message():
@@ -94,7 +102,7 @@ def wait_for_ranks(folder, count=2):
 
 def gone(pids):
     """Whether the processes end within seconds."""
-    return not psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=5)[1]
+    return not psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=60)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -102,7 +110,7 @@ def test_a_request_to_stop_reaches_the_ranks_and_gives_the_resume_me_code(tmp_pa
     process = start("launched:pids", {"folder": str(tmp_path)})
     ranks = wait_for_ranks(tmp_path)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 75
     assert errors.splitlines()[-1] == "stopped: asked to stop"
     assert gone(ranks)
@@ -115,7 +123,7 @@ def test_no_rank_outlives_a_killed_parent(tmp_path, victim):
     launcher = psutil.Process(ranks[0]).parent()
     (psutil.Process(process.pid) if victim == "caller" else launcher).kill()
     assert gone([*ranks, launcher.pid])
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
 
 def test_a_stop_before_the_ranks_run_is_a_preemption(tmp_path):
@@ -161,7 +169,7 @@ def test_a_second_request_to_stop_ends_ranks_that_do_not_listen(tmp_path):
     time.sleep(0.5)
     assert process.poll() is None and launcher.status() != psutil.STATUS_ZOMBIE
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=15)
+    process.communicate(timeout=120)
     assert process.returncode == 75
     assert gone(ranks)
 
@@ -202,7 +210,7 @@ def test_a_lost_machine_ends_the_others_and_is_named(tmp_path, nodes):
     began = time.monotonic()
     processes[1].kill()
     _, chief = processes[0].communicate(timeout=60)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 100
     assert processes[0].returncode == 75  # it is started again, here or elsewhere
     assert chief == "stopped: 127.0.0.1 stops: the machine 127.0.0.2 is gone\n"
     processes[1].communicate()

@@ -27,12 +27,17 @@ def made(tmp_path):
     import coins
 
     def make(champion=False, baseline=True, **options):
-        data = coins.dataset(tmp_path / "data", **options)
-        model = coins.trained(tmp_path / "model", data)
-        old = str(coins.trained(tmp_path / "old", data, slope=0.1, red=1.5)) if champion else ""
-        evaluate(data, model, tmp_path / "evaluation", champion=old, baseline=baseline)
-        arguments = {"data": data, "model": model, "evaluation": tmp_path / "evaluation"}
-        return {**arguments, "decision": decide(tmp_path / "evaluation", nights=4)}
+        data, model, evaluation = (tmp_path / "made" / name for name in ("data", "model", "evaluation"))
+
+        def evaluated():
+            coins.trained(model, coins.dataset(data, **options))
+            old = str(coins.trained(tmp_path / "old", data, slope=0.1, red=1.5)) if champion else ""
+            evaluate(data, model, evaluation, champion=old, baseline=baseline)
+
+        kind = ["evaluated", champion, baseline, options, list(coins.Coins.private)]
+        coins.once(kind, tmp_path / "made", evaluated)
+        arguments = {"data": data, "model": model, "evaluation": evaluation}
+        return {**arguments, "decision": decide(evaluation, nights=4)}
 
     return make
 

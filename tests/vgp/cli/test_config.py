@@ -229,7 +229,7 @@ def typed(folder: Path, *lines: str, arguments: tuple[str, ...] = ()) -> tuple[i
         shown += read
     os.close(main)
     guard.cancel()
-    return child.wait(timeout=30), shown.decode()
+    return child.wait(timeout=120), shown.decode()
 
 
 def test_init_asks_and_asks_again_after_a_wrong_answer(folder: Path) -> None:

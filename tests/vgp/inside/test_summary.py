@@ -128,7 +128,7 @@ def test_the_cost_is_time_by_price_of_what_ran() -> None:
 def test_the_days_of_the_prices_of_what_ran_are_told_and_that_they_are_old() -> None:
     prices = {"resolve": [0.15, "2026-07-30"], "prepare": [0.3, "2025-01-01"], "train": [2.4, "2026-07-09"]}
     job = night("b", all_of("SUCCEEDED", prepare="SKIPPED"), since="a")
-    summary = summary_of(job, {**prices, "evaluate": 0.8}, state="SUCCEEDED")
+    summary = summary_of(job, {**prices, "evaluate": [0.8, ""]}, state="SUCCEEDED")
     assert summary.price_dates == ["2026-07-09", "2026-07-30"] == summary.as_json()["price_dates"]
     assert summary.total_usd == pytest.approx((0.15 + 2.4 + 0.8) / 6)
     assert "\n\nPrices of 2026-07-09 to 2026-07-30" in markdown(summary)

@@ -114,7 +114,7 @@ def test_nobody_there_is_told_at_once(receiver: Receiver, capfd: pytest.CaptureF
     began = time.monotonic()
     with pytest.raises(webhook.Undelivered, match="could not be reached"):
         webhook.post(receiver.url + SECRET, BODY, "k")
-    assert time.monotonic() - began < 1 and "services" not in "".join(capfd.readouterr())
+    assert time.monotonic() - began < 4 and "services" not in "".join(capfd.readouterr())
 
 
 def test_a_message_of_a_library_does_not_reach_the_log(

@@ -9,7 +9,7 @@ import pytest
 COMMAND = """
 import sys
 from vgp.local import process
-saves = "trap '' TERM; echo saves; sleep 20; sleep 20"
+saves = "trap '' TERM; echo saves; sleep 300; sleep 300"
 try:
     with process.group(["sh", "-c", saves], {}) as child:
         print(child.stdout.readline(), end="", flush=True)
@@ -33,8 +33,8 @@ def test_a_second_ctrl_c_ends_what_still_saves_at_once(command: subprocess.Popen
     assert command.stderr.readline() == "stopping: it may save for 30 s; Ctrl-C again ends it at once\n"
     began = time.monotonic()
     command.send_signal(signal.SIGINT)
-    assert command.wait(timeout=15) == 128 + signal.SIGINT
-    assert time.monotonic() - began < 10
+    assert command.wait(timeout=120) == 128 + signal.SIGINT
+    assert time.monotonic() - began < 25
 
 
 def test_a_stop_that_a_terminal_and_a_wrapper_both_send_is_one(command: subprocess.Popen[str]) -> None:

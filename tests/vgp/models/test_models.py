@@ -14,7 +14,6 @@ from loopback.cloud import Cloud
 from training.registry import changes
 from training.registry.documents import Spent, Version
 from training.registry.registry import open as open_
-from training.storage import storage
 
 from .conftest import Told, filled
 
@@ -155,7 +154,6 @@ def test_without_a_bucket_there_is_no_registry_on_vertex_ai(
 def test_the_registry_of_the_bucket_is_meant_with_an_environment_and_keeps_the_account(
     here: None, cloud: Cloud, tmp_path: Path, models: Models
 ) -> None:
-    storage._client.cache_clear()
     place = filled("gs://test-bucket/registry", tmp_path)
     assert models("rollback", "--vertex")[:2] == (
         0,
@@ -163,7 +161,6 @@ def test_the_registry_of_the_bucket_is_meant_with_an_environment_and_keeps_the_a
     )
     assert "(serviceAccount:" in place.read().events[-1].who
     assert json.loads(models("show", "--registry", "gs://test-bucket/registry", "--json")[1])["number"] == 1
-    storage._client.cache_clear()
 
 
 def test_a_process_of_the_repository_s_own_answers(registry: str, models: Models, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from loopback.fixture import cloud, without_lookups
 from training.data.beam import dataflow as runner
 from training.data.beam import following, work
 from training.storage import dataflow as jobs
-from training.storage import storage
 
 __all__ = ["cloud", "without_lookups"]
 
@@ -59,10 +58,8 @@ def dataflow(cloud, allow, monkeypatch) -> Iterator[Cloud]:
     monkeypatch.setattr(following, "REASON_WITHIN_S", 0.2)
     monkeypatch.setattr(runner, "APART", False)  # a process for each test takes more than a second
     monkeypatch.setattr(Clock, "sleep", lambda self, seconds: None)  # between tries at a refusal, half a minute
-    storage._client.cache_clear()
     allow()
     yield cloud
-    storage._client.cache_clear()
     if work._child.cache_info().currsize:  # it knows the storage of this cloud
         work._child().__exit__(None, None, None)
         work._child.cache_clear()

@@ -165,6 +165,33 @@ def test_of_a_request_that_arrives_twice_one_probe_is_followed_and_the_other_end
     } and len(names) == 2  # fmt: skip
 
 
+def test_one_whose_job_google_forgets_is_given_up_after_minutes_and_not_before(on_demand):
+    def forget(call):
+        jobs = on_demand.cloud.custom_jobs.jobs
+        if made := [name for name, job in jobs.items() if "training-probe" in job.message.labels][:1]:
+            forgotten.append(jobs.pop(made[0])) if not forgotten else None
+
+    forgotten = []
+    on_demand.cloud.on(CREATE, forget)
+    assert on_demand.run() == 0
+    lost, granted = told(on_demand)
+    assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job any more" in lost["words"]
+    assert probes.UNKNOWN_S < seconds_between(lost["created"], lost["ended"]) <= probes.UNKNOWN_S + 60
+
+
+def test_one_that_does_not_end_when_it_is_cancelled_is_not_waited_for_for_ever(on_demand, monkeypatch):
+    monkeypatch.setattr(probes, "PATIENCE_S", 900.0)
+    on_demand.probes_do({"waits_s": 86_400})
+    on_demand.cloud.on(CREATE, lambda call: [
+        setattr(job, "cancel", lambda now: None) for job in on_demand.cloud.custom_jobs.jobs.values()
+        if "training-probe" in job.message.labels
+    ])  # fmt: skip
+    assert on_demand.run() == 0
+    first = told(on_demand)[0]
+    assert first["outcome"] == "wait_expired" and "has not ended 5m 00s after its cancellation" in first["words"]
+    assert 1200 < seconds_between(first["created"], first["ended"]) <= 1320
+
+
 def test_no_more_machine_time_goes_to_probes_than_the_plan_allows(on_demand):
     """The first one holds its machines for 170 of the 300 seconds, so the next has to wait for the second hour."""
     on_demand.plan = replace(on_demand.plan, probe_s=180.0)

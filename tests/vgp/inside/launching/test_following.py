@@ -68,7 +68,7 @@ def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> Non
     begin = time.monotonic()
     child = launcher.start(script(STOPPABLE), **followed(tmp_path))
     assert child.stdout and child.stdout.readline() == b"up\n"
-    out, err = child.communicate(timeout=20)
+    out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (143, b"saved\n") and time.monotonic() - begin > 0.5
     assert b"stopping: the launcher of this job has given no sign of life for 0.5 s (orphan_s)." in err
 
@@ -83,5 +83,5 @@ def test_a_script_goes_on_while_its_heartbeat_changes_and_stops_when_another_is_
     time.sleep(0.3)
     assert child.poll() is None
     beat(tmp_path, "a2", orphan_s=20)
-    _, err = child.communicate(timeout=20)
+    _, err = child.communicate(timeout=120)
     assert child.returncode == 143 and b"is not to run:" in err and b"names attempt a2" in err

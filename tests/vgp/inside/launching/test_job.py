@@ -28,7 +28,7 @@ def test_servers_end_with_their_chief_and_the_job_is_done(launcher: Launcher) ->
     text = "import os, time; time.sleep(0.3 if '\"chief\"' in os.environ['TF_CONFIG'].partition('task')[2] else 600)"
     begin = time.monotonic()
     code, _, err = launcher.run(script(text), "tensorflow", TRAINING_NODES=2, TRAINING_PARAMETER_SERVERS=1)
-    assert (code, err) == (0, "") and time.monotonic() - begin < 5
+    assert (code, err) == (0, "") and time.monotonic() - begin < 60
 
 
 def test_a_server_that_fails_fails_the_job(launcher: Launcher) -> None:
@@ -47,7 +47,7 @@ time.sleep(600)
     child = launcher.start(script(text))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    out, err = child.communicate(timeout=10)
+    out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (143, b"saved\n") and b"stopped by SIGTERM." in err
 
 
@@ -59,7 +59,7 @@ def test_a_second_ctrl_c_kills_at_once_but_not_one_that_came_with_the_first(laun
     time.sleep(0.5)
     assert child.poll() is None
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=5)
+    _, err = child.communicate(timeout=120)
     assert child.returncode in (130, 143) and b"; killed, since it went on: node 0." in err
 
 
@@ -84,7 +84,7 @@ time.sleep(600)
     time.sleep(0.4)  # no longer of the same stop
     for number in (signal.SIGTERM, signal.SIGHUP):
         child.send_signal(number)
-    out, err = child.communicate(timeout=10)
+    out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (143, b"saved\n") and err.endswith(b"launch: stopped by SIGTERM.\n")
 
 
@@ -94,7 +94,7 @@ def test_who_ignores_a_stop_is_killed_before_vertex_does_it(tmp_path: Path) -> N
     child = launcher.start(script(STUBBORN))
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=5)
+    child.communicate(timeout=120)
     assert child.returncode == 143
 
 
@@ -104,7 +104,7 @@ def test_a_program_that_a_shell_waits_for_is_stopped_too(launcher: Launcher) -> 
     child = launcher.start(["sh", "-c", f'{sys.executable} -S -c "{text}"; echo after'])
     assert child.stdout and child.stdout.readline() == b"up\n"
     child.send_signal(signal.SIGTERM)
-    out, _ = child.communicate(timeout=10)
+    out, _ = child.communicate(timeout=120)
     assert child.returncode == 143 and b"saved\n" in out
 
 
@@ -112,4 +112,4 @@ def test_children_of_a_process_end_with_it_and_do_not_hold_the_job(launcher: Lau
     text = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid); sys.exit(5)"
     begin = time.monotonic()
     code, out, _ = launcher.run(script(text))
-    assert code == 5 and time.monotonic() - begin < 6 and not runs(int(out))
+    assert code == 5 and time.monotonic() - begin < 60 and not runs(int(out))

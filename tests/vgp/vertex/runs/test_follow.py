@@ -239,5 +239,5 @@ def test_killed_and_started_again_it_goes_on_where_the_run_is(cloud: Cloud, star
     second = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
     assert second.returncode == 0, second.stderr
     assert '"state": "succeeded"' in second.stdout
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert len(cloud.jobs) == 1

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from isolation import sign_out
 from loopback.cloud import Cloud
 from loopback.plan import Task
 
@@ -39,15 +40,13 @@ NIGHTLY = {
 @contextmanager
 def real_resolve() -> Iterator[None]:
     """The task of the nights as a user's module, and the training code's client for this cloud's storage alone."""
-    from training.storage import storage
-
     folder = str(Path(__file__).parents[3] / "training")
     sys.path.insert(0, folder)
-    storage._client.cache_clear()
+    sign_out()
     try:
         yield
     finally:
-        storage._client.cache_clear()
+        sign_out()
         sys.path.remove(folder)
 
 

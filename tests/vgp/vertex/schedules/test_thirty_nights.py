@@ -10,7 +10,6 @@ from loopback.cloud import Cloud
 
 from vgp.inside.summary import summary_of
 from vgp.settings import load
-from vgp.vertex import clients
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.rerun import rerun
 from vgp.vertex.runs.state import Run
@@ -51,10 +50,8 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     with Cloud(now=FIRST) as cloud, real_resolve():
         for name, value in cloud.environment.items():
             monkeypatch.setenv(name, value)
-        clients.credentials.cache_clear()
         yield Project(cloud, load(), SPEC)
         assert cloud.crashed is None
-    clients.credentials.cache_clear()
 
 
 def test_each_of_thirty_nights_ends_as_it_should(project: Project) -> None:
