@@ -10,6 +10,7 @@ their flight numbers. Fails if the results differ. `benchmarks.flights_work` say
 """
 
 import argparse
+import importlib.util
 import json
 import math
 import resource
@@ -159,6 +160,19 @@ def compare(given: argparse.Namespace, copies: int, files: int, scratch: Path, t
         table.add_row(*cells, f"{seconds:.1f}", f"{peak_gb:.2f}")
 
 
+def require(contenders: list[str], parser: argparse.ArgumentParser) -> None:
+    """Ends the process, with exit code 2, if ours is not among them or one is not installed."""
+    if OURS not in contenders:
+        parser.error(f"--by {' '.join(contenders)} has nothing to compare with: name {OURS} as well.")
+    for contender in contenders:
+        rival = contender.partition("-")[0]
+        if rival != OURS and importlib.util.find_spec(rival) is None:
+            parser.error(
+                f"--by {contender} needs the package {rival}, which is not installed: "
+                "./scripts/setup.sh training benchmarks, or leave it out of --by."
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 20])
@@ -167,6 +181,7 @@ def main() -> None:
     parser.add_argument("--by", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     parser.add_argument("--runs", type=int, default=3, help="of each; the least counts, and the largest peak")
     given = parser.parse_args()
+    require(given.by, parser)
     table = Table("rows", "input", "files", "by", "CPU s", "CPU / ours", "s", "peak GB", title=machine.line())
     with tempfile.TemporaryDirectory() as scratch:
         for copies in given.copies:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from training.data import manifest
+from training.data.identity import BITS
 from training.data.prepare import prepare
 from training.data.tables import shards, sorting
 from training.errors import UserError
@@ -73,6 +74,21 @@ def test_rows_lie_in_the_order_of_their_ids_which_follow_from_the_key(visits, wr
     one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
     assert one.pop("manifest.json") != other.pop("manifest.json")  # it names the file
     assert one == other
+
+
+@pytest.mark.parametrize("dealt_bytes", [1, 100, 1 << 20])
+def test_rows_are_sorted_however_many_are_dealt_to_their_ranges_at_once(dealt_bytes, tmp_path, monkeypatch):
+    monkeypatch.setattr(sorting, "DEALT_BYTES", dealt_bytes)
+    monkeypatch.setattr(sorting, "RANGE_BYTES", 100)
+    ids = [(7919 * i % 97) << (BITS - 7) for i in range(96)]
+    with sorting.Sorting(tmp_path / "finished", "label") as finished:
+        finished.expected = len(ids)
+        for start in range(0, len(ids), 10):
+            some = ids[start : start + 10]
+            finished.add(pa.record_batch({"row_id": some, "_split": [0] * len(some), "label": [1] * len(some)}))
+        tables = list(finished.tables())
+    assert len(tables) > 3
+    assert [id_ for _, table in tables for id_ in table["row_id"].to_pylist()] == sorted(ids)
 
 
 def test_windows_split_by_time_and_validation_takes_whole_days(visits, write_csv, tmp_path):

@@ -170,7 +170,9 @@ class DuckDB:
     def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
         if self._rows > MOST_SORTED:
             return list(self.read(repeated(rows, column, most))[column].to_pylist())
-        values = np.sort(self.read(rows.select(column))[column].to_numpy())
+        chunks = self.read(rows.select(column))[column].chunks
+        values = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, chunks)])
+        values.sort()  # in place, as there may be many
         return list(np.unique(values[1:][values[1:] == values[:-1]])[:most].tolist())
 
     def _read(self, sql: str) -> pa.Table:

@@ -53,13 +53,13 @@ class Past:
             UserError: a feature has another value than without the rows that come later.
         """
         for batch in batches:
-            compared = pa.table(batch.filter(batch[features.PAST]))
+            compared = pa.table(_filtered(batch, batch[features.PAST]))
             changed = self._changed(compared)
             if names := [name for name, rows in changed.items() if len(rows)]:
                 batches.close()  # an engine answers one question at a time
                 raise UserError(self._looks_ahead(names, compared[features.ROW_ID][changed[names[0]][0]].as_py()))
             inside = pc.and_(pc.greater_equal(batch[features.SPLIT], 0), batch[self.task.label].is_valid())
-            yield batch.filter(inside).drop_columns([features.PAST])
+            yield _filtered(batch, inside).drop_columns([features.PAST])
 
     def _changed(self, compared: pa.Table) -> dict[str, NDArray[np.int64]]:
         """The rows in which each feature differs from what it is alone."""
@@ -112,6 +112,12 @@ def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, i
         if 0 < before <= MOST_ROWS:
             break
     return moment, before
+
+
+def _filtered(batch: pa.RecordBatch, kept: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows that are kept; of most batches these are all or none, and no value is copied."""
+    count = kept.true_count
+    return batch.filter(kept) if 0 < count < len(kept) else batch.slice(0, count)
 
 
 def _differ(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
