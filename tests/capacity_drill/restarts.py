@@ -1,0 +1,99 @@
+"""A plain training job on Spot, without a ladder: Vertex AI itself starts it again, and the same bits come out.
+
+It is a run of a pipeline, whose step `train` is a custom job of two machines that Google's launcher makes: preempted
+twice, then one machine is lost, and `restart_job_on_worker_restart` starts the programs of both anew. Nobody else does
+anything.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.capacity_drill import compiled
+from tests.capacity_drill.climb import MOST_S, Step, steps_in
+from tests.capacity_drill.standin import TRACE_VARIABLE
+from tests.capacity_drill.training import Training
+from tests.loopback.capacity import World
+from tests.loopback.cloud import Cloud
+from tests.loopback.region import Region
+from tests.loopback.working_job import RUNNING, WorkingJob
+
+#: At most: torch's own waits pass in real time.
+SPEED = 10.0
+ASKED = {**compiled.ONE, "nodes": 2, "strategy": "spot", "restart_job_on_worker_restart": True, "timeout": "2h"}
+PARENT = "projects/test-project/locations/us-central1"
+GOING_ON = ("PIPELINE_STATE_PENDING", "PIPELINE_STATE_RUNNING")
+
+
+def restarted(folder: Path, speed: float) -> list[str]:
+    """What was not as it must be, in words."""
+    work = Training(folder / "prepared")
+    work.prepare()
+    world = World(0)
+    world.always("*", "*", "*")
+    with Cloud() as cloud:
+        region = cloud.custom_jobs.works(folder / "work", world)
+        cloud.pipeline_jobs.works(region.machines)
+        region.machines.gpus_as_processes = True
+        region.machines.environment[TRACE_VARIABLE] = str(folder / "trace")
+        cloud.clock.run(min(speed, SPEED))
+        run = _played(cloud, work, lambda: _strike(cloud, region, folder / "trace"))
+        return [
+            *_problems(run, region, work, steps_in(folder / "trace")),
+            *([str(cloud.crashed)] * bool(cloud.crashed)),
+        ]
+
+
+def _played(cloud: Cloud, work: Training, meanwhile: Callable[[], None]) -> Any:
+    """The run when it is over, or when nobody waits for it any more."""
+    from google.api_core.client_options import ClientOptions
+    from google.cloud.aiplatform_v1 import PipelineServiceClient
+    from google.oauth2.service_account import Credentials
+
+    key = Credentials.from_service_account_file(cloud.environment["GOOGLE_APPLICATION_CREDENTIALS"])
+    options = ClientOptions(api_endpoint=cloud.endpoint("aiplatform"))
+    body = {
+        "pipeline_spec": compiled.spec(work.folder, ASKED, work.settings),
+        "runtime_config": {
+            "parameter_values": {"folder": str(work.folder / "data")}, "gcs_output_directory": "gs://test-bucket/runs"
+        },
+    }  # fmt: skip
+    with PipelineServiceClient(credentials=key, transport="rest", client_options=options) as service:
+        name = service.create_pipeline_job(parent=PARENT, pipeline_job=body, pipeline_job_id="plain-1").name
+        until = time.monotonic() + MOST_S
+        while (run := service.get_pipeline_job(name=name)).state.name in GOING_ON and time.monotonic() < until:
+            meanwhile()
+            time.sleep(0.05)
+    return run
+
+
+def _strike(cloud: Cloud, region: Region, trace: Path) -> None:
+    """Ends what the job has, each time at a later step."""
+    done = max((step.number for step in steps_in(trace)), default=0)
+    with cloud.lock:
+        for job in region.jobs.values():
+            if job.state == RUNNING and not job.ending and done >= (7, 14, 22, 99)[min(3, len(job.spells) - 1)]:
+                _take(job, cloud)
+
+
+def _take(job: WorkingJob, cloud: Cloud) -> None:
+    if len(job.spells) < 3:
+        job.preempted = cloud.clock.now()
+    else:
+        job.lose("workerpool1-0", cloud.clock.now())
+
+
+def _problems(run: Any, region: Region, work: Training, steps: list[Step]) -> Iterator[str]:
+    if run.state.name != "PIPELINE_STATE_SUCCEEDED":
+        yield f"the run ended as {run.state.name}: {run.error.message}"
+    ends = [[spell.why for spell in job.spells] for job in region.jobs.values()]
+    if ends != [["preempted", "preempted", "lost", "succeeded"]]:
+        yield f"the machines of the jobs ended: {ends}"
+    models = list(region.machines.mount.rglob("model/model.safetensors"))
+    if [model.read_bytes() for model in models] != [work.expected()]:
+        yield f"there are {len(models)} models, and not one with the bits of an uninterrupted run"
+    again = [before.number - after.number + 1 for before, after in pairwise(steps) if after.number <= before.number]
+    if not all(0 < lost <= work.every for lost in again):
+        yield f"steps done again at the ends: {again}, and {work.every} may be"
