@@ -54,6 +54,14 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
     assert (known.on, known.running, known.asked_s) == (1, True, NOW - 150)
 
 
+def test_a_time_of_googles_that_cannot_be_by_this_clock_is_when_it_was_asked_for_or_now():
+    behind = probe(1, "a", "granted", intended=NOW - 60, ended=NOW - 300)
+    ahead = probe(2, "b", "granted", intended=NOW - 60, ended=NOW + 300)
+    asked = attempt(1, "c", created=NOW + 290, started=NOW + 299)
+    known = situation(PLAN, replace(ladder(asked), probes=(behind, ahead)), PLAN.rungs, None, NOW)
+    assert [each.granted_s for each in known.records] == [(NOW - 60,), (NOW,), (NOW,)] and known.asked_s == NOW
+
+
 def probe(number, name, outcome, **changed):
     given = {"number": number, "rung": name, "region": "r", "token": f"{number}-y", "intended": NOW - 900}
     return Probe(**{**given, "outcome": outcome, "ended": NOW - 100 * number, **changed})
