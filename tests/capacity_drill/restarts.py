@@ -59,7 +59,7 @@ def _played(folder: Path, speed: float, asked: dict[str, Any], ends: list[str]) 
         left = list(STRIKES)
         run = _run(cloud, work, asked, lambda: _strike(cloud, region, steps_in(trace), left))
         wrong = [str(cloud.crashed)] if cloud.crashed else []
-        return [*wrong, *_problems(run, region, work, steps_in(trace), ends)]
+        return [*wrong, *problems(run, region, work, steps_in(trace), ends)]
 
 
 def _run(cloud: Cloud, work: Training, asked: dict[str, Any], meanwhile: Callable[[], None]) -> Any:
@@ -99,7 +99,7 @@ def _take(job: WorkingJob, cloud: Cloud, *, whole: bool) -> None:
         job.lose("workerpool1-0", cloud.clock.now())
 
 
-def _problems(run: Any, region: Region, work: Training, steps: list[Step], ends: list[str]) -> Iterator[str]:
+def problems(run: Any, region: Region, work: Training, steps: list[Step], ends: list[str]) -> Iterator[str]:
     if run.state.name != "PIPELINE_STATE_SUCCEEDED":
         yield f"the run ended as {run.state.name}: {run.error.message}"
     found = [[spell.why for spell in job.spells] for job in region.jobs.values()]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.capacity_drill import checks, rows, stories, summary, work
+from tests.capacity_drill import checks, restarts, rows, stories, summary, work
 from tests.capacity_drill.__main__ import planned
 from tests.capacity_drill.climb import Evidence, Step
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
@@ -163,3 +163,23 @@ def a_stranger(good):
 )
 def test_the_drill_sees_what_is_wrong(good, change, words):
     assert words in "; ".join(checks.problems(change(good), TASK, PLAN))
+
+
+@pytest.mark.parametrize(
+    ("ends", "model", "steps", "words"),
+    [
+        (["preempted", "succeeded"], b"m", [1, 2, 3, 3, 4], ""),
+        (["succeeded"], b"m", [1, 2, 3, 3, 4], "the machines of the jobs ended"),
+        (["preempted", "succeeded"], b"other", [1, 2, 3, 3, 4], "not one with the bits"),
+        (["preempted", "succeeded"], b"m", [1, 2, 3, 1, 2], "steps done again at the ends: [3], and 2 may be"),
+    ],
+)
+def test_a_plain_job_that_was_started_again_is_held_to_its_bits_and_its_steps(tmp_path, ends, model, steps, words):
+    (tmp_path / "run/model").mkdir(parents=True)
+    (tmp_path / "run/model/model.safetensors").write_bytes(model)
+    plain = SimpleNamespace(spells=[SimpleNamespace(why=why) for why in ends])
+    region = SimpleNamespace(jobs={"one": plain}, machines=SimpleNamespace(mount=tmp_path))
+    run = SimpleNamespace(state=SimpleNamespace(name="PIPELINE_STATE_SUCCEEDED"))
+    done, task = [Step("", "1", number, 0) for number in steps], SimpleNamespace(every=2, expected=lambda: b"m")
+    said = "; ".join(restarts.problems(run, region, task, done, ["preempted", "succeeded"]))
+    assert words in said and bool(said) == bool(words)
