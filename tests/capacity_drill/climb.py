@@ -176,11 +176,15 @@ class Climb:
         return "\n".join(f"--- {log.stem}\n{log.read_text(errors='replace')}" for log in logs)
 
     def steps(self) -> list[Step]:
-        trace = self.folder / "trace"
-        lines = [line.split() for line in trace.read_text().splitlines()] if trace.exists() else []
-        return sorted(
-            (Step(token, job, int(number), int(at)) for token, job, number, at in lines), key=lambda step: step.at_ns
-        )
+        return steps_in(self.folder / "trace")
+
+
+def steps_in(trace: Path) -> list[Step]:
+    """What programs noted, in the order of their times."""
+    lines = [line.rsplit(" ", 3) for line in trace.read_text().splitlines()] if trace.exists() else []
+    return sorted(
+        (Step(token, job, int(number), int(at)) for token, job, number, at in lines), key=lambda step: step.at_ns
+    )
 
 
 def end_with_the_drill() -> None:

@@ -1,8 +1,18 @@
-"""The step `train` with a ladder, as `pipelines compile` writes it and as Vertex AI then starts it."""
+"""The step `train`, as `pipelines compile` writes it and as Vertex AI then starts it: with a ladder, or without one."""
 
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from kfp import compiler, dsl
+
+from components.image import step
+from components.train import train
+from vgp.compiling.vertex import Vertex
+from vgp.placement.request import Request
+from vgp.settings import Settings
 
 #: What Vertex AI puts in place of the placeholders of a run that has no account, network or key of its own.
 PLACEHOLDERS = {
@@ -22,30 +32,38 @@ RUNGS = [
 
 def container(folder: Path) -> dict[str, list[str]]:
     """The command and the arguments of the step's container; `{{$}}` is left in them."""
-    from kfp import compiler, dsl
+    found = spec(folder, {**ONE, "capacity": RUNGS, "timeout": "2h"}, {})
+    words = found["deploymentSpec"]["executors"]["exec-train"]["container"]
+    return {key: [filled(word) for word in words[key]] for key in ("command", "args")}
 
-    from components.train import train
-    from vgp.compiling.vertex import Vertex
-    from vgp.placement.request import Request
-    from vgp.settings import Settings
 
-    asked = Request.model_validate({**ONE, "capacity": RUNGS, "timeout": "2h"})
-    ready = Vertex(Settings(image=IMAGE, steps={"train": asked})).job(train, pinned=True)
+@step
+def lay(folder: str, dataset: dsl.Output[dsl.Dataset]):
+    import shutil
+
+    shutil.copytree(folder, dataset.path)
+
+
+def spec(folder: Path, asked: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline of `lay` and the step `train` that asks for that, on Vertex AI; `values` are given to train."""
+    asked_for = {"train": Request.model_validate(asked), "lay": Request()}
+    target = Vertex(Settings(image=IMAGE, steps=asked_for))
+    before, ready = target.step(lay), target.job(train, pinned=True)
+    given = {
+        "pins": "", "task": "flights", "epochs": 1.0, "global_batch_size": 8, "learning_rate": 1.0,
+        "weight_decay": 0.0, "warmup_fraction": 0.0, "clip_norm": 1.0, "precision": "auto", "seed": 0, **values,
+    }  # fmt: skip
 
     @dsl.pipeline(name="drill")
-    def drill(epochs: float = 1.0):  # type: ignore[no-untyped-def]
-        dataset = dsl.importer(artifact_uri="gs://b/d", artifact_class=dsl.Dataset)
-        ready(
-            dataset=dataset.output, pins="", task="flights", epochs=epochs, global_batch_size=8, learning_rate=1.0,
-            weight_decay=0.0, warmup_fraction=0.0, clip_norm=1.0, precision="auto", seed=0,
-        )  # fmt: skip
+    def drill(folder: str = ""):  # type: ignore[no-untyped-def]
+        ready(dataset=before(folder=folder).outputs["dataset"], **given)
 
     path = folder / "drill.json"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiler.Compiler().compile(drill, str(path))
-    found = json.loads(path.read_text())["deploymentSpec"]["executors"]["exec-train"]["container"]
-    return {key: [filled(word) for word in found[key]] for key in ("command", "args")}
+    whole: dict[str, Any] = json.loads(path.read_text())
+    return whole
 
 
 def filled(word: str) -> str:

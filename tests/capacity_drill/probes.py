@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.capacity_drill.climb import Evidence
+from tests.loopback.capacity import FOREVER
 from tests.loopback.working_job import WorkingJob
+from vgp.inside.capacity.clock import read
 from vgp.inside.capacity.plan import Plan
 from vgp.placement.dearest import PROBE_S
 
 #: Hours that times with milliseconds may differ by.
 HOURS = 1e-3
+#: For so long a launcher may not know that a job has ended, seconds: it looks every 20, and answers late or not at all.
+UNSEEN_S = 90.0
 #: What a probe may be told as, by why its machines were gone last; "" = it never had any.
 TRUTH = {
     "succeeded": ("granted",), "timeout": ("granted",), "cancelled": ("granted", "lost"), "failed": ("granted",),
@@ -40,11 +44,13 @@ def one_at_a_time(found: Evidence) -> Iterator[str]:
 
 
 def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
-    """Each is sent while a job works on demand."""
+    """Each is sent while a job works on demand, as far as its launcher can know."""
     standard = {rung.name for rung in plan.rungs if rung.strategy == "standard"}
-    held = [each for each in found.ladder.get("attempts", []) if each["rung"] in standard and each["started"]]
+    attempts = [each for each in found.ladder.get("attempts", []) if each["rung"] in standard and each["started"]]
+    held = [(read(each["started"]) or 0.0, (read(each["ended"]) or FOREVER) + UNSEEN_S) for each in attempts]
     for probe in found.ladder.get("probes", []):
-        if not any(each["started"] <= probe["intended"] <= (each["ended"] or "9") for each in held):
+        sent = read(probe["intended"]) or 0.0
+        if not any(began <= sent <= ended for began, ended in held):
             yield f"probe {probe['number']} was sent while nothing worked on demand"
 
 

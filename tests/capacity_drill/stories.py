@@ -5,6 +5,8 @@ orphaned     after a lost answer, a preemption and a stockout the launcher is ki
 cancelled    the run is cancelled: the launcher gets SIGTERM, and the job ends with it
 mistaken     the program fails: the step fails at once, with its last words
 twins        Google makes two jobs of one request: one of them works
+restarted    a plain job on Spot, without a ladder: Vertex AI itself starts it again (restarts.py)
+replaced     the same, where a new machine takes the place of the lost one alone
 """
 
 import signal
@@ -13,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.capacity_drill import checks, work
+from tests.capacity_drill import checks, restarts, work
 from tests.capacity_drill.calls import is_launchers
 from tests.capacity_drill.climb import Climb, begun
 from tests.capacity_drill.scenario import Scenario
@@ -123,4 +125,4 @@ def twins(folder: Path, speed: float) -> list[str]:
         return [*checks.problems(found, task, climb.plan), *(["a second job still works"] if at_work else [])]
 
 
-ALL = (orphaned, cancelled, mistaken, twins)
+ALL = (orphaned, cancelled, mistaken, twins, *restarts.ALL)

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.capacity_drill import checks, rows, stories, summary, work
+from tests.capacity_drill import checks, restarts, rows, stories, summary, work
 from tests.capacity_drill.__main__ import planned
 from tests.capacity_drill.climb import Evidence, Step
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
+from vgp.inside.capacity.clock import written
 
 SPEED = 100
 
@@ -64,6 +65,16 @@ def test_a_job_that_ended_well_while_it_was_told_to_end_has_succeeded(good):
 
 def test_one_probe_after_the_other_is_nothing_wrong(good):
     assert checks.problems(probed(good, probe(7, 0, 3), probe(8, 3, 5)), TASK, PLAN) == []
+
+
+@pytest.mark.parametrize(("after_s", "wrong"), [(-60, 0), (20, 0), (300, 1)])
+def test_a_probe_may_be_sent_when_the_job_beside_it_has_just_ended_and_not_later(good, after_s, wrong):
+    at = {name: written((BEGAN + timedelta(seconds=s)).timestamp()) for name, s in (("started", 0), ("ended", 900))}
+    sent = written((BEGAN + timedelta(seconds=900 + after_s)).timestamp())
+    found = told(good, 2, rung="4 standard", **at)
+    found.ladder["probes"] = [{"number": 1, "job": "", "outcome": "stockout", "intended": sent, "ended": sent}]
+    said = [each for each in checks.problems(found, TASK, PLAN) if "nothing worked on demand" in each]
+    assert len(said) == wrong
 
 
 def test_climbs_that_are_done_are_not_played_again(tmp_path):
@@ -152,3 +163,23 @@ def a_stranger(good):
 )
 def test_the_drill_sees_what_is_wrong(good, change, words):
     assert words in "; ".join(checks.problems(change(good), TASK, PLAN))
+
+
+@pytest.mark.parametrize(
+    ("ends", "model", "steps", "words"),
+    [
+        (["preempted", "succeeded"], b"m", [1, 2, 3, 3, 4], ""),
+        (["succeeded"], b"m", [1, 2, 3, 3, 4], "the machines of the jobs ended"),
+        (["preempted", "succeeded"], b"other", [1, 2, 3, 3, 4], "not one with the bits"),
+        (["preempted", "succeeded"], b"m", [1, 2, 3, 1, 2], "steps done again at the ends: [3], and 2 may be"),
+    ],
+)
+def test_a_plain_job_that_was_started_again_is_held_to_its_bits_and_its_steps(tmp_path, ends, model, steps, words):
+    (tmp_path / "run/model").mkdir(parents=True)
+    (tmp_path / "run/model/model.safetensors").write_bytes(model)
+    plain = SimpleNamespace(spells=[SimpleNamespace(why=why) for why in ends])
+    region = SimpleNamespace(jobs={"one": plain}, machines=SimpleNamespace(mount=tmp_path))
+    run = SimpleNamespace(state=SimpleNamespace(name="PIPELINE_STATE_SUCCEEDED"))
+    done, task = [Step("", "1", number, 0) for number in steps], SimpleNamespace(every=2, expected=lambda: b"m")
+    said = "; ".join(restarts.problems(run, region, task, done, ["preempted", "succeeded"]))
+    assert words in said and bool(said) == bool(words)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import compiled
 from vgp.inside.capacity.plan import Plan
 
 REPOSITORY = Path(__file__).parents[2]
@@ -44,7 +43,7 @@ class Training:
 
     def prepare(self) -> None:
         """Writes the folder anew: data, the step as it is compiled, and the model of an uninterrupted run."""
-        from tests.capacity_drill import tiny
+        from tests.capacity_drill import compiled, tiny
 
         shutil.rmtree(self.folder, ignore_errors=True)
         tiny.prepare(self.folder / "data", self.seconds)

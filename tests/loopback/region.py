@@ -48,6 +48,8 @@ class Region:
         self.exit_codes = 0.5
         #: What is wrong with a job, found out when it starts: a wrong image, an account without a permission.
         self.refusal: Callable[[Any], JobError | None] = lambda message: None
+        #: Whether a program that ends with this exit code ends its job: working_job.py says what is known of it.
+        self.is_common: Callable[[int], bool] = lambda code: True
         self._chance = random.Random(f"moods {world.seed}")
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

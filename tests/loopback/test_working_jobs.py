@@ -246,6 +246,24 @@ def test_a_lost_machine_is_replaced_or_ends_the_job_or_starts_all_anew(cloud, wo
     assert starts == [[1, 2], [2, 2]]
 
 
+def test_an_error_that_is_not_common_starts_one_program_or_all_anew_five_times_and_then_the_job(
+    cloud, work, create, at_work
+):
+    work.is_common, work.pause_s = lambda code: code != 75, 0
+    alone, anew, never = (
+        create(1, 1),
+        create(1, 1, restart_job_on_worker_restart=True),
+        create(1, 1, disable_retries=True),
+    )
+    reads = [at_work(job)[1] for job in (alone, anew, never)]
+    known = [work.jobs[job.name] for job in (alone, anew, never)]
+    for job in known:
+        (job.machines[1].folder / "end").write_text("75")
+    assert [ended(get)[0] for get in reads] == ["FAILED"] * 3
+    # Five starts more, three times the whole job, and each of those fails at once.
+    assert [[machine.starts for machine in job.machines] for job in known] == [[4, 9], [9, 9], [1, 1]]
+
+
 def test_a_machine_whose_end_nobody_notices_leaves_the_others_to_end_the_job(cloud, work, create, at_work):
     job = create(1, 1, disable_retries=True)
     folder, get = at_work(job)

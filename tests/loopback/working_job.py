@@ -5,7 +5,10 @@ What is documented stands on https://cloud.google.com/vertex-ai/docs/training/un
 - A job stays QUEUED while the project's quota is used up.
 - A stockout is tried again, up to three times. After a preemption of Spot machines the job is tried again, up to six
   times, and fails as a stockout (.../use-spot-vms). An internal error is tried again twice.
-- A program's own error ends the job; exit codes that could be transient are tried again, up to three times.
+- A program that ends by a "common error" ends the job; exit codes that could be transient are tried again, up to three
+  times. After any other error the program starts anew on its machine, under its host name, up to five times, and then
+  the whole job, up to three times. Which of the two an exit code is, the page tells of few; it calls every exception of
+  a user's program common. So the job ends here, unless a test wants it otherwise (`Region.is_common`).
 - A machine that is lost or maintained is replaced by one with the same host name, up to five times;
   `restart_job_on_worker_restart` starts all programs anew. `disable_retries` ends the job instead, and overrides it.
 - The job ends with its primary replica's exit code 0; all others are shut down.
@@ -211,8 +214,12 @@ class WorkingJob:
         return self._end(now, FAILED, job_errors.stockout(self.place.region))
 
     def _failed(self, name: str, code: int, now: datetime) -> bool:
+        passing = not self.region.is_common(code)
+        if passing and self.may(f"failed {name}", RESTARTS):
+            self._restart(name, "failed", now)
+            return False
         self._stop("failed", now)
-        if code in job_errors.TRANSIENT and self.may("transient", TRANSIENT):
+        if (passing or code in job_errors.TRANSIENT) and self.may("transient", TRANSIENT):
             return self._again(now)
         return self._end(now, FAILED, self._exited(name, code))
 
@@ -224,11 +231,19 @@ class WorkingJob:
         if not self.may(f"{why} {name}", RESTARTS):
             self._stop(why, now)
             self._end(now, FAILED, job_errors.internal())
-        elif self.message.job_spec.scheduling.restart_job_on_worker_restart:
+        else:
+            self._restart(name, why, now)
+
+    def _restart(self, name: str, why: str, now: datetime) -> None:
+        """The program of one machine starts anew, or those of all, as the job asks."""
+        if self.message.job_spec.scheduling.restart_job_on_worker_restart:
             self._stop(why, now)
             self._start(now)
-        else:
-            next(machine for machine in self.machines if machine.name == name).start()
+            return
+        machine = next(machine for machine in self.machines if machine.name == name)
+        machine.end()
+        self.region.log(self, machine)
+        machine.start()
 
     def _stop(self, why: str, now: datetime) -> None:
         for machine in self.machines:

@@ -27,6 +27,8 @@ _LATE = "launcher/late"
 NOWHERE = (1 << 62, 0)
 #: How long rank 0 keeps the store for the launchers of other machines, so that they can read that all is done.
 _LAST_S = 5.0
+#: How long one try to reach the chief may take: Linux asks an address three times in it.
+_TRY_S = 5.0
 
 
 class Control(threading.Thread):
@@ -141,16 +143,22 @@ class Control(threading.Thread):
                 }
 
 
-def await_chief(place: Cluster, timeout_s: float) -> None:
+def await_chief(place: Cluster, timeout_s: float, try_s: float = _TRY_S) -> None:
     """Waits until the chief takes connections. torch would wait as well, and give up with an error and a C++ stack.
 
+    The name is looked up anew for every try: a machine that is replaced keeps its name, and not its address.
+
+    Args:
+        try_s: How long one try may take; an address that nobody has any more answers nothing at all.
+
     Raises:
-        MachineLost: it took none for so long.
+        MachineLost: it took none for `timeout_s`.
     """
     until = time.monotonic() + timeout_s
     while True:
+        wait_s = min(try_s, max(POLL_S, until - time.monotonic()))
         try:
-            socket.create_connection((place.chief, place.port), timeout=max(POLL_S, until - time.monotonic())).close()
+            socket.create_connection((place.chief, place.port), timeout=wait_s).close()
             return
         except OSError as error:  # it is not up yet, or its name is not known yet
             if time.monotonic() >= until:

@@ -41,6 +41,8 @@ class Way:
     """The way of one step."""
 
     step: str
+    #: The run that climbed it: an earlier one, where this run took the model from the cache.
+    run: str
     rows: tuple[Row, ...]
     left_out: int
     deadline: str
@@ -86,7 +88,8 @@ def _way(document: Any) -> Way | None:
     deadline = str(document.get("deadline") or "")[:16].replace("T", " ")
     probes = _tables(document.get("probes"))
     left_out, total = len(attempts) - len(rows), _total(attempts, probes)
-    return Way(str(document.get("step", "")), rows, left_out, deadline, total, _probes(probes))
+    step, run = (str(document.get(key, "")) for key in ("step", "run"))
+    return Way(step, run, rows, left_out, deadline, total, _probes(probes))
 
 
 def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:

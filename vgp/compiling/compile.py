@@ -106,12 +106,13 @@ def different_worlds(compiled: Collection[Compiled]) -> list[str]:
 def _of_worlds(step: str, numbers: Sequence[int]) -> Iterator[str]:
     """What these numbers of GPUs do to the result."""
     exact = 'training_options = {"exact": true}'
+    uneven = [number for number in numbers if number & (number - 1)]
     if len(numbers) > 1:
         yield (
             f"note: {step}: its rungs have {listed(numbers, 'and')} GPUs. Going on with another number gives "
-            f"the same curve up to rounding; the same bits with {exact}."
+            f"the same curve up to rounding" + ("." if uneven else f"; the same bits with {exact}.")
         )
-    if uneven := [number for number in numbers if number & (number - 1)]:
+    if uneven:
         yield (
             f"note: {step}: {listed(uneven, 'and')} GPUs, no power of two: a global batch is divided among them as "
             f"evenly as it can be; {exact} is refused."

@@ -115,15 +115,18 @@ def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: i
             way = "persistent_resource" if asked.persistent_resource else asked.provisioning
             label = f"{name}, rung {number} ({way})"
             placement = place(here, region=region, as_of=as_of, name=label)
-            refuse(_wait(placement), f"{label} asks for {placement.combination}")
+            refuse(_wait(placement, deadline_s or MAX_DEADLINE_S), f"{label} asks for {placement.combination}")
             yield PlacedRung(number=number, request=here, placement=placement)
 
 
-def _wait(placement: Placement) -> Iterator[Problem]:
-    """A rung that waits for ever keeps those below from being tried."""
-    if placement.strategy == "flex_start" and placement.max_wait_s == 0:
-        text = "max_wait = 0s waits for ever, and no other rung would be tried."
-        yield Problem("GPU028", "max_wait", text, "Say how long it may wait: max_wait = '2h'.")
+def _wait(placement: Placement, limit_s: int) -> Iterator[Problem]:
+    """A rung that waits as long as the step may take keeps the others from being tried."""
+    if placement.strategy != "flex_start" or placement.max_wait_s is None or 0 < placement.max_wait_s < limit_s:
+        return
+    waits = f"{took(placement.max_wait_s)} waits as long as the step may take, {took(limit_s)}"
+    how = waits if placement.max_wait_s else "0s waits for ever"
+    text = f"max_wait = {how}, and no other rung would be tried."
+    yield Problem("GPU028", "max_wait", text, "Say how long it may wait: max_wait = '2h'.")
 
 
 def _deadline(request: Request, deadline_s: int | None) -> Iterator[Problem]:

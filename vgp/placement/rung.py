@@ -74,6 +74,8 @@ class Rung(BaseModel):
         for region in regions:
             for problem in region_known(region):
                 raise ValueError(f"{problem.message} {problem.suggestion}")
+        if not regions:
+            raise ValueError("there is none in it. Name some, or drop it: then the rung is where the step runs.")
         if len(set(regions)) < len(regions):
             raise ValueError("a region stands there twice: each is tried once in a round.")
         return regions

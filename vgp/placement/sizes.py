@@ -23,7 +23,8 @@ class Size(Rung):
         named = any(getattr(self, name) for name in _MACHINE)
         kept = {name: value for name, value in step.items() if not (named and name == "capacity")}
         values = self.over(kept)
-        return {**values, "capacity": values.get("capacity") or (Rung(regions=self.regions),)}
+        only = Rung(regions=self.regions) if self.regions else Rung()
+        return {**values, "capacity": values.get("capacity") or (only,)}
 
 
 def named(sizes: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,10 @@ def test_every_attempt_is_a_row_with_time_money_and_what_was_lost(model):
     assert "preempted: a machine was taken away" in text and "by 2026-11-20 14:00 UTC" in text
 
 
+def test_the_page_names_the_run_whose_way_it_was(model):
+    assert f"The step train of the run {json.loads(DOCUMENT.read_text())['run']} climbed a ladder" in drawn(model)
+
+
 def test_probes_are_a_sentence_and_their_time_and_money_are_in_the_total(model, tmp_path):
     told = json.loads(DOCUMENT.read_text())
     granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}

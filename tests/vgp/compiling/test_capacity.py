@@ -174,6 +174,12 @@ def test_what_other_numbers_of_gpus_do_to_the_result_is_said(spec, tmp_path):
     assert said.startswith("note: train, size large: 3 GPUs, no power of two: a global batch is divided")
 
 
+def test_exact_is_not_recommended_where_it_would_be_refused(tmp_path):
+    spec = laddered(tmp_path, step={"machine": "g2-standard-4"}, rungs=[{"strategy": "spot", "nodes": 3}, {}])
+    first, second = different_worlds([SimpleNamespace(spec=PipelineSpec(spec))])
+    assert "exact" not in first and second.endswith('training_options = {"exact": true} is refused.')
+
+
 def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):
     step = {**L4, "command": ["python", "train.py", "--epochs", "{epochs}"], "launch": "torchrun"}
     spec = laddered(tmp_path, step=step)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 
+from vgp.inside.capacity.attempt import ERROR_S, SEARCH_S, UNKNOWN_S
 from vgp.inside.capacity.clock import Clock, read
 from vgp.inside.capacity.job_service import Json, page
 from vgp.inside.capacity.jobs import Jobs
@@ -23,8 +24,8 @@ from vgp.inside.capacity.situation import held_s, wait_s
 from vgp.inside.capacity.step_run import StepRun
 from vgp.text.figures import took
 
-#: As of attempts (attempt.py): how long a job is searched for or unknown, lacks its error, or takes to end.
-SEARCH_S, UNKNOWN_S, ERROR_S, CANCEL_S = 90.0, 180.0, 150.0, 300.0
+#: How long a cancelled probe may take to end: it has nothing to save.
+CANCEL_S = 300.0
 #: Seconds between two looks where nothing else is waited for.
 POLL_S = 5.0
 

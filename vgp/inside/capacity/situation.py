@@ -84,7 +84,7 @@ def situation(
         work_left_s=work_left_s(plan, ladder, progress),
         on=next((index for index, rung in enumerate(rungs) if attempt and rung.name == attempt.rung), None),
         running=bool(attempt and attempt.started),
-        asked_s=(attempt.created or attempt.intended) if attempt else None,
+        asked_s=_here(attempt, attempt.created or attempt.intended, now) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
         at_risk_s=measured.at_risk_s(ladder, progress),
         probing=next((index for index, rung in enumerate(rungs) if probe and rung.name == probe.rung), None),
@@ -118,12 +118,13 @@ def _whole_s(plan: Plan) -> float:
 
 def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
-    ended = [(attempt, attempt.ended) for attempt in attempts if attempt.ended is not None]
-    probed = [(probe, probe.ended) for probe in ladder.probes if probe.rung == rung.name and probe.ended is not None]
+    probes = [probe for probe in ladder.probes if probe.rung == rung.name]
+    ended = [(each, _here(each, each.ended, now)) for each in attempts if each.ended is not None]
+    probed = [(each, _here(each, each.ended, now)) for each in probes if each.ended is not None]
     refused = [at for each, at in ended if _was_refused(each)]
     # One that the launcher ended itself, because the step went on elsewhere, says nothing.
     refused += [at for each, at in probed if each.outcome != "granted" and each.ending != "cancelled"]
-    granted = [attempt.started for attempt in attempts if attempt.started is not None]
+    granted = [_here(each, each.started, now) for each in attempts if each.started is not None]
     granted += [at for each, at in probed if each.outcome == "granted"]  # at its end: until then they were there
     return Record(
         refused_s=tuple(sorted(refused)),
@@ -131,6 +132,14 @@ def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
         preempted_s=tuple(at for each, at in ended if each.outcome == "preempted" and each.started),
         held_s=sum(held_s(attempt, now) for attempt in attempts),
     )
+
+
+def _here(one: Creation, at: float, now: float) -> float:
+    """A time that Google told, by the clock of this machine: what came of a job is no older than the wish for it.
+
+    Clocks that are minutes apart would else make a probe's answer look stale, or later than what follows it.
+    """
+    return max(one.intended, min(at, now))
 
 
 def _was_refused(attempt: Attempt) -> bool:

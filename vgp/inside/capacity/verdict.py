@@ -10,7 +10,7 @@ from vgp.inside.capacity.plan import Plan
 from vgp.inside.capacity.situation import LEAST_S, last_moment, open_rungs, why_over
 from vgp.text.figures import plural, took, usd
 
-#: So many attempts in a row may be lost by a fault of Google's before the step fails.
+#: So many attempts in a row may be lost by a fault of Google's, and save nothing, before the step fails.
 MOST_LOST = 5
 
 
@@ -48,13 +48,18 @@ def verdict(
         return Verdict(1, f"{why_over(ladder)}: {_way(ladder)}")
     if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
         return Verdict(1, f"{last.rung}: {last.words}, and no step was saved: a larger timeout is needed")
-    if [each.outcome for each in ladder.attempts[-MOST_LOST:]] == ["lost"] * MOST_LOST:
-        return Verdict(1, f"{MOST_LOST} jobs in a row were lost: {last.words if last else ''}")
+    lost = [each for each in ladder.attempts[-MOST_LOST:] if each.outcome == "lost" and not _saved(each)]
+    if len(lost) == MOST_LOST:
+        return Verdict(1, f"{MOST_LOST} jobs in a row were lost: {lost[-1].words}")
     if last and (words := why_in_vain(ladder)):
         return failure(last, words)
     if not open_rungs(plan, ladder, now):
         return Verdict(1, f"every rung has used up its timeout: {_way(ladder)}")
     return None
+
+
+def _saved(attempt: Attempt) -> bool:
+    return (attempt.step_to or 0) > (attempt.step_from or 0)
 
 
 def _way(ladder: Ladder) -> str:

@@ -120,7 +120,13 @@ def _access(uri: str, bucket: Any) -> Finding:
 
 
 def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
-    """A result that is taken from the cache points at files, which have to be there."""
+    """Files that a result in the cache points at have to be there, and others have to be replaced all the time."""
+    if kept := retention.locks(bucket):
+        seen = (
+            f"has {kept.words}: nothing there can be replaced or deleted, which the record of the registry, a ladder's "
+            "heartbeat and old checkpoints are"
+        )
+        return Finding("bucket.retention", uri, "error", seen, kept.fix.format(uri=uri))
     folder = bucket_uri.cut(f"{clients.bucket(settings)}/runs/")[1]
     rules = retention.too_soon(bucket, folder)
     if not rules:

@@ -1,18 +1,40 @@
-"""Whether the bucket keeps what runs wrote for as long as a cached result may point at it.
+"""Whether the bucket keeps what a cached result may point at for long enough, and lets the rest be replaced.
 
-https://cloud.google.com/storage/docs/lifecycle#conditions
+https://cloud.google.com/storage/docs/lifecycle#conditions, https://cloud.google.com/storage/docs/bucket-lock
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from vgp.text.figures import took
 from vgp.vertex.cache_epoch import EPOCH_DAYS
 
 #: A result of the epoch's first day is taken on its last, by a run that goes on for a while.
 NEEDED_DAYS = 2 * EPOCH_DAYS
 #: Conditions that no object holds as we write it: it is the newest of its name, and has no time of its own.
 _NEVER = ("daysSinceNoncurrentTime", "noncurrentTimeBefore", "daysSinceCustomTime", "customTimeBefore")
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What keeps new objects from being replaced, and what to do, with a place for the bucket's URI."""
+
+    words: str
+    fix: str
+
+
+def locks(bucket: Any) -> Lock | None:
+    """A retention policy, or a hold that every new object gets; `bucket` is as Google's client has it."""
+    if bucket.retention_period:
+        policy = f"a retention policy of {took(bucket.retention_period)}"
+        if bucket.retention_policy_locked:
+            return Lock(f"{policy}, locked for good", "Name another bucket: nobody can lift that of {uri}")
+        return Lock(policy, "gcloud storage buckets update {uri} --clear-retention-period")
+    if bucket.default_event_based_hold:
+        return Lock("a hold for every new object", "gcloud storage buckets update {uri} --no-default-event-based-hold")
+    return None
 
 
 def too_soon(bucket: Any, folder: str, today: date | None = None) -> list[str]:

@@ -4,6 +4,7 @@ from vgp.inside.capacity.ladder import Attempt, Ladder, Probe
 from vgp.inside.capacity.policy import decide
 from vgp.inside.capacity.progress import Progress, progress_of
 from vgp.inside.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
+from vgp.inside.capacity.verdict import verdict
 
 from .conftest import ladder_of, rung
 
@@ -52,6 +53,27 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
     assert first.granted_s == (NOW - 290,) and first.held_s == 90
     assert second.held_s == 100 and third.granted_s == third.refused_s == ()
     assert (known.on, known.running, known.asked_s) == (1, True, NOW - 150)
+
+
+def test_a_time_of_googles_that_cannot_be_by_this_clock_is_when_it_was_asked_for_or_now():
+    behind = probe(1, "a", "granted", intended=NOW - 60, ended=NOW - 300)
+    ahead = probe(2, "b", "granted", intended=NOW - 60, ended=NOW + 300)
+    asked = attempt(1, "c", created=NOW + 290, started=NOW + 299)
+    known = situation(PLAN, replace(ladder(asked), probes=(behind, ahead)), PLAN.rungs, None, NOW)
+    assert [each.granted_s for each in known.records] == [(NOW - 60,), (NOW,), (NOW,)] and known.asked_s == NOW
+
+
+def test_jobs_that_are_lost_again_and_again_fail_the_step_unless_they_save_something():
+    def ended(saves):
+        lost = [
+            attempt(n, "a", outcome="lost", ended=NOW - 9, step_from=n, step_to=n + saves, words="gone")
+            for n in range(1, 6)
+        ]
+        return verdict(PLAN, replace(ladder(*lost), began=NOW - 60), "o", NOW, lambda job: ())
+
+    found = ended(0)
+    assert found is not None and found.words == "5 jobs in a row were lost: gone"
+    assert ended(1) is None
 
 
 def probe(number, name, outcome, **changed):

@@ -1,4 +1,4 @@
-"""A bucket that deletes what a cached result points at is refused; rules about anything else are not."""
+"""A bucket that deletes what a cached result points at is refused, and one that lets nothing be replaced."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -78,3 +78,24 @@ def test_runs_below_a_folder_are_what_counts(world, monkeypatch):
     monkeypatch.setenv("PIPELINES_BUCKET", "gs://test-bucket/team")
     assert found(world, {"age": 1, "matchesPrefix": RUNS}).level == "ok"
     assert found(world, {"age": 1, "matchesPrefix": ["team/"]}).level == "error"
+
+
+@pytest.mark.parametrize(
+    ("kept", "words", "fix"),
+    [
+        (
+            {"retentionPolicy": {"retentionPeriod": "604800"}},
+            "a retention policy of 7d 00h:",
+            "--clear-retention-period",
+        ),
+        ({"retentionPolicy": {"retentionPeriod": "60", "isLocked": True}}, "locked for good", "Name another bucket"),
+        ({"defaultEventBasedHold": True}, "a hold for every new object", "--no-default-event-based-hold"),
+    ],
+)
+def test_a_bucket_in_which_nothing_can_be_replaced_is_an_error(world, kept, words, fix):
+    finding = found(world, **kept)
+    assert finding.level == "error" and words in finding.seen and "heartbeat" in finding.seen and fix in finding.hint
+
+
+def test_what_is_deleted_softly_is_replaced_like_anything_else(world):
+    assert found(world, softDeletePolicy={"retentionDurationSeconds": "604800"}).level == "ok"
