@@ -130,10 +130,14 @@ def told_of_step(attempt: Mapping[str, Any], last: int, saved: int, work: Work) 
 
 
 def left(found: Evidence) -> Iterator[str]:
-    """Nothing goes on, and every job is an attempt's or was cancelled."""
-    known = {attempt["job"] for attempt in found.ladder.get("attempts", [])}
+    """Nothing goes on, and every job that took steps is an attempt's, or the twin of one: of a request for it that was
+    handled twice, the job that comes first is the one that works, until the launcher sweeps away the one it does not
+    follow."""
+    attempts = [attempt for attempt in found.ladder.get("attempts", []) if attempt["job"]]
+    known, tokens = {attempt["job"] for attempt in attempts}, {attempt["token"] for attempt in attempts}
     for name, job in found.region.jobs.items():
         if not job.over and job.state != 6:
             yield f"{name} still goes on"
-        if name not in known and any(step.job == name.rpartition("/")[2] for step in found.steps):
+        is_twin = job.message.labels.get("training-attempt") in tokens
+        if name not in known and not is_twin and any(step.job == name.rpartition("/")[2] for step in found.steps):
             yield f"{name} took steps, and no attempt names it"
