@@ -176,13 +176,14 @@ def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] 
 
 
 def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
-    numbers = values.astype(np.float64)
-    missing = np.isnan(numbers)
-    known = numbers[~missing] if missing.any() else numbers
-    sketch.count, sketch.missing = len(known), len(numbers) - len(known)
-    if len(known):
-        sketch.mean, sketch.minimum, sketch.maximum = float(known.mean()), float(known.min()), float(known.max())
-        sketch.squares = float(((known - sketch.mean) ** 2).sum())
+    kept = values[~np.isnan(values)] if np.isnan(values.min()) else values
+    sketch.count, sketch.missing = len(kept), len(values) - len(kept)
+    if len(kept):
+        sketch.minimum, sketch.maximum = float(kept.min()), float(kept.max())
+        numbers = kept.astype(np.float64)  # a copy, in which the rest is computed
+        sketch.mean = float(numbers.mean())
+        numbers -= sketch.mean
+        sketch.squares = float(np.square(numbers, out=numbers).sum())
     return sketch
 
 

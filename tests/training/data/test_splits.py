@@ -359,7 +359,7 @@ class Label(TabularTask):
 
 
 def test_a_table_of_nothing_but_the_label_is_refused(run):
-    with pytest.raises(UserError, match="Label.features gives no column: there is nothing to learn from"):
+    with pytest.raises(UserError, match="Label.schema has no column known before the outcome"):
         run(Label, ["late"], [["true" if i % 3 else "false"] for i in range(100)])
 
 
