@@ -139,3 +139,52 @@ def test_pools_that_are_not_known_are_a_row_without_a_machine_and_an_empty_list_
     report = judged({"workerPoolSpecs": pools})
     assert [finding.rule for finding in report.of_severity("error")] == rules and len(report.steps) == steps
     assert all(row.machine_type is None for row in report.steps)
+
+
+OF = {"key": "compute.googleapis.com/reservation-name", "values": ["projects/p/zones/us-central1-a/reservations/r"]}
+
+
+def reserving(affinity, machine="a3-megagpu-8g", accelerator="NVIDIA_H100_MEGA_80GB", **scheduling):
+    request = pool(machine, accelerator, 8)
+    request["machineSpec"]["reservationAffinity"] = affinity
+    return [(finding.rule, finding.message) for finding in judged(job(request, scheduling=scheduling)).findings
+            if finding.severity == "error" and finding.rule != "GPU015"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(-1, "called '-1'"), (0, "belong to SPECIFIC"), (1, "not to NO_RESERVATION"), (2, "not to ANY_R"), (3, None),
+     (4, "called '4'"), (5, "called '5'"), (True, "must be"), (None, "not to TYPE_UNSPECIFIED")],
+)  # fmt: skip
+def test_an_affinity_is_named_or_a_number_of_the_enum(number, words):
+    found = reserving({"reservationAffinityType": number, **OF})
+    assert [words in text for _, text in found][:1] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {"reservationAffinityType": PLACEHOLDER, "key": "x"},
+        {"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "key": PLACEHOLDER},
+        {"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "values": [PLACEHOLDER]},
+        {"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "values": PLACEHOLDER},
+        PLACEHOLDER,
+    ],
+)
+def test_of_a_reservation_that_only_the_run_knows_nothing_is_said(affinity):
+    assert reserving(affinity) == []
+    assert reserving(affinity, "a4-highgpu-8g", "NVIDIA_B200") == []
+    assert reserving({"reservationAffinityType": "NO_RESERVATION"}, "a4-highgpu-8g", "NVIDIA_B200")[0][0] == "GPU009"
+
+
+def test_a_value_of_a_reservation_that_is_no_text_is_not_left_out():
+    values = [*OF["values"], 7]
+    found = reserving({"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "values": values})
+    assert not any("exactly one value; 1" in text for _, text in found) and not any("are given" in t for _, t in found)
+
+
+def test_a_tpu_or_gpu_on_a_strategy_that_only_the_run_knows_is_not_judged_by_it():
+    assert not messages(job(pool("a4-highgpu-8g", "NVIDIA_B200", 8), scheduling={"strategy": PLACEHOLDER}), "GPU009")
+    slice_ = {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "4x4"}
+    assert not messages(job(pool() | {"machineSpec": slice_}, scheduling={"strategy": PLACEHOLDER}), "GPU009")
+    assert messages(job(pool() | {"machineSpec": slice_}, scheduling={"strategy": "SPOT"}), "GPU009")

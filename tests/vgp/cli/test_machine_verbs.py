@@ -284,7 +284,7 @@ def _shown(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_a_proposed_ladder_is_pasted_and_compiles(capsys, tmp_path):
+def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
     asked = "machines", "--ladder", "--accelerator", "L4", "--gpus", "8", "--region", "us-central1"
     code, out, _ = run(capsys, *asked, "--deadline", "12h")
     assert code == 0 and 'deadline = "12h"' in out
