@@ -56,6 +56,10 @@ def test_cores_that_are_missing_are_told_from_those_that_are_wrong(count, rule):
     assert [problem.rule for problem in tpus.plain("TPU_V2", count)] == ([rule] if rule else [])
 
 
+def test_a_plain_step_has_the_boards_that_are_listed_for_it():
+    assert told(tpus.plain("TPU_V5_LITEPOD", 8)) == [("GPU014", "warning")]
+
+
 def test_the_chips_that_are_built_in_may_be_named():
     machine = catalog.machines()[V5E]
     assert machine.accelerator and machine.chips == 4
